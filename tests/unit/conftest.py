@@ -1,0 +1,95 @@
+"""Run the Ansible modules as the node runs them: the file itself, an args JSON, fake programs first in PATH."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import ansible
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MODULE_UTILS = REPOSITORY / "module_utils"
+# Tests import the shared code as the node's tools do: from the folder that holds the package.
+sys.path.insert(0, str(MODULE_UTILS))
+
+
+@functools.cache
+def node_pythons() -> dict[str, str]:
+    """The interpreters that modules are tried under: this one, and a real Python 3.6 where there is one."""
+    found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    # pyenv's shim named python3.6 may be in PATH and still refuse to run, so every candidate is tried.
+    for candidate in [shutil.which("python3.6"), *sorted(pyenv.glob("versions/3.6*/bin/python3.6"))]:
+        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:
+            found["3.6"] = str(candidate)
+            break
+    return found
+
+
+@pytest.fixture(params=sorted(node_pythons()))
+def node_python(request: pytest.FixtureRequest) -> str:
+    """Path of an interpreter that a node may have; the test runs once for each."""
+    return node_pythons()[request.param]
+
+
+@pytest.fixture(scope="session")
+def ansible_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with just what Ansible ships to a node: its module_utils with ours beside them."""
+    folder = tmp_path_factory.mktemp("node")
+    installed = Path(ansible.__file__).parent
+    package = folder / "ansible"
+    shutil.copytree(installed / "module_utils", package / "module_utils")
+    (package / "__init__.py").write_text("")
+    shutil.copy(installed / "release.py", package / "release.py")
+    (package / "module_utils" / "gpuwright").symlink_to(MODULE_UTILS / "gpuwright")
+    return folder
+
+
+@pytest.fixture
+def fake_bin(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Write an executable script into a folder that `run_module` puts first in PATH."""
+    folder = tmp_path / "fake_bin"
+    folder.mkdir()
+
+    def write(name: str, script: str) -> Path:
+        path = folder / name
+        path.write_text(script)
+        path.chmod(0o755)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run_module(ansible_path: Path, tmp_path: Path, node_python: str) -> Callable[..., dict]:
+    """Run `library/<name>.py` with an args JSON; the answer is the module's JSON with `rc` of the process added."""
+
+    def run(name: str, args: dict | None = None, check: bool = False, timeout: float = 60) -> dict:
+        arguments = {"_ansible_check_mode": check, "_ansible_diff": True, **(args or {})}
+        file = tmp_path / "args.json"
+        file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
+        environment = {
+            "PATH": f"{tmp_path / 'fake_bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PYTHONPATH": str(ansible_path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+            "HOME": str(tmp_path),
+        }
+        command = [node_python, str(REPOSITORY / "library" / f"{name}.py"), str(file)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            raise AssertionError(
+                f"{name} printed no JSON (rc {done.returncode}):\n{done.stdout}\n{done.stderr}"
+            ) from None
+        return {**answer, "rc_process": done.returncode}
+
+    return run

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep a folder of small text files exactly as wanted, file by file, each replaced in one step."""
+
+import os
+import tempfile
+
+FILE_MODE = 0o644
+FOLDER_MODE = 0o755
+# Written by Python when it runs what lies beside it; no part of the tree.
+LEFT_ALONE = "__pycache__"
+
+
+def tree_changes(dest, files):
+    """`(to_write, to_remove)`: relative names below `dest` that differ from `files` (name: text), and those too many.
+
+    Raises ValueError for a name that would lead out of `dest`.
+    """
+    for name in files:
+        if os.path.isabs(name) or ".." in name.split("/"):
+            raise ValueError("{!r} is no name below a folder".format(name))
+    to_write = sorted(name for name, text in files.items() if not _is(os.path.join(dest, name), text))
+    present = []
+    for path, folders, names in os.walk(dest):
+        folders[:] = [name for name in folders if name != LEFT_ALONE]
+        present += [os.path.relpath(os.path.join(path, name), dest) for name in names]
+    return to_write, sorted(set(present) - set(files))
+
+
+def _is(path, text):
+    """Whether `path` is a plain file of root with the right mode and content."""
+    try:
+        status = os.lstat(path)
+        if (status.st_mode & 0o177777) != (0o100000 | FILE_MODE) or (status.st_uid, status.st_gid) != _owner():
+            return False
+        with open(path, "rb") as file:
+            return file.read() == text.encode("utf-8")
+    except OSError:
+        return False
+
+
+def _owner():
+    """Files belong to whoever runs this: root on a node."""
+    return os.geteuid(), os.getegid()
+
+
+def apply_tree(dest, files, to_write, to_remove):
+    """Make the changes that `tree_changes` found. Raises OSError; what was written by then is complete and stays."""
+    _make_folder(dest)
+    for name in to_write:
+        path = os.path.join(dest, name)
+        _make_folder(os.path.dirname(path))
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(files[name].encode("utf-8"))
+            os.chmod(temporary, FILE_MODE)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    for name in to_remove:
+        os.unlink(os.path.join(dest, name))
+
+
+def _make_folder(path):
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        os.mkdir(folder)
+        os.chmod(folder, FOLDER_MODE)

@@ -6,13 +6,14 @@ DOCUMENTATION = r"""
 module: rpm_state
 short_description: Which packages are missing, and who holds the package manager
 description:
-  - Asks rpm, in milliseconds, what dnf would need seconds for, so that a node with nothing to install starts no transaction.
-  - Names the process that holds the lock of dnf, yum or rpm. ansible.builtin.dnf ignores its own C(lock_timeout) and waits in
-    silence.
+  - Asks rpm, in milliseconds, what dnf would need seconds for, so that a node with nothing to install starts no
+    transaction.
+  - Names the process that holds the lock of dnf, yum or rpm. ansible.builtin.dnf ignores its own C(lock_timeout) and
+    waits in silence.
   - Read-only, the same in check mode.
 options:
   packages:
-    description: Names as dnf understands them (name, name-version, name-version-release.arch, or what a package provides).
+    description: Names as dnf understands them (name, name-version, name-version-release.arch, or something provided).
     type: list
     elements: str
     required: true

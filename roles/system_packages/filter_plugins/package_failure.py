@@ -13,7 +13,7 @@ CAUSES = (
         "See what there is with `dnf list --showduplicates '{what}*'`; enable the repository that carries it.",
     ),
     (
-        r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled|signature.*BAD"
+        r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled|signature verification error|signature.*BAD"
         r"|Import of key\(s\) didn't help",
         "a package or the repository's metadata is not signed with the trusted key",
         "Do not switch the check off. Compare the repository's key with the vendor's, then `dnf clean all` and run again.",

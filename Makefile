@@ -1,0 +1,66 @@
+# make help lists everything. Nothing has to be installed first but make, Python 3.10 to 3.12 and a shell.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+# The first Python that ansible-core 2.16 runs on; a name in PATH may be a shim that refuses, so each is tried.
+PYTHON := $(firstword $(foreach p,python3.12 python3.11 python3.10 python3,$(shell $(p) -c \
+  'import sys; (3, 10) <= sys.version_info[:2] <= (3, 12) or sys.exit(1)' >/dev/null 2>&1 && echo $(p))))
+FLEET := $(VENV)/bin/python tests/fleet/fleet
+RUN := $(VENV)/bin/python tests/run.py
+# Molecule and Ansible look for their programs in PATH.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.PHONY: help demo demo-down test lint unit trainer molecule faults fleet-up fleet-down venv packages lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: venv packages ## two simulated GPU servers, from bare to verified, in containers on this machine
+	@tests/fleet/demo
+
+demo-down: venv ## stop the demo and remove its containers
+	@$(FLEET) down --fleet demo
+
+test: venv packages ## everything: lint, unit, trainer, molecule with testinfra, faults (FLEET=off leaves the containers out)
+	@$(RUN) all
+
+lint: venv ## ansible-lint, yamllint, ruff, vermin
+	@$(RUN) lint
+
+unit: venv ## modules, plan, filters, tools; under a real Python 3.6 too where there is one
+	@$(RUN) unit
+
+trainer: venv ## the GAN trainer on the CPU
+	@$(RUN) trainer
+
+molecule: venv packages ## whole nodes: scenarios el8 and el8-alternative with testinfra
+	@$(RUN) molecule
+
+faults: venv packages ## broken repositories, keys, locks, kernels, drivers: what the toolkit says and leaves behind
+	@$(RUN) faults
+
+fleet-up: venv packages ## start the demo's hosts without touching them
+	@$(FLEET) build
+	@$(FLEET) up --fleet demo
+
+fleet-down: demo-down ## the same as demo-down
+
+venv: $(VENV)/.complete ## the controller's Python environment, from hashes
+
+$(VENV)/.complete: requirements/dev.lock
+	@test -n "$(PYTHON)" || { echo "gpuwright needs Python 3.10, 3.11 or 3.12 on this machine; none was found in PATH."; exit 3; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || tests/fleet/install-packages
+	@echo "Python environment in $(VENV) (ansible-core 2.16.19 and the test tools, every hash checked) ..."
+	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --require-hashes --only-binary :all: --requirement requirements/dev.lock
+	@touch $@
+
+packages: ## what the containers need from the system's package manager
+	@if [ "$$FLEET" != off ]; then tests/fleet/install-packages; fi
+
+lock: ## write requirements/dev.lock anew (needs uv)
+	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
+
+clean: ## remove what was built here (not the image cache)
+	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache

@@ -1,0 +1,192 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+
+DOCUMENTATION = r"""
+---
+module: dnf_module_stream
+short_description: Enable, disable or reset a module stream of dnf, and switch only when allowed
+version_added: "1.0.0"
+description:
+  - Reads the present state from C(/etc/dnf/modules.d) in milliseconds; where it is as wanted, neither dnf nor a
+    repository is asked.
+  - Changes it with C(dnf module enable), C(disable) and C(reset), and proves afterwards that dnf has recorded it.
+  - Another enabled stream is replaced only with O(allow_switch). The module then removes those of O(packages) that are
+    installed, resets the module and enables the wanted stream, in this order, so that a run that was cut off goes on
+    where it was. Before the removal it makes sure that the wanted stream is offered.
+options:
+  name:
+    description: Name of the module.
+    type: str
+    required: true
+  stream:
+    description: Name of the stream; required when O(state=enabled) and refused otherwise.
+    type: str
+  state:
+    description:
+      - C(enabled) selects O(stream). C(disabled) hides the module. C(reset) leaves the choice to the repository's default.
+    type: str
+    choices: [enabled, disabled, reset]
+    default: enabled
+  allow_switch:
+    description: Whether another enabled stream may be replaced, which removes O(packages).
+    type: bool
+    default: false
+  packages:
+    description: Names (globs allowed) of packages that must go when the stream is switched.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description: Seconds that each dnf command may take, waiting for the lock of another one included.
+    type: float
+    default: 900
+attributes:
+  check_mode:
+    support: full
+    description: Predicts the change and fails where the real run would, without changing anything.
+  diff_mode:
+    support: full
+    description: Shows state and stream before and after.
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Select the driver branch
+  dnf_module_stream:
+    name: nvidia-driver
+    stream: 580-dkms
+
+- name: Replace another branch
+  dnf_module_stream:
+    name: nvidia-driver
+    stream: 580-dkms
+    allow_switch: true
+    packages: [cuda-drivers, kmod-nvidia-latest-dkms, nvidia-driver]
+"""
+
+RETURN = r"""
+stream_before:
+  description: The stream that was enabled, empty when none was.
+  returned: when the state could be read
+  type: str
+stream_after:
+  description: The stream that is enabled now, or would be in check mode; empty when none is.
+  returned: when the state could be read
+  type: str
+available:
+  description: Streams that the enabled repositories offer; null when nobody had to ask.
+  returned: when the state could be read
+  type: list
+  elements: str
+packages_to_remove:
+  description: Installed packages that a switch removes, or would remove.
+  returned: when the state could be read
+  type: list
+  elements: str
+commands:
+  description: What was run, or would be, in order.
+  returned: when the state could be read
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.module_streams import (
+    Dnf,
+    Selection,
+    StreamError,
+    check_name,
+    is_switch,
+    plan_commands,
+    read_selection,
+    switch_refusal,
+    unknown_stream,
+)
+
+
+def main():
+    """Compare, decide, change, prove."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "stream": {"type": "str"},
+            "state": {"type": "str", "choices": ["enabled", "disabled", "reset"], "default": "enabled"},
+            "allow_switch": {"type": "bool", "default": False},
+            "packages": {"type": "list", "elements": "str", "default": []},
+            "timeout": {"type": "float", "default": 900},
+        },
+        required_if=[("state", "enabled", ("stream",))],
+        supports_check_mode=True,
+    )
+    result = {"changed": False}
+    try:
+        wanted = wanted_selection(module.params)
+        before = read_selection(module.params["name"])
+        result.update(bring_about(module, wanted, before))
+        if result["changed"] and not module.check_mode:
+            prove(module.params["name"], wanted)
+    except StreamError as error:
+        module.fail_json(msg=str(error), **result)
+    module.exit_json(**result)
+
+
+def wanted_selection(params):
+    """The `Selection` that the parameters ask for."""
+    check_name("name", params["name"])
+    for package in params["packages"]:
+        check_name("a member of packages", package.replace("*", "x").replace("?", "x"))
+    if not 0 < params["timeout"] <= 86400:
+        raise StreamError("timeout is {}: expected seconds above 0 and up to 86400".format(params["timeout"]))
+    if params["state"] == "enabled":
+        check_name("stream", params["stream"])
+        return Selection("enabled", params["stream"])
+    if params["stream"]:
+        raise StreamError("stream is {}, but state {} takes none".format(params["stream"], params["state"]))
+    return Selection("disabled" if params["state"] == "disabled" else "", "")
+
+
+def bring_about(module, wanted, before):
+    """Make the change, unless there is none to make or check mode forbids it; the fields of the result."""
+    name, dnf = module.params["name"], Dnf(module.params["timeout"])
+    available, installed = None, []
+    if wanted != before and wanted.state == "enabled":
+        available = dnf.available_streams(name)
+        if wanted.stream not in available:
+            raise StreamError(unknown_stream(name, wanted.stream, available))
+        installed = dnf.installed(module.params["packages"]) if is_switch(wanted, before) else []
+    commands = plan_commands(name, wanted, before, installed)
+    if is_switch(wanted, before) and not module.params["allow_switch"]:
+        raise StreamError(switch_refusal(name, wanted, before, commands))
+    if not module.check_mode:
+        for command in commands:
+            dnf.change(command)
+    return {
+        "changed": bool(commands),
+        "stream_before": before.stream,
+        "stream_after": wanted.stream,
+        "available": available,
+        "packages_to_remove": installed,
+        "commands": [" ".join(command) for command in commands],
+        "diff": {"before": describe(name, before), "after": describe(name, wanted)},
+    }
+
+
+def prove(name, wanted):
+    """dnf's exit status is not believed; what it recorded is."""
+    after = read_selection(name)
+    if after != wanted:
+        raise StreamError(
+            "dnf reported success, but recorded {!r} instead of {!r}. Next: dnf module list {}".format(
+                describe(name, after).strip(), describe(name, wanted).strip(), name
+            )
+        )
+
+
+def describe(name, selection):
+    """One line for a diff."""
+    words = " ".join(part for part in selection if part) or "not selected"
+    return "module {}: {}\n".format(name, words)
+
+
+if __name__ == "__main__":
+    main()

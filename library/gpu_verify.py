@@ -1,0 +1,178 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+
+DOCUMENTATION = r"""
+---
+module: gpu_verify
+short_description: Hold a GPU node against what it should be
+version_added: "1.0.0"
+description:
+  - Reads the node, judges every reading by O(expectations), and returns one verdict with a check for each question.
+  - A value that cannot be read is UNKNOWN and never PASS. A check that does not apply is SKIP and says why.
+  - A bad verdict does not fail the task; the playbook decides what it means. Only wrong parameters fail.
+  - Never reports a change. What it writes is the record of this reading and no state of the node.
+  - C(gpu-doctor) runs the same checks on the node. Run this module as root; it cannot read everything otherwise.
+options:
+  expectations:
+    description:
+      - What the node should be - C(schema) (1), C(gpu_count), C(gpu_model) (empty for any), C(plan) (what C(gpu_plan)
+        returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(trainer_user).
+    type: dict
+    required: true
+  smoke:
+    description: What C(amp_smoke_test) returned. Without it the check of the smoke test is UNKNOWN.
+    type: dict
+  report_path:
+    description: File that receives the report as JSON, mode 0644, replaced in one step. Its folder must exist.
+    type: path
+  verified_path:
+    description:
+      - File that marks a node which has passed. Written when the verdict is PASS or WARN, otherwise left as it is.
+      - Its folder must exist.
+    type: path
+  nvidia_smi_timeout:
+    description: Seconds that nvidia-smi may take to answer, above 0.
+    type: float
+    default: 30
+attributes:
+  check_mode:
+    support: full
+    description: Reads and judges as always, and writes no file.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to compare.
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Hold the node against its expectations
+  gpu_verify:
+    expectations:
+      schema: 1
+      gpu_count: 1
+      gpu_model: Tesla V100-PCIE-16GB
+      plan: "{{ gpu_node_plan }}"
+      venv: /opt/gpuwright/venvs/current
+      smoke_device: cuda
+      trainer_user: trainer
+    smoke: "{{ smoke_result }}"
+    report_path: /var/lib/gpuwright/report.json
+    verified_path: /var/lib/gpuwright/verified.json
+  register: result
+
+- name: End with the verdict
+  ansible.builtin.assert:
+    that: result.verdict in ['PASS', 'WARN']
+"""
+
+RETURN = r"""
+verdict:
+  description: The worst status of the checks; FAIL is worse than UNKNOWN, UNKNOWN worse than WARN. SKIP does not count.
+  returned: success
+  type: str
+  sample: PASS
+checks:
+  description: One record for each check, in the order of the layers.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description: Stable name; C(gpu-doctor --explain ID) tells its rule.
+      type: str
+      sample: driver.version
+    layer:
+      description: system, framework or model.
+      type: str
+    status:
+      description: PASS, WARN, FAIL, SKIP or UNKNOWN.
+      type: str
+    value:
+      description: What the node has; null when nothing was read.
+      type: raw
+    expected:
+      description: What it should have; null when that cannot be said in a word.
+      type: raw
+    unit:
+      description: Unit of value and expected, empty when they have none.
+      type: str
+    message:
+      description: One sentence; for SKIP and UNKNOWN the reason.
+      type: str
+    action:
+      description: What to do, empty for PASS and SKIP.
+      type: str
+readings:
+  description: Everything that was read; a value that could not be read is C({unreadable: reason}).
+  returned: success
+  type: dict
+report_path:
+  description: The file that was written, null when none was.
+  returned: success
+  type: str
+"""
+
+import os
+import platform
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.checks import run_checks
+from ansible.module_utils.gpuwright.expectations import parse_expectations
+from ansible.module_utils.gpuwright.readings import collect
+from ansible.module_utils.gpuwright.report import PASSING, make_report, now_utc, write_json
+
+SPEC = {
+    "expectations": {"type": "dict", "required": True},
+    "smoke": {"type": "dict"},
+    "report_path": {"type": "path"},
+    "verified_path": {"type": "path"},
+    "nvidia_smi_timeout": {"type": "float", "default": 30},
+}
+
+
+def wrong_parameter(params):
+    """What is wrong with the parameters beside the expectations, "" when nothing is."""
+    if not params["nvidia_smi_timeout"] > 0:
+        return "nvidia_smi_timeout: {} is no time to wait; expected seconds above 0".format(params["nvidia_smi_timeout"])
+    for name in ("report_path", "verified_path"):
+        path = params[name]
+        if path and not (os.path.isabs(path) and os.path.isdir(os.path.dirname(path))):
+            return "{}: {}: expected an absolute path in an existing folder; the role verify makes it".format(name, path)
+    return ""
+
+
+def main():
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    params = module.params
+    problem = wrong_parameter(params)
+    if problem:
+        module.fail_json(msg=problem)
+    try:
+        expectations = parse_expectations(params["expectations"])
+    except ValueError as error:
+        module.fail_json(msg=str(error))
+    readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"])
+    checks = run_checks(readings, expectations, params["smoke"])
+    report = make_report(platform.node(), now_utc(), checks, readings, expectations, params["smoke"])
+    written = None
+    if not module.check_mode:
+        try:
+            written = write_files(report, params["report_path"], params["verified_path"])
+        except OSError as error:
+            module.fail_json(msg="cannot write {}: {}".format(error.filename or "the report", error.strerror))
+    module.exit_json(
+        changed=False, verdict=report["verdict"], checks=checks, readings=readings, report_path=written
+    )
+
+
+def write_files(report, report_path, verified_path):
+    """Write what was asked for; returns the path of the report or None."""
+    if report_path:
+        write_json(report_path, report)
+    if verified_path and report["verdict"] in PASSING:
+        write_json(verified_path, {name: report[name] for name in ("schema", "host", "time", "verdict")})
+    return report_path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+
+DOCUMENTATION = r"""
+---
+module: nvidia_smi_info
+short_description: Ask nvidia-smi about its GPUs under a deadline
+version_added: "1.0.0"
+description:
+  - Runs C(nvidia-smi -q -x) and returns what it says of drivers 418 to 620 as typed values with units.
+  - Returns in time even when nvidia-smi hangs in the driver and cannot be killed.
+  - Reports and does not judge. A driver that is not loaded, or a program that is not installed, is a result and no
+    failure of the task; see RV(status).
+  - A value that cannot be read is the string C(unknown). One that the card does not have is null.
+options:
+  timeout:
+    description: Seconds that nvidia-smi may take to answer, above 0.
+    type: float
+    default: 30
+  executable:
+    description: Name in PATH, or full path, of nvidia-smi.
+    type: str
+    default: nvidia-smi
+attributes:
+  check_mode:
+    support: full
+    description: Reads in check mode as always.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to compare.
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Ask the driver
+  nvidia_smi_info:
+    timeout: 60
+  register: answer
+
+- name: Stop unless it answered
+  ansible.builtin.assert:
+    that: answer.status == 'ok'
+    fail_msg: "{{ answer.message }}. Next: {{ answer.action }}"
+"""
+
+RETURN = r"""
+reachable:
+  description: Whether the driver answered and the answer could be read.
+  returned: always
+  type: bool
+rc:
+  description: Exit status of nvidia-smi, negative for a signal; null when it was not started or did not finish.
+  returned: always
+  type: int
+status:
+  description: One of ok, not_installed, driver_not_loaded, version_mismatch, no_devices, gpu_lost, reset_required,
+    timeout, unreadable and failed.
+  returned: always
+  type: str
+message:
+  description: What happened, in one sentence, with nvidia-smi's own words.
+  returned: always
+  type: str
+action:
+  description: What to type next; empty when the status is ok.
+  returned: always
+  type: str
+driver_version:
+  description: Version of the loaded driver.
+  returned: always
+  type: str
+  sample: "580.95.05"
+cuda_version:
+  description: Newest CUDA version that this driver can run.
+  returned: always
+  type: str
+  sample: "13.0"
+gpus:
+  description: One record per GPU; empty when RV(reachable) is false.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    uuid:
+      description: UUID.
+      type: str
+    serial:
+      description: Serial number of the board.
+      type: str
+    name:
+      description: Product name.
+      type: str
+      sample: Tesla V100-PCIE-16GB
+    pci_id:
+      description: PCI address as sysfs writes it.
+      type: str
+      sample: "0000:3b:00.0"
+    architecture:
+      description: kepler to blackwell, in lower case.
+      type: str
+    memory_total_mib:
+      description: Memory of the GPU in MiB.
+      type: int
+    memory_used_mib:
+      description: Memory in use in MiB.
+      type: int
+    temperature_c:
+      description: Temperature in degrees Celsius.
+      type: int
+    power_draw_w:
+      description: Power that is drawn now, in watts.
+      type: float
+    power_limit_w:
+      description: Power limit in force, in watts.
+      type: float
+    persistence_mode:
+      description: Enabled or Disabled.
+      type: str
+    ecc_mode:
+      description: Enabled or Disabled.
+      type: str
+    mig_mode:
+      description: Enabled or Disabled.
+      type: str
+    ecc_uncorrected_volatile:
+      description: Memory errors since the driver was loaded that could not be corrected.
+      type: int
+    retired_pages_pending:
+      description: Whether a memory page waits to be retired at the next reset (Turing and older).
+      type: bool
+    remapped_rows_pending:
+      description: Whether a memory row waits to be remapped at the next reset (Ampere and newer).
+      type: bool
+    remapped_rows_failure:
+      description: Whether remapping a row has failed (Ampere and newer).
+      type: bool
+    recovery_action:
+      description: What the driver asks for, such as none or gpu reset; null where it is too old to ask.
+      type: str
+    throttle_reasons:
+      description: Reasons that hold the clocks down now, such as hw_thermal_slowdown; gpu_idle is harmless.
+      type: list
+      elements: str
+    processes:
+      description: Programs on the GPU with pid, type (C compute, G graphics), name and used_memory_mib.
+      type: list
+      elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
+
+
+def main():
+    """Ask and return the answer, whatever it is."""
+    module = AnsibleModule(
+        argument_spec={
+            "timeout": {"type": "float", "default": DEFAULT_TIMEOUT_SECONDS},
+            "executable": {"type": "str", "default": "nvidia-smi"},
+        },
+        supports_check_mode=True,
+    )
+    timeout, executable = module.params["timeout"], module.params["executable"]
+    # The comparison is written so that "nan" fails it too.
+    if not 0 < timeout <= 3600:
+        module.fail_json(msg="timeout is {}: expected seconds above 0 and up to 3600".format(timeout))
+    if not executable.strip():
+        module.fail_json(msg="executable is empty: expected a program such as nvidia-smi")
+    module.exit_json(changed=False, **query(timeout, executable))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a program under a deadline that holds even when the program cannot be killed.
+
+A program that waits for a broken GPU sits in uninterruptible sleep: SIGKILL is only queued for it, and who waits for it
+waits for ever (`timeout(1)` and `subprocess.run(timeout=...)` included). So nothing here waits for a child: its output
+is read without blocking, at the deadline its process group gets a signal, and the child is left to the kernel.
+"""
+
+import collections
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+
+# Folders in which administration programs live and which sudo or a service may leave out of PATH.
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+DEFAULT_LIMIT_BYTES = 8 * 1024 * 1024
+CHUNK_BYTES = 65536
+POLL_SECONDS = 0.02
+
+Finished = collections.namedtuple("Finished", "rc stdout stderr timed_out missing truncated problem")
+Finished.__doc__ = """What became of a program.
+
+rc         exit status, negative for a signal; None when the program was not started, timed out or was cut off
+stdout     text, undecodable bytes replaced; what had arrived by the deadline when there was one
+stderr     the same
+timed_out  the deadline passed; the program may still exist, unkillable
+missing    there is no such program
+truncated  the program wrote more than the limit and was stopped
+problem    one sentence when rc is None, else ""
+"""
+
+
+def find_program(name, environment=None):
+    """Full path of the executable `name`, or None; looks in PATH, then in the folders that PATH may lack."""
+    path = (os.environ if environment is None else environment).get("PATH", "")
+    return shutil.which(name, path=os.pathsep.join([path, *SYSTEM_FOLDERS]))
+
+
+def program_environment():
+    """The caller's environment with untranslated messages, so that they can be compared with known texts."""
+    environment = {name: value for name, value in os.environ.items() if name != "LANGUAGE"}
+    environment["LC_ALL"] = "C.UTF-8"
+    return environment
+
+
+def run_bounded(command, timeout, limit_bytes=DEFAULT_LIMIT_BYTES, stop_signal=signal.SIGKILL):
+    """Run `command` (a list, no shell) for at most `timeout` seconds: a `Finished`; never raises for the program.
+
+    `limit_bytes` bounds stdout and stderr each. `stop_signal` goes to the whole process group at the deadline; SIGTERM
+    suits programs that must not be torn off, such as a package transaction.
+    """
+    executable = find_program(command[0])
+    if executable is None:
+        return _not_started(command[0])
+    deadline = time.monotonic() + timeout
+    try:
+        # A session of its own: the signal reaches helpers too, and no terminal is left for it to ask a question on.
+        child = subprocess.Popen(
+            [executable, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=program_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        problem = "{} cannot be run: {}".format(executable, error.strerror or error)
+        return Finished(None, "", "", False, False, False, problem)
+    with child.stdout, child.stderr:
+        output, state = _collect(child, deadline, limit_bytes)
+    texts = [bytes(output[stream]).decode("utf-8", "replace") for stream in (child.stdout, child.stderr)]
+    if state == "finished":
+        return Finished(child.returncode, texts[0], texts[1], False, False, False, "")
+    _signal_group(child, stop_signal)
+    if state == "too much":
+        problem = "{} wrote more than {} bytes and was stopped".format(executable, limit_bytes)
+        return Finished(None, texts[0], texts[1], False, False, True, problem)
+    problem = "{} did not finish within {:g} s and was sent signal {:d}".format(executable, timeout, stop_signal)
+    return Finished(None, texts[0], texts[1], True, False, False, problem)
+
+
+def _not_started(name):
+    """The answer for a program that the search did not find: absent, or a file without permission to run."""
+    folders = os.environ.get("PATH", "").split(os.pathsep) + list(SYSTEM_FOLDERS)
+    candidates = [name] if os.path.dirname(name) else [os.path.join(folder, name) for folder in folders if folder]
+    for candidate in candidates:
+        if os.path.isfile(candidate):
+            return Finished(None, "", "", False, False, False, "{} is not executable".format(candidate))
+    return Finished(None, "", "", False, True, False, "{} is not installed (not found in PATH)".format(name))
+
+
+def _collect(child, deadline, limit_bytes):
+    """Read until the child has ended, the deadline passes or a stream exceeds its limit: ({stream: bytes}, state)."""
+    output = {child.stdout: bytearray(), child.stderr: bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for stream in output:
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, selectors.EVENT_READ)
+        while True:
+            # Asked before reading: what the child wrote before it ended is then sure to be in the pipe.
+            ended = child.poll() is not None
+            wait = 0 if ended else min(POLL_SECONDS, max(0, deadline - time.monotonic()))
+            if selector.get_map():
+                got_any = _read_ready(selector, wait, output)
+            else:
+                time.sleep(wait)
+                got_any = False
+            if max(len(data) for data in output.values()) > limit_bytes:
+                for data in output.values():
+                    del data[limit_bytes:]
+                return output, "too much"
+            # A helper that outlives the child may hold the pipe open, so the end of the child counts, not the pipe's.
+            if ended and not got_any:
+                return output, "finished"
+            if not ended and time.monotonic() >= deadline:
+                return output, "timed out"
+
+
+def _read_ready(selector, wait, output):
+    """One chunk from every stream that has some; True when anything arrived."""
+    got_any = False
+    for key, _events in selector.select(wait):
+        try:
+            chunk = os.read(key.fd, CHUNK_BYTES)
+        except BlockingIOError:
+            continue
+        if chunk:
+            output[key.fileobj] += chunk
+            got_any = True
+        else:
+            selector.unregister(key.fileobj)
+    return got_any
+
+
+def _signal_group(child, stop_signal):
+    try:
+        os.killpg(child.pid, stop_signal)
+    except (ProcessLookupError, PermissionError):
+        return
+    # Collects the child if it is already gone; `poll` does not wait.
+    child.poll()

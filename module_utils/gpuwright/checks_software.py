@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what is installed on top of the driver, from the toolkit to the trainer: rules, and the table `CHECKS`."""
+
+import re
+
+from .verdict import Check, failed, passed, skipped, unknown
+
+NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
+ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
+ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])[af]?")
+
+
+def release(version, parts):
+    """The first `parts` numbers of a dotted version."""
+    return ".".join(version.split(".")[:parts])
+
+
+def compare_version(what, found, wanted):
+    """PASS when `found`, cut to the precision of `wanted` or the reverse, is `wanted`."""
+    parts = min(len(found.split(".")), len(wanted.split(".")))
+    # One number says too little to be compared.
+    if parts >= 2 and release(found, parts) == release(wanted, parts):
+        return passed(found, wanted, "{} {}".format(what, found))
+    return failed(found, wanted, "{} {} instead of {}".format(what, found, wanted))
+
+
+def cuda_version(readings, expected):
+    """Both the toolkit's version.json and its compiler state the planned version."""
+    wanted = expected.wish("plan", "cuda", "version")
+    if not wanted:
+        return skipped("the plan installs no CUDA toolkit")
+    if readings.absent("cuda", "version_file") and readings.absent("cuda", "nvcc"):
+        return failed("none", wanted, "no toolkit in {}".format(expected.wish("plan", "cuda", "prefix")))
+    for name, what in (("version_file", "version.json"), ("nvcc", "nvcc")):
+        if readings.absent("cuda", name):
+            return failed("none", wanted, "the toolkit has no {}".format(what))
+        outcome = compare_version(what, readings.version("cuda", name), wanted)
+        if outcome.status != "PASS":
+            return outcome
+    return passed(readings.version("cuda", "version_file"), wanted, "toolkit and compiler agree")
+
+
+def cuda_link(readings, expected):
+    """/usr/local/cuda leads to the planned toolkit, so that builds and scripts find the same one."""
+    if not expected.wish("plan", "cuda", "version"):
+        return skipped("the plan installs no CUDA toolkit")
+    wanted = expected.text("plan", "cuda", "prefix")
+    if readings.absent("cuda", "prefix"):
+        return failed("none", wanted, "there is no {}".format(wanted))
+    if readings.absent("cuda", "link"):
+        return failed("none", wanted, "/usr/local/cuda leads nowhere")
+    target = readings.text("cuda", "link")
+    # Compared where both end, since the prefix may itself be a link of the alternatives system.
+    if target != readings.text("cuda", "prefix"):
+        return failed(target, wanted, "/usr/local/cuda leads to {}".format(target))
+    return passed(target, wanted, "/usr/local/cuda leads to {}".format(target))
+
+
+def cudnn_version(readings, expected):
+    """Header and library are both of the planned version: an old one left beside a new one breaks builds silently."""
+    wanted = expected.wish("plan", "cudnn", "version")
+    if not wanted:
+        return skipped("the plan installs no cuDNN")
+    for name in ("header", "library"):
+        if readings.absent("cudnn", name):
+            return failed("none", wanted, "the {} of cuDNN is not there".format(name))
+        outcome = compare_version("cuDNN " + name, readings.version("cudnn", name), wanted)
+        if outcome.status != "PASS":
+            return outcome
+    return passed(readings.version("cudnn", "library"), wanted, "header and library agree")
+
+
+def nccl_version(readings, expected):
+    """The library that programs load is of the planned version."""
+    wanted = expected.wish("plan", "nccl", "version")
+    if not wanted:
+        return skipped("the plan installs no NCCL beside the one in PyTorch")
+    if readings.absent("nccl", "library"):
+        return failed("none", wanted, "the library of NCCL is not there")
+    return compare_version("NCCL", readings.version("nccl", "library"), wanted)
+
+
+def allocator(readings, expected):
+    """Each planned allocator library passes the launcher's own test: it is there, loadable, and changed by root only."""
+    names = [name for name in ("jemalloc", "tcmalloc") if expected.wish("plan", "runtime", name)]
+    if not names:
+        return skipped("the plan installs no allocator library")
+    for name in names:
+        path = readings.text("allocators", name, "path")
+        problem = readings.text("allocators", name, "problem")
+        if path != expected.wish("plan", "runtime", name):
+            return unknown("another library was looked at than the planned one: {}".format(path))
+        if problem != "none":
+            return failed("unusable", path, problem)
+    return passed(", ".join(names), ", ".join(names), "{} can be preloaded".format(" and ".join(names)))
+
+
+def launcher(readings, expected):
+    """gpu-run is a program that everybody may run and only root may change, and it can read its policy."""
+    if readings.absent("launcher", "file"):
+        return failed("missing", "runnable", "/usr/local/bin/gpu-run is not there")
+    file = readings.at("launcher", "file")
+    if not (file.flag("is_file") and file.flag("executable")):
+        return failed(file.text("mode"), "0755", "gpu-run is no program that everybody may run")
+    reason = file.wish("unsafe")
+    if reason:
+        return failed(file.text("mode"), "0755", "gpu-run is {}".format(reason))
+    policy = readings.text("launcher", "policy")
+    if policy != "ok":
+        return failed("bad policy", "runnable", policy)
+    return passed("runnable", "runnable", "gpu-run is there and reads its policy")
+
+
+def imports(readings, expected):
+    """PyTorch and NumPy can be imported by the venv's Python."""
+    if readings.absent("venv"):
+        return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
+    for name in ("torch", "numpy"):
+        result = readings.text("venv", "imports", name)
+        if result != "ok":
+            return failed(result, "ok", "import {}: {}".format(name, result))
+    return passed("ok", "ok", "torch and numpy can be imported")
+
+
+def pytorch_version(readings, expected):
+    """PyTorch is of exactly the planned version; the build after the plus sign is judged by framework.cuda_build."""
+    wanted = expected.version("plan", "pytorch", "version")
+    found = readings.text("venv", "versions", "torch")
+    if found.split("+")[0] != wanted:
+        return failed(found, wanted, "PyTorch {} instead of {}".format(found, wanted))
+    return passed(found, wanted, "PyTorch {}".format(found))
+
+
+def cuda_build(readings, expected):
+    """PyTorch was built for the planned CUDA release (or for none), and finds a GPU when it was built for one."""
+    wanted = expected.text("plan", "pytorch", "build")
+    found = readings.text("venv", "torch", "build")
+    if found != wanted:
+        return failed(found, wanted, "PyTorch is a {} build, planned is {}".format(found, wanted))
+    if wanted != "cpu" and not readings.flag("venv", "torch", "cuda_available"):
+        action = "Run on the node: /opt/gpuwright/venvs/current/bin/python -c 'import torch; torch.cuda.init()'"
+        return failed("{}, no GPU".format(found), wanted, "PyTorch finds no GPU it can use", action)
+    return passed(found, wanted, "PyTorch is a {} build".format(found))
+
+
+def runs_on(built_for, capability):
+    """Whether code in a PyTorch of these architectures runs on a card of this compute capability such as "7.0".
+
+    Machine code (sm_) runs on the same major generation from its own minor number up; PTX (compute_) is translated for
+    every later card. Source: CUDA C++ programming guide, application compatibility.
+    """
+    card = tuple(int(part) for part in capability.split("."))
+    for name in built_for:
+        match = ARCHITECTURE.fullmatch(name)
+        if not match:
+            continue
+        code = (int(match.group(2)), int(match.group(3)))
+        if code <= card and (match.group(1) == "compute" or code[0] == card[0]):
+            return True
+    return False
+
+
+def architectures(readings, expected):
+    """PyTorch carries code for every GPU of the node: newer builds have none for Volta (sm_70)."""
+    if expected.text("plan", "pytorch", "build") == "cpu":
+        return skipped("the planned PyTorch is a build for the CPU")
+    wanted = sorted({gpu.version("compute_capability") for gpu in readings.each("probe", "gpus")})
+    names = [name.text() for name in readings.each("venv", "torch", "architectures")]
+    value, cards = " ".join(names), " ".join("sm_" + capability.replace(".", "") for capability in wanted)
+    if not wanted:
+        return unknown("there is no GPU to compare with", value)
+    if not readings.flag("venv", "torch", "cuda_available"):
+        return unknown("PyTorch lists its architectures only where it finds a GPU", value, cards)
+    missing = [capability for capability in wanted if not runs_on(names, capability)]
+    if missing:
+        return failed(value, cards, "no code for compute capability {}".format(", ".join(missing)))
+    return passed(value, cards, "has code for {}".format(cards))
+
+
+def trainer_installed(readings, expected):
+    """The trainer package can be imported by the venv's Python."""
+    if readings.absent("venv"):
+        return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
+    result = readings.text("venv", "imports", "gan_trainer")
+    if result != "ok":
+        return failed(result, "ok", "import gan_trainer: {}".format(result))
+    version = readings.version("venv", "versions", "gan_trainer")
+    return passed(version, "importable", "gan_trainer {}".format(version))
+
+
+def trainer_user(readings, expected):
+    """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
+    name = expected.text("trainer_user")
+    if readings.absent("trainer_user"):
+        return failed("missing", name, "there is no local user {}".format(name))
+    user = readings.at("trainer_user")
+    if user.number("uid") == 0:
+        return failed("uid 0", name, "{} is root".format(name))
+    shell = user.wish("shell")
+    if shell not in NO_LOGIN_SHELLS:
+        return failed(shell, "nologin", "{} has the shell {}".format(name, shell or "/bin/sh"))
+    groups = {group.text() for group in user.each("groups")}
+    powers = sorted(groups.intersection(ADMINISTRATORS))
+    if not groups:
+        return unknown("{} is in no group that has a name".format(name))
+    if powers:
+        return failed(", ".join(powers), "no power", "{} is in the group {}".format(name, ", ".join(powers)))
+    password = user.text("password")
+    if password != "locked":
+        return failed("password " + password, "locked", "the password of {} is not locked".format(name))
+    return passed(name, name, "{} cannot log in".format(name))
+
+
+def permissions(readings, expected):
+    """Only root may change programs, shared code, venv and expectations."""
+    missing = [path.text() for path in readings.each("permissions", "missing")]
+    number = readings.number("permissions", "unsafe_count")
+    looked_at = readings.number("permissions", "looked_at")
+    examples = [example.text() for example in readings.each("permissions", "unsafe")]
+    if missing:
+        return failed(len(missing), 0, "missing: {}".format(", ".join(missing)), "Run ansible-playbook site.yml again.")
+    if number or examples:
+        return failed(number, 0, "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones"))
+    if not looked_at:
+        return unknown("no file was looked at")
+    return passed(0, 0, "{} files, all changeable by root only".format(looked_at))
+
+
+CHECKS = (
+    Check(
+        "cuda.version",
+        "system",
+        "Is the planned CUDA toolkit installed?",
+        "Run ansible-playbook site.yml --tags system_cuda",
+        cuda_version,
+        needs_gpu=False,
+    ),
+    Check(
+        "cuda.link",
+        "system",
+        "Does /usr/local/cuda lead to it?",
+        "Run alternatives --display cuda to see who changed it, then ansible-playbook site.yml --tags system_cuda",
+        cuda_link,
+        needs_gpu=False,
+    ),
+    Check(
+        "cudnn.version",
+        "system",
+        "Is the planned cuDNN installed, for builds and for programs?",
+        "Run ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand.",
+        cudnn_version,
+        needs_gpu=False,
+    ),
+    Check(
+        "nccl.version",
+        "system",
+        "Is the planned NCCL installed?",
+        "Run ansible-playbook site.yml --tags system_cuda",
+        nccl_version,
+        needs_gpu=False,
+    ),
+    Check(
+        "runtime.allocator",
+        "system",
+        "Can the planned memory allocators be preloaded?",
+        "Run ansible-playbook site.yml --tags system_runtime",
+        allocator,
+        needs_gpu=False,
+    ),
+    Check(
+        "runtime.launcher",
+        "system",
+        "Can trainings be started through gpu-run?",
+        "Run ansible-playbook site.yml --tags system_runtime",
+        launcher,
+        needs_gpu=False,
+    ),
+    Check(
+        "framework.imports",
+        "framework",
+        "Can PyTorch be imported?",
+        "Run ansible-playbook site.yml --tags framework; it builds the venv anew when it is damaged.",
+        imports,
+        needs_gpu=False,
+    ),
+    Check(
+        "framework.pytorch_version",
+        "framework",
+        "Is it the planned PyTorch?",
+        "Run ansible-playbook site.yml --tags framework",
+        pytorch_version,
+        needs_gpu=False,
+    ),
+    Check(
+        "framework.cuda_build",
+        "framework",
+        "Was it built for the planned CUDA release?",
+        "Run ansible-playbook site.yml --tags framework",
+        cuda_build,
+        needs_gpu=False,
+    ),
+    Check(
+        "framework.architectures",
+        "framework",
+        "Does it carry code for this node's GPUs?",
+        "Choose an older PyTorch or another build (framework_pytorch_build): Volta needs cu126, or cu128 up to 2.10.",
+        architectures,
+    ),
+    Check(
+        "model.trainer_installed",
+        "model",
+        "Can the trainer be imported?",
+        "Run ansible-playbook site.yml --tags model",
+        trainer_installed,
+        needs_gpu=False,
+    ),
+    Check(
+        "model.trainer_user",
+        "model",
+        "Do trainings run as a user who cannot log in?",
+        "Run ansible-playbook site.yml --tags model",
+        trainer_user,
+        needs_gpu=False,
+    ),
+    Check(
+        "model.permissions",
+        "model",
+        "Can only root change what root and trainings run?",
+        "Run: chown -R root:root and chmod -R go-w on what is named, and find out who changed it.",
+        permissions,
+        unit="files",
+        needs_gpu=False,
+    ),
+)

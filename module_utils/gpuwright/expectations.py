@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node should be: the record that the role `verify` writes and that gpu_verify and gpu-doctor judge by."""
+
+import re
+
+EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
+SCHEMA = 1
+PLAN_PARTS = ("driver", "cuda", "cudnn", "nccl", "pytorch", "runtime")
+
+# name: (pattern of its text, what was expected in words). The user name is what useradd accepts.
+RULES = (
+    ("schema", r"[0-9]+", "a whole number"),
+    ("gpu_count", r"[0-9]+", "a whole number, 0 or more"),
+    ("gpu_model", r"[^\0-\x1f]*", 'a name that nvidia-smi prints, such as "Tesla V100-PCIE-16GB", or "" for any'),
+    ("venv", r"/[^\0]*", "an absolute path"),
+    ("smoke_device", r"cuda|cpu", "cuda or cpu"),
+    ("trainer_user", r"[a-z_][a-z0-9_-]*", "the name of a user"),
+)
+
+
+def parse_expectations(record):
+    """A copy of `record` with numbers as numbers; ValueError says which value is wrong and what was expected.
+
+    A number may come as digits in a text, since that is what Ansible's templates make of it.
+    """
+    if not isinstance(record, dict):
+        raise ValueError("expectations: expected a record, found {!r}".format(record))
+    parsed = dict(record)
+    for name, pattern, words in RULES:
+        value = record.get(name)
+        fits = isinstance(value, (int, str)) and not isinstance(value, bool) and re.fullmatch(pattern, str(value))
+        if not fits:
+            raise ValueError("expectations: {} is {!r}; expected {}".format(name, value, words))
+        parsed[name] = int(value) if words.startswith("a whole number") else str(value)
+    if parsed["schema"] != SCHEMA:
+        raise ValueError("expectations: schema is {}; this program knows {}".format(parsed["schema"], SCHEMA))
+    plan = record.get("plan")
+    missing = [part for part in PLAN_PARTS if not (isinstance(plan, dict) and isinstance(plan.get(part), dict))]
+    if missing:
+        raise ValueError("expectations: plan has no {}; expected what gpu_plan returned".format(", ".join(missing)))
+    return parsed

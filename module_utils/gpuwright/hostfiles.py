@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a host's files below a root folder; what is absent or unreadable is None or empty, never an exception."""
+
+import os
+
+LIMIT_BYTES = 1024 * 1024
+MAX_LINKS = 40
+
+
+def below(root, path):
+    """Where the host's absolute `path` lies below `root`, links not followed."""
+    return os.path.join(root, path.lstrip("/"))
+
+
+def resolve(root, path):
+    """Follow links as the host itself would, absolute ones starting again at `root`; None when that leads nowhere."""
+    todo = [part for part in path.split("/") if part]
+    here = []
+    links = 0
+    while todo:
+        part = todo.pop(0)
+        if part in (".", ".."):
+            here = here[:-1] if part == ".." else here
+            continue
+        target = link_target(root, "/".join([*here, part]))
+        if target is None:
+            # Not a link, or not there: the last question, whether it exists, settles which.
+            here.append(part)
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            return None
+        here = [] if target.startswith("/") else here
+        todo = [part for part in target.split("/") if part] + todo
+    full = below(root, "/".join(here))
+    try:
+        os.lstat(full)
+    except (OSError, ValueError):
+        return None
+    return full
+
+
+def exists(root, path):
+    """Whether the host has `path`, a link to nothing not counted."""
+    return resolve(root, path) is not None
+
+
+def read_bytes(root, path):
+    """At most 1 MiB of the file, or None."""
+    full = resolve(root, path)
+    # A regular file by kind: opening a pipe or a terminal that lies in its place could wait for ever.
+    if full is None or not os.path.isfile(full):
+        return None
+    try:
+        with open(full, "rb") as file:
+            return file.read(LIMIT_BYTES)
+    except OSError:
+        return None
+
+
+def read_text(root, path):
+    """The file's text without surrounding white space, undecodable bytes replaced; None when it cannot be read."""
+    data = read_bytes(root, path)
+    return None if data is None else data.decode("utf-8", "replace").strip()
+
+
+def read_int(root, path):
+    """The file's decimal number, or None."""
+    try:
+        return int(read_text(root, path) or "")
+    except ValueError:
+        return None
+
+
+def names_in(root, folder):
+    """Sorted names in a folder; empty when there is none or it cannot be read."""
+    full = resolve(root, folder)
+    try:
+        return sorted(os.listdir(full)) if full else []
+    except OSError:
+        return []
+
+
+def link_target(root, path):
+    """The text of the link, or None."""
+    try:
+        return os.readlink(below(root, path))
+    except (OSError, ValueError):
+        # ValueError: a name made from a damaged file may hold a byte that no path can.
+        return None
+
+
+def read_assignments(root, path):
+    """Lines NAME=value as a dict, quotes removed, everything else skipped (os-release, grubenv, logind's sessions)."""
+    found = {}
+    for line in (read_text(root, path) or "").splitlines():
+        name, separator, value = line.partition("=")
+        if separator and not name.startswith("#"):
+            found[name.strip()] = value.strip().strip("\"'")
+    return found
+
+
+def read_colon_lines(text):
+    """Lines `name: value` as a dict; of a repeated name the first value counts (cpuinfo, meminfo, modinfo)."""
+    found = {}
+    for line in (text or "").splitlines():
+        name, separator, value = line.partition(":")
+        if separator:
+            found.setdefault(name.strip(), value.strip())
+    return found

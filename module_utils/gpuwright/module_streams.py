@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Module streams of dnf: which one is enabled, which ones there are, and the commands that change it.
+
+The state is read from /etc/dnf/modules.d, where dnf itself keeps it, so that a host with nothing to change needs no
+repository and no dnf. Everything else goes through the dnf command, whose output for modules is the same in dnf 4.7 (RHEL
+8) and 4.14 (Debian 12).
+"""
+
+import collections
+import configparser
+import difflib
+import re
+import signal
+
+from .bounded import run_bounded
+from .hostfiles import read_text
+from .packages import lock_holder
+
+STATE_FILE = "/etc/dnf/modules.d/{}.module"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")
+SHOWN_LINES = 6
+
+# state: "enabled", "disabled" or "" (neither, so that the repository's default stream counts)
+Selection = collections.namedtuple("Selection", "state stream")
+
+
+class StreamError(Exception):
+    """What went wrong and what to do next, for a person."""
+
+
+def check_name(what, text):
+    """Refuses what dnf would take for an option or for more than one name. Raises `StreamError`."""
+    if not NAME.match(text):
+        raise StreamError(
+            "{} is {!r}: expected a name such as nvidia-driver or 580-dkms (letters, digits and . _ + -, starting with "
+            "a letter or digit)".format(what, text)
+        )
+
+
+def read_selection(name, root="/"):
+    """The `Selection` that dnf keeps for module `name`; raises `StreamError` when its file cannot be understood."""
+    path = STATE_FILE.format(name)
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(read_text(root, path) or "")
+    except configparser.Error as error:
+        reason = " ".join(str(error).split())
+        raise StreamError("{} cannot be read: {}. Next: dnf module reset {}".format(path, reason, name))
+    section = parser[name] if parser.has_section(name) else {}
+    state, stream = section.get("state", "").strip(), section.get("stream", "").strip()
+    if state not in ("", "enabled", "disabled"):
+        raise StreamError("{} has the unknown state {!r}. Next: dnf module reset {}".format(path, state, name))
+    return Selection(state, stream if state == "enabled" else "")
+
+
+def parse_module_list(name, text):
+    """Streams of module `name` in the table that `dnf module list` prints, in its order, each once.
+
+    Rows look like "nvidia-driver  580-dkms [d][e]  default [d], fm  Summary"; several repositories may list the same
+    stream, long cells continue on lines that begin with a space, and hints follow at the end.
+    """
+    row = re.compile(r"{}\s+(?P<stream>[^\s\[\]]+)(?:\s|\[|$)".format(re.escape(name)))
+    streams = []
+    for line in text.splitlines():
+        match = row.match(line)
+        if match and NAME.match(match.group("stream")) and match.group("stream") not in streams:
+            streams.append(match.group("stream"))
+    return streams
+
+
+class Dnf(object):
+    """The dnf and rpm commands, each with the same deadline in seconds."""
+
+    def __init__(self, timeout):
+        self.timeout = timeout
+
+    def available_streams(self, name):
+        """Streams that the enabled repositories offer; raises `StreamError` when dnf cannot say."""
+        command = ["dnf", "-q", "module", "list", name]
+        finished = self._run(command)
+        if finished.rc == 0 or "No matching Modules to list" in finished.stderr:
+            return parse_module_list(name, finished.stdout)
+        raise StreamError(_failure(command, finished))
+
+    def installed(self, names):
+        """Those of `names` (globs allowed) that rpm has, sorted."""
+        if not names:
+            return []
+        command = ["rpm", "-qa", "--qf", "%{NAME}\\n"] + list(names)
+        finished = self._run(command)
+        if finished.rc != 0:
+            raise StreamError(_failure(command, finished))
+        return sorted(set(finished.stdout.split()))
+
+    def change(self, command):
+        """Run one of the commands of `plan_commands`; raises `StreamError` with dnf's own last words."""
+        finished = self._run(command)
+        if finished.rc != 0:
+            raise StreamError(_failure(command, finished))
+
+    def _run(self, command):
+        # SIGTERM: a package transaction that is under way ends in order, one that waits for a lock ends at once.
+        finished = run_bounded(command, self.timeout, stop_signal=signal.SIGTERM)
+        if finished.missing:
+            raise StreamError("{}. This host does not use dnf, or PATH lacks /usr/bin".format(finished.problem))
+        if finished.timed_out:
+            raise StreamError(_late(command, self.timeout, finished))
+        if finished.rc is None:
+            raise StreamError(finished.problem)
+        return finished
+
+
+def plan_commands(name, wanted, before, installed):
+    """The commands, in order, that lead from `before` to `wanted` (both `Selection`).
+
+    A switch removes the old stream's packages first: a run that is cut off after that finds the old stream still enabled
+    and goes on where it was.
+    """
+    if wanted == before:
+        return []
+    reset = ["dnf", "-y", "module", "reset", name]
+    if wanted.state == "":
+        return [reset]
+    if wanted.state == "disabled":
+        return [["dnf", "-y", "module", "disable", name]]
+    enable = ["dnf", "-y", "module", "enable", "{}:{}".format(name, wanted.stream)]
+    if not is_switch(wanted, before):
+        return [enable]
+    remove = [["dnf", "-y", "remove"] + installed] if installed else []
+    return remove + [reset, enable]
+
+
+def is_switch(wanted, before):
+    """Whether another stream is enabled now; dnf refuses that in one step, because packages of both would mix."""
+    return wanted.state == before.state == "enabled" and wanted.stream != before.stream
+
+
+def switch_refusal(name, wanted, before, commands):
+    """Why a switch does not happen by itself, and everything that it would do."""
+    return (
+        "Module {name} has stream {old} enabled and {new} is wanted. A switch removes the driver that works now, so it "
+        "is not done unasked. To allow it set system_driver_allow_stream_switch: true (allow_switch of this module); it "
+        "runs: {commands}".format(
+            name=name,
+            old=before.stream,
+            new=wanted.stream,
+            commands="; ".join(" ".join(command) for command in commands),
+        )
+    )
+
+
+def unknown_stream(name, stream, available):
+    """What there is instead of a stream that no repository offers."""
+    if not available:
+        return (
+            "No enabled repository offers module {}. Next: dnf repolist; dnf module list {} (is the repository that "
+            "carries it enabled and reachable?)".format(name, name)
+        )
+    near = difflib.get_close_matches(stream, available, n=3, cutoff=0.5)
+    # Two names of the same branch are near each other however different their endings are.
+    branch = stream.split("-")[0]
+    near += [other for other in available if other.split("-")[0] == branch and other not in near]
+    hint = " Did you mean {}?".format(" or ".join(near)) if near else ""
+    return "Module {} has no stream {}.{} Available: {}".format(name, stream, hint, ", ".join(available))
+
+
+def _failure(command, finished):
+    words = "\n".join((finished.stderr.strip() or finished.stdout.strip()).splitlines()[-SHOWN_LINES:])
+    lock = re.search(r"(?i)lock.*|another copy is running.*", words)
+    who = _holder_sentence(finished.stdout + finished.stderr) if lock else ""
+    return "{} failed with exit status {}.{} Its last words: {}".format(" ".join(command), finished.rc, who, words)
+
+
+def _late(command, timeout, finished):
+    text = finished.stdout + finished.stderr
+    who = _holder_sentence(text) or " Look for what it waits for: ps -o pid,stat,etime,args -C dnf,yum,rpm"
+    return "{} did not finish within {:g} s and was stopped.{}".format(" ".join(command), timeout, who)
+
+
+def _holder_sentence(text):
+    """Who holds the package manager's lock, from dnf's own words or from its lock files; "" when nobody is found."""
+    match = re.search(r"(?i)(?:process with pid|running as pid) ([0-9]+)", text)
+    if match:
+        pid = int(match.group(1))
+        command = (read_text("/", "/proc/{}/cmdline".format(pid)) or "unknown command").replace("\0", " ").strip()
+    else:
+        holder = lock_holder()
+        if holder is None:
+            return ""
+        pid, command = holder["pid"], holder["command"]
+    return " The package manager is held by process {} ({}); wait for it or stop it, then run again.".format(
+        pid, command
+    )

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask nvidia-smi about its GPUs and say what its answer means; every way to fail has a name and a next step.
+
+Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); its messages come on standard output.
+"""
+
+import collections
+
+from .bounded import run_bounded
+from .nvidia_smi_values import UNKNOWN, clean
+from .nvidia_smi_xml import UnreadableXml, parse_log
+
+DEFAULT_TIMEOUT_SECONDS = 30
+# Eight GPUs with all their clocks and some hundred processes stay below 1 MiB.
+LIMIT_BYTES = 4 * 1024 * 1024
+
+Meaning = collections.namedtuple("Meaning", "status message action")
+
+INSTALL = "ansible-playbook site.yml --tags system"
+KERNEL_LOG = "dmesg | grep -iE 'nvrm|xid'"
+
+NOT_LOADED = Meaning(
+    "driver_not_loaded",
+    "the NVIDIA driver is not loaded",
+    "modprobe nvidia; {}; dkms status".format(KERNEL_LOG),
+)
+MISMATCH = Meaning(
+    "version_mismatch",
+    "the loaded driver and the installed libraries have different versions, as after an update without a reboot",
+    "systemctl reboot",
+)
+NO_DEVICES = Meaning(
+    "no_devices",
+    "the driver is loaded and finds no GPU that it can drive",
+    "lspci -nnk -d 10de: ; {}".format(KERNEL_LOG),
+)
+LOST = Meaning("gpu_lost", "a GPU has fallen off the PCI bus", "{}; then power the node off and on".format(KERNEL_LOG))
+RESET = Meaning("reset_required", "a GPU must be reset", "nvidia-smi --gpu-reset, or systemctl reboot")
+NO_LIBRARY = Meaning("not_installed", "the driver's library libnvidia-ml.so is missing", INSTALL)
+FORBIDDEN = Meaning("failed", "no permission to ask the driver", "sudo nvidia-smi; ls -l /dev/nvidia*")
+
+BY_EXIT_STATUS = {
+    2: Meaning("failed", "nvidia-smi does not know the options -q -x", "nvidia-smi --version"),
+    3: Meaning("failed", "the GPU does not support this question", "nvidia-smi -q"),
+    4: FORBIDDEN,
+    6: NO_DEVICES,
+    8: Meaning("failed", "a power cable of a GPU is not connected", "check the GPU's power cables"),
+    9: NOT_LOADED,
+    10: Meaning("failed", "the driver has trouble with interrupts or timed out", KERNEL_LOG),
+    12: NO_LIBRARY,
+    13: Meaning("failed", "nvidia-smi and libnvidia-ml.so have different versions", "rpm -qa '*nvidia*' | sort"),
+    14: Meaning("failed", "the InfoROM of a GPU is corrupted", "nvidia-smi; have the GPU it names replaced"),
+    15: LOST,
+    16: RESET,
+    17: Meaning("failed", "the operating system or a container keeps the GPU from being used", "ls -l /dev/nvidia*"),
+    18: MISMATCH,
+    19: Meaning("failed", "a GPU is in use by someone who has it alone", "fuser -v /dev/nvidia*"),
+}
+
+# Words for when the exit status says nothing: 0 with a sentence instead of XML, or 255. The first that is found counts.
+BY_TEXT = (
+    ("Driver/library version mismatch", MISMATCH),
+    ("couldn't communicate with the NVIDIA driver", NOT_LOADED),
+    ("No devices were found", NO_DEVICES),
+    ("GPU is lost", LOST),
+    ("Unable to determine the device handle", LOST),
+    ("GPU requires reset", RESET),
+    ("couldn't find libnvidia-ml", NO_LIBRARY),
+    ("Insufficient Permissions", FORBIDDEN),
+)
+
+
+def query(timeout=DEFAULT_TIMEOUT_SECONDS, executable="nvidia-smi"):
+    """The record that docs/architecture.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
+    finished = run_bounded([executable, "-q", "-x"], timeout, LIMIT_BYTES)
+    meaning, log = interpret(finished)
+    log = log or {}
+    return {
+        "reachable": bool(log) and finished.rc == 0 and meaning.status in ("ok", RESET.status),
+        "rc": finished.rc,
+        "status": meaning.status,
+        "message": meaning.message,
+        "action": meaning.action,
+        "driver_version": log.get("driver_version", UNKNOWN),
+        "cuda_version": log.get("cuda_version", UNKNOWN),
+        "gpus": log.get("gpus", []),
+    }
+
+
+def interpret(finished):
+    """(`Meaning`, parsed log or None) of a `bounded.Finished`."""
+    if finished.missing:
+        return Meaning("not_installed", finished.problem, INSTALL), None
+    if finished.timed_out:
+        action = "ps -o pid,stat,wchan:30,args -C nvidia-smi; {}; a process in state D goes only with a power cycle"
+        return Meaning("timeout", finished.problem, action.format(KERNEL_LOG)), None
+    if finished.truncated:
+        return Meaning("unreadable", finished.problem, "nvidia-smi -q -x | head"), None
+    if finished.rc is None:
+        return Meaning("failed", finished.problem, "ls -l $(which -a nvidia-smi)"), None
+    if finished.rc != 0:
+        return _meaning_of_failure(finished), None
+    return _meaning_of_answer(finished)
+
+
+def _meaning_of_failure(finished):
+    text = finished.stdout + finished.stderr
+    meaning = BY_EXIT_STATUS.get(finished.rc) or _by_text(text)
+    if meaning is None:
+        how = "was killed by signal {}".format(-finished.rc) if finished.rc < 0 else "failed"
+        meaning = Meaning("failed", "nvidia-smi {}".format(how), KERNEL_LOG)
+    return meaning._replace(message=_with_words(meaning.message, finished.rc, text))
+
+
+def _meaning_of_answer(finished):
+    """An exit status of 0 proves nothing: the text may be a sentence instead of XML."""
+    try:
+        log = parse_log(finished.stdout)
+    except UnreadableXml as error:
+        text = finished.stdout + finished.stderr
+        meaning = _by_text(text)
+        if meaning is None:
+            meaning = Meaning("unreadable", "nvidia-smi's answer cannot be read: {}".format(error), "nvidia-smi -q -x")
+        return meaning._replace(message=_with_words(meaning.message, 0, text)), None
+    count = len(log["gpus"])
+    if count == 0:
+        return NO_DEVICES, log
+    if log["attached_gpus"] not in (count, UNKNOWN, None):
+        message = "nvidia-smi counts {} GPUs and describes {}".format(log["attached_gpus"], count)
+        return Meaning("unreadable", message, KERNEL_LOG), None
+    waiting = [gpu for gpu in log["gpus"] if gpu["recovery_action"] not in (None, UNKNOWN, "none")]
+    if waiting:
+        asks = ", ".join("{pci_id}: {recovery_action}".format(**gpu) for gpu in waiting)
+        return RESET._replace(message="the driver asks for a recovery action on {}".format(asks)), log
+    return Meaning("ok", "{} GPU{}".format(count, "" if count == 1 else "s"), ""), log
+
+
+def _by_text(text):
+    for words, meaning in BY_TEXT:
+        if words in text:
+            return meaning
+    return None
+
+
+def _with_words(message, rc, text):
+    words = clean(text)
+    return "{} (exit status {}{})".format(message, rc, ": " + words if words else "")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words and numbers in nvidia-smi's answer, and what each kind of "no value" means.
+
+Three outcomes, never mixed: a value; None, when the card has no such thing; UNKNOWN, when nothing says what it is.
+Vocabulary from captures of drivers 418 to 595 on data-centre, workstation and consumer cards.
+"""
+
+import re
+
+UNKNOWN = "unknown"
+# "There is no such thing"; whether that is true of this card is the caller's question.
+NOT_THERE = ("N/A", "Not Supported", "Not Available")
+NEEDS_RESET = "GPU requires reset"
+# Everything else that is no value: ERR!, Unknown Error, GPU requires reset, Insufficient Permissions, and
+# "Requested functionality has been deprecated" are UNKNOWN because they match no expected form.
+FLAGS = {"Yes": True, "No": False, "Active": True, "Not Active": False}
+MODES = ("Enabled", "Disabled")
+LONGEST_TEXT = 200
+
+
+def clean(text):
+    """One line of at most 200 printable characters, without brackets around the whole as in [N/A]; "" for None."""
+    text = (text or "").lstrip()[: 2 * LONGEST_TEXT]
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:LONGEST_TEXT]
+    return text[1:-1].strip() if text.startswith("[") and text.endswith("]") else text
+
+
+def read_number(text, unit, whole=True):
+    """The number before exactly this `unit` ("" for a plain count); None for N/A, else UNKNOWN."""
+    text = clean(text)
+    if text in NOT_THERE:
+        return None
+    match = re.match(r"(-?[0-9]{1,15}(?:\.[0-9]{1,6})?)(?: (\S+))?$", text)
+    if not match or (match.group(2) or "") != unit:
+        return UNKNOWN
+    if whole:
+        return int(match.group(1)) if "." not in match.group(1) else UNKNOWN
+    return float(match.group(1))
+
+
+def read_flag(text):
+    """True or False for Yes, No, Active and Not Active; None for N/A, else UNKNOWN."""
+    text = clean(text)
+    return None if text in NOT_THERE else FLAGS.get(text, UNKNOWN)
+
+
+def read_mode(text):
+    """Enabled or Disabled; None for N/A, else UNKNOWN."""
+    text = clean(text)
+    if text in NOT_THERE:
+        return None
+    return text if text in MODES else UNKNOWN
+
+
+def read_version(text):
+    """A dotted number such as "580.95.05"; None for N/A, else UNKNOWN."""
+    text = clean(text)
+    if text in NOT_THERE:
+        return None
+    return text if re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){1,3}$", text) else UNKNOWN
+
+
+def read_text(text):
+    """Free text such as a name; None for N/A, UNKNOWN for nothing at all or one of nvidia-smi's words for an error."""
+    text = clean(text)
+    if text in NOT_THERE:
+        return None
+    is_error = text in ("", "ERR!", "Unknown Error", NEEDS_RESET, "Insufficient Permissions")
+    return UNKNOWN if is_error or "functionality has been deprecated" in text else text
+
+
+def first_known(values):
+    """The first real value, else None when any of them is None, else UNKNOWN (of tags that differ between drivers)."""
+    values = list(values)
+    for value in values:
+        if value is not None and value != UNKNOWN:
+            return value
+    return None if None in values else UNKNOWN
+
+
+def total(counts):
+    """The sum of counters, parts that the card does not have left out; UNKNOWN when one is, None when it has none."""
+    counts = list(counts)
+    if not counts or UNKNOWN in counts:
+        return UNKNOWN
+    present = [count for count in counts if count is not None]
+    return sum(present) if present else None

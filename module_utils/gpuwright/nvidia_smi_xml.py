@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the XML of `nvidia-smi -q -x` as drivers 418 to 620 write it.
+
+Tags were renamed within one DTD version (525 and 535 both say v12), so each value is looked up under all of its names,
+and the DTD is not looked at.
+"""
+
+import re
+from xml.etree import ElementTree
+
+from .devices import CHIPS, describe_device
+from .nvidia_smi_values import (
+    NEEDS_RESET,
+    UNKNOWN,
+    clean,
+    first_known,
+    read_flag,
+    read_mode,
+    read_number,
+    read_text,
+    read_version,
+    total,
+)
+
+ROOT_TAG = "nvidia_smi_log"
+ARCHITECTURES = {architecture for architecture, _capability in CHIPS.values()}
+# Architectures that retire memory pages; later ones remap rows.
+RETIRES_PAGES = ("kepler", "maxwell", "pascal", "volta", "turing")
+# Cards of which it is sure that they have ECC, a temperature of their own and a power reading.
+DATA_CENTRE = re.compile(
+    r"\b(Tesla|A2|A10|A10G|A16|A30|A40|A100|A100X|A800|L2|L4|L20|L40|L40S|H20|H100|H200|H800|GH200|B200|B300|GB200)\b"
+)
+MIG_CAPABLE = re.compile(r"\b(A100|A30|A800|H100|H200|H800|H20|GH200|B200|B300|GB200)\b")
+
+
+class UnreadableXml(Exception):
+    """The text is not the XML of nvidia-smi; the message says what is wrong with it."""
+
+
+def parse_log(text):
+    """`{driver_version, cuda_version, attached_gpus, gpus}` from the XML in `text`; raises `UnreadableXml`."""
+    root = _parse(text)
+    return {
+        "driver_version": read_version(root.findtext("driver_version")),
+        "cuda_version": read_version(root.findtext("cuda_version")),
+        "attached_gpus": read_number(root.findtext("attached_gpus"), ""),
+        "gpus": [read_gpu(gpu) for gpu in root.findall("gpu")],
+    }
+
+
+def _parse(text):
+    # nvidia-smi may write warnings before and behind its XML.
+    begin, end = text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))
+    if begin < 0:
+        raise UnreadableXml("no <{}> in it".format(ROOT_TAG))
+    if end < begin:
+        raise UnreadableXml("it is cut off before </{}>".format(ROOT_TAG))
+    # Nothing in front of the first element is needed, and an entity can only be declared there.
+    if "<!" in text[begin:end] or "<!ENTITY" in text[:begin]:
+        raise UnreadableXml("it declares entities or other markup, which nvidia-smi never does")
+    try:
+        return ElementTree.fromstring(text[begin:end] + "</{}>".format(ROOT_TAG))
+    except (ElementTree.ParseError, ValueError) as error:
+        raise UnreadableXml("it is damaged: {}".format(error))
+
+
+def read_gpu(gpu):
+    """One record, see docs/architecture.md; N/A is None only where this kind of card may say so."""
+    name = read_text(gpu.findtext("product_name")) or UNKNOWN
+    architecture = _architecture(gpu)
+    data_centre = DATA_CENTRE.search(name) is not None
+    ecc_mode = _expected(read_mode(gpu.findtext("ecc_mode/current_ecc")), data_centre)
+    has_ecc = ecc_mode not in (None, "Disabled")
+    retires = has_ecc and architecture in RETIRES_PAGES
+    mig_mode = _mig_mode(gpu, name)
+    # With MIG on, the driver answers N/A.
+    remaps = has_ecc and data_centre and architecture not in (*RETIRES_PAGES, UNKNOWN) and mig_mode != "Enabled"
+    return {
+        "uuid": _expected(read_text(gpu.findtext("uuid")), True),
+        "serial": read_text(gpu.findtext("serial")),
+        "name": name,
+        "pci_id": _pci_id(gpu),
+        "architecture": architecture,
+        "memory_total_mib": _expected(read_number(gpu.findtext("fb_memory_usage/total"), "MiB"), True),
+        "memory_used_mib": _expected(read_number(gpu.findtext("fb_memory_usage/used"), "MiB"), True),
+        "temperature_c": _expected(read_number(gpu.findtext("temperature/gpu_temp"), "C"), True),
+        "power_draw_w": _expected(_power(gpu, "instant_power_draw", "power_draw", "average_power_draw"), data_centre),
+        "power_limit_w": _expected(
+            _power(gpu, "current_power_limit", "power_limit", "enforced_power_limit"), data_centre
+        ),
+        "persistence_mode": _expected(read_mode(gpu.findtext("persistence_mode")), True),
+        "ecc_mode": ecc_mode,
+        "mig_mode": mig_mode,
+        "ecc_uncorrected_volatile": _expected(_uncorrected(gpu.find("ecc_errors/volatile")), has_ecc),
+        "retired_pages_pending": _expected(_retirement_pending(gpu), retires),
+        "remapped_rows_pending": _expected(_remapped(gpu, "remapped_row_pending"), remaps),
+        "remapped_rows_failure": _expected(_remapped(gpu, "remapped_row_failure"), remaps),
+        "recovery_action": _recovery_action(gpu),
+        "throttle_reasons": _throttle_reasons(gpu),
+        "processes": _processes(gpu),
+    }
+
+
+def _expected(value, has_it):
+    """N/A from a card that has such a thing is a reading that failed."""
+    return UNKNOWN if value is None and has_it else value
+
+
+def _architecture(gpu):
+    """In the words of the device table; drivers before 470 do not write it, so the table is asked first."""
+    device_id = clean(gpu.findtext("pci/pci_device_id"))[:4]
+    known = describe_device(device_id).architecture
+    if known != "unknown":
+        return known
+    word = clean(gpu.findtext("product_architecture")).lower().split(" ")[0]
+    return word if word in ARCHITECTURES else UNKNOWN
+
+
+def _pci_id(gpu):
+    """The address as sysfs writes it: nvidia-smi has capitals and a domain of eight digits."""
+    address = clean(gpu.get("id") or gpu.findtext("pci/pci_bus_id"))
+    match = re.match(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$", address)
+    return "{:04x}:{}".format(int(match.group(1), 16), match.group(2).lower()) if match else UNKNOWN
+
+
+def _power(gpu, *names):
+    """Watts, from whichever of the two blocks and names this driver has."""
+    tags = ["{}/{}".format(block, name) for block in ("gpu_power_readings", "power_readings") for name in names]
+    return first_known(read_number(gpu.findtext(tag), "W", whole=False) for tag in tags if gpu.find(tag) is not None)
+
+
+def _mig_mode(gpu, name):
+    text = gpu.findtext("mig_mode/current_mig")
+    if text is None and not MIG_CAPABLE.search(name):
+        # Drivers before 450 know no MIG.
+        return None
+    return _expected(read_mode(text), MIG_CAPABLE.search(name) is not None)
+
+
+def _uncorrected(errors):
+    """Uncorrected errors since the driver was loaded: double bits up to Volta, by kind of memory from Turing on."""
+    if errors is None:
+        return UNKNOWN
+    if errors.find("double_bit") is not None:
+        return read_number(errors.findtext("double_bit/total"), "")
+    kinds = [error for error in errors if re.match(r"[sd]ram_uncorrectable", error.tag)]
+    return total(read_number(error.text, "") for error in kinds)
+
+
+def _retirement_pending(gpu):
+    tags = [gpu.find("retired_pages/" + name) for name in ("pending_retirement", "pending_blacklist")]
+    flags = [read_flag(tag.text) for tag in tags if tag is not None]
+    return True if True in flags else first_known(flags)
+
+
+def _remapped(gpu, name):
+    """None for "N/A" in the place of the whole block (cards without row remapping, drivers without the block, MIG)."""
+    rows = gpu.find("remapped_rows")
+    if rows is None:
+        return None
+    return read_flag(rows.text) if len(rows) == 0 else read_flag(rows.findtext(name))
+
+
+def _recovery_action(gpu):
+    """none, or what the driver asks for in its own words; None when it is too old (before 535) to ask."""
+    action = gpu.findtext("gpu_recovery_action")
+    if action is not None:
+        text = read_text(action)
+        return text.lower() if isinstance(text, str) else text
+    status = gpu.find("gpu_reset_status")
+    if status is None:
+        needs_reset = any(clean(tag.text) == NEEDS_RESET for tag in gpu.iter())
+        return "gpu reset" if needs_reset else None
+    flags = [read_flag(status.findtext(name)) for name in ("reset_required", "drain_and_reset_recommended")]
+    if True in flags:
+        return "gpu reset" if flags[0] is True else "drain and reset"
+    return UNKNOWN if UNKNOWN in flags else "none"
+
+
+def _throttle_reasons(gpu):
+    """Names, without their long prefix, of the reasons that hold the clocks down; UNKNOWN when one is unreadable."""
+    block = gpu.find("clocks_event_reasons")
+    block = gpu.find("clocks_throttle_reasons") if block is None else block
+    if block is None or (len(block) == 0 and clean(block.text) != "N/A"):
+        return UNKNOWN
+    reasons = [(re.sub(r"^clocks_(throttle|event)_reasons?_", "", tag.tag), read_flag(tag.text)) for tag in block]
+    if UNKNOWN in [flag for _name, flag in reasons]:
+        return UNKNOWN
+    return sorted(clean(name) for name, flag in reasons if flag) if reasons else None
+
+
+def _processes(gpu):
+    """Programs on this GPU with pid, kind (C compute, G graphics), name and memory in MiB; UNKNOWN without a list."""
+    block = gpu.find("processes")
+    if block is None or (len(block) == 0 and clean(block.text)):
+        return UNKNOWN
+    return [
+        {
+            "pid": read_number(info.findtext("pid"), ""),
+            "type": read_text(info.findtext("type")),
+            "name": read_text(info.findtext("process_name")),
+            "used_memory_mib": read_number(info.findtext("used_memory"), "MiB"),
+        }
+        for info in block.findall("process_info")
+    ]

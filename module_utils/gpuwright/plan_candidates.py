@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What could be chosen for each part of a plan: the rows of the matrix as candidates, and which of two is liked better."""
+
+import collections
+
+from .versions import is_part_of, major, version_key
+
+# What a user may pin, in the order in which problems are told; the value is the inventory variable behind it.
+PINS = collections.OrderedDict(
+    [
+        ("driver_branch", "system_driver_branch"),
+        ("driver_flavour", "system_driver_flavour"),
+        ("driver_version", "system_driver_version"),
+        ("cuda", "system_cuda_version"),
+        ("cudnn", "system_cuda_cudnn_version"),
+        ("nccl", "system_cuda_nccl_version"),
+        ("python", "framework_pytorch_python"),
+        ("pytorch", "framework_pytorch_version"),
+        ("pytorch_build", "framework_pytorch_build"),
+    ]
+)
+# A pin of these may name a series: cuda "12" or pytorch "2.14" stand for the newest of it that fits.
+SERIES_PINS = ("cuda", "cudnn", "nccl", "pytorch")
+# Parts of a plan in the order in which they are chosen: an earlier one gets its best value at the cost of a later one.
+GPU_KINDS = ("driver", "cuda", "cudnn", "nccl")
+KINDS = GPU_KINDS + ("python", "pytorch")
+CPU_BUILD = "cpu"
+
+Candidate = collections.namedtuple("Candidate", "kind label pins needs row")
+Candidate.__doc__ = """One value that a part of the plan could have.
+
+kind   driver, cuda, cudnn, nccl, python or pytorch        label  for sentences: "CUDA 12.9"
+pins   the value of each pin that would choose it          needs  pins without which nobody wants it
+row    what the matrix says about it
+"""
+
+
+def list_candidates(matrix, pins):
+    """`{kind: [Candidate, ...]}`, unfiltered; `pins` only adds the exact driver version, of which the matrix has no rows."""
+    return collections.OrderedDict(
+        [
+            ("driver", _drivers(matrix, pins.get("driver_version", ""))),
+            ("cuda", [_cuda(version, row) for version, row in sorted(matrix["cuda"].items())]),
+            ("cudnn", [_library("cudnn", "cuDNN", row["package_version"], row) for row in matrix["cudnn"]]),
+            ("nccl", [_library("nccl", "NCCL", row["version"], row) for row in matrix["nccl"]]),
+            ("python", [_python(version, row) for version, row in sorted(matrix["pythons"].items())]),
+            ("pytorch", _pytorches(matrix)),
+        ]
+    )
+
+
+def _drivers(matrix, exact_version):
+    found = []
+    for branch, row in sorted(matrix["drivers"].items()):
+        for flavour, details in sorted(row["flavours"].items()):
+            for version in ("", exact_version) if exact_version and major(exact_version) == branch else ("",):
+                pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
+                label = "driver {} ({})".format(version or branch, flavour)
+                needs = ("driver_version",) if version else ()
+                found.append(Candidate("driver", label, pins, needs, dict(row, **details)))
+    return found
+
+
+def _cuda(version, row):
+    return Candidate("cuda", "CUDA " + version, {"cuda": version}, (), row)
+
+
+def _library(kind, title, version, row):
+    label = "{} {} for CUDA {}".format(title, row["version"], row["cuda_major"])
+    return Candidate(kind, label, {kind: version}, (), row)
+
+
+def _python(version, row):
+    return Candidate("python", "Python " + version, {"python": version}, (), row)
+
+
+def _pytorches(matrix):
+    found = []
+    for _series, row in sorted(matrix["pytorch"].items()):
+        builds = dict(row["builds"])
+        builds[CPU_BUILD] = {"cuda": "", "index": "pytorch", "capabilities": []}
+        for release in row["releases"]:
+            old = () if release == row["releases"][-1] else ("pytorch",)
+            for build, details in sorted(builds.items()):
+                # A build without CUDA is never a fallback: training on a CPU by accident is a failure.
+                needs = old + (("pytorch_build",) if build == CPU_BUILD else ())
+                label = "PyTorch {} {}".format(release, build)
+                pins = {"pytorch": release, "pytorch_build": build}
+                found.append(Candidate("pytorch", label, pins, needs, dict(row, **details)))
+    return found
+
+
+def accepts(pin, value, candidate):
+    """Whether a candidate is what the pin asks for; a pin says nothing about candidates of another kind."""
+    if pin not in candidate.pins:
+        return True
+    if pin in SERIES_PINS:
+        return is_part_of(candidate.pins[pin], value)
+    return candidate.pins[pin] == value
+
+
+def has_ended(row, as_of):
+    """Whether a row's last month of updates (YYYY-MM) lies before the day `as_of` (YYYY-MM-DD)."""
+    return row.get("status") == "eol" or bool(row["eol"]) and as_of[: len(row["eol"])] > row["eol"]
+
+
+def preference(candidate, chosen, as_of):
+    """Sort key, best first: what is still maintained, what was verified, what the kind itself prefers, the newest."""
+    row = candidate.row
+    unverified = not row["verified"]
+    if candidate.kind == "driver":
+        branch = int(candidate.pins["driver_branch"])
+        not_preferred = candidate.pins["driver_flavour"] != row["preferred_flavour"]
+        return (has_ended(row, as_of), unverified, bool(candidate.pins["driver_version"]), -branch, not_preferred)
+    if candidate.kind == "python":
+        return (has_ended(row, as_of), unverified) + _newest_first(candidate.pins["python"])
+    if candidate.kind == "cuda":
+        return (_is_ahead_of_driver(candidate, chosen), unverified) + _newest_first(candidate.pins["cuda"])
+    if candidate.kind == "pytorch":
+        newest = _newest_first(candidate.pins["pytorch"])
+        return (unverified, row["index"] != "pypi", newest, _newest_first(row["cuda"] or "0"))
+    return (unverified,) + _newest_first(candidate.pins[candidate.kind])
+
+
+def _newest_first(version):
+    return tuple(-number for number in version_key(version))
+
+
+def _is_ahead_of_driver(cuda, chosen):
+    """Whether the toolkit came with a newer driver branch: it works, but the driver cannot compile its PTX."""
+    driver = chosen.get("driver")
+    return driver is not None and int(major(cuda.row["matching_driver"])) > int(driver.pins["driver_branch"])

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say why a question has no answer, and which answers are near."""
+
+import collections
+
+from .plan_candidates import PINS
+
+MOST_CHOICES = 3
+MOST_REASONS = 3
+
+
+def conflict(what, clash=(), choices=()):
+    """One entry of `conflicts`.
+
+    what     sentences that say why it does not work
+    clash    the facts that do not go together, as text
+    choices  up to three ways out, each `{pin: value}`; "" means to leave the pin empty
+    """
+    return {"what": what, "clash": list(clash), "choices": list(choices)}
+
+
+def find_conflicts(problem, facts):
+    """Every independent clash among `facts`, for which `problem` has no answer."""
+    found = []
+    left = list(facts)
+    while problem.search(left) is None:
+        clash = problem.smallest_clash(left)
+        labels = [fact.label for fact in clash]
+        found.append(conflict(_explain(problem, clash), labels, _choices(problem, facts, clash)))
+        pins = [fact for fact in clash if fact.kind == "pin"]
+        # Without its pins the rest may still clash elsewhere; a clash without pins is the end of it.
+        left = [fact for fact in left if fact not in pins]
+        if not pins:
+            break
+    return found
+
+
+def _explain(problem, clash):
+    reasons = _reasons(problem, clash)
+    return ". ".join(reason[0].upper() + reason[1:] for reason in reasons[:MOST_REASONS]) + "."
+
+
+def _reasons(problem, clash):
+    """Sentences, the most telling first."""
+    refusals = collections.OrderedDict()
+    domains = {}
+    for kind in problem.kinds:
+        pinned = problem.best_first(problem.pinned(kind, clash), {})
+        if not pinned:
+            return [_pins_disagree(problem, kind, clash)]
+        refusals[kind] = _first_refusals(problem, pinned, clash)
+        domains[kind] = problem.allowed(kind, clash)
+        if not domains[kind]:
+            return refusals[kind]
+    pair = problem.hopeless_pair(domains)
+    if pair is None:
+        return [reason for kind in problem.kinds for reason in refusals[kind][:1]] or ["these do not fit together"]
+    first, second = (problem.best_first(domains[kind], {})[0] for kind in pair)
+    return [problem.pair_refusal(first, second)] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+
+
+def _first_refusals(problem, candidates, clash):
+    """For each GPU and for the operating system, what it says about the best candidate that it rules out."""
+    found = []
+    for fact in clash:
+        if fact.kind != "pin":
+            refused = [problem.refusal(fact, candidate) for candidate in candidates]
+            found += [reason for reason in refused if reason][:1]
+    return found
+
+
+def _pins_disagree(problem, kind, clash):
+    """Two pins of one kind that no row of the matrix unites, such as driver 620 and its proprietary module."""
+    pins = [fact for fact in clash if fact.kind == "pin" and fact.name in problem.candidates[kind][0].pins]
+    known = [
+        candidate.label
+        for candidate in problem.candidates[kind]
+        if any(candidate in problem.pinned(kind, [fact for fact in pins if fact is not left]) for left in pins)
+    ]
+    wanted = " with ".join(fact.label for fact in pins)
+    return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
+
+
+def _choices(problem, facts, clash):
+    """The nearest answers: one pin of the clash changed, everything else kept as far as it can be."""
+    pins = [fact for fact in clash if fact.kind == "pin"]
+    found = []
+    for fact in pins:
+        answer = problem.search([other for other in facts if other is not fact])
+        # Where another clash stands in the way, the answer to this one alone is shown.
+        answer = answer or problem.search([other for other in clash if other is not fact])
+        if answer is not None:
+            found.append({fact.name: _value_in(answer, fact.name)})
+    if not found and pins:
+        answer = problem.search([fact for fact in facts if fact not in pins])
+        if answer is not None:
+            found.append(collections.OrderedDict((fact.name, _value_in(answer, fact.name)) for fact in pins))
+    return found[:MOST_CHOICES]
+
+
+def _value_in(answer, pin):
+    """What a pin would have to be for this answer; "" where the part of the plan does not exist."""
+    for candidate in answer.values():
+        if pin in candidate.pins:
+            return candidate.row["version"] if pin in ("cudnn", "nccl") else candidate.pins[pin]
+    return ""
+
+
+def conflict_message(host_title, conflicts):
+    """What a person reads: every conflict with its way out, and how to write it into the inventory."""
+    lines = ["No plan fits {}. Nothing was changed.".format(host_title)]
+    for number, entry in enumerate(conflicts, 1):
+        lines.append("")
+        lines.append("{}. {}".format(number, entry["what"]))
+        if len(entry["clash"]) > 1:
+            lines.append("   What clashes: {}".format(" + ".join(entry["clash"])))
+        if entry["choices"]:
+            lines.append("   What fits (set one of these in the inventory):")
+        for choice in entry["choices"]:
+            lines.append("     " + ", ".join('{}: "{}"'.format(PINS[pin], value) for pin, value in choice.items()))
+    return "\n".join(lines)

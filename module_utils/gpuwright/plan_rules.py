@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fits what. Each rule answers with "" when two things fit, or with the sentence that says why they do not.
+
+The numbers and their sources stand in roles/preflight/files/matrix.yml.
+"""
+
+import collections
+
+from .plan_candidates import CPU_BUILD
+from .versions import major, version_key
+
+Gpu = collections.namedtuple("Gpu", "name architecture capabilities")
+Gpu.__doc__ = """A kind of GPU in a host. `capabilities`: those that code must be found for, usually one, such as "7.0"."""
+
+
+class Rules(object):
+    """The rules over one matrix."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def gpu_refuses(self, gpu, candidate):
+        """Why a candidate does not serve a GPU."""
+        rule = {
+            "driver": self._driver_drives,
+            "cuda": self._cuda_compiles_for,
+            "cudnn": self._cudnn_computes_on,
+            "pytorch": self._pytorch_computes_on,
+        }.get(candidate.kind)
+        return rule(gpu, candidate) if rule else ""
+
+    def os_refuses(self, release, candidate):
+        """Why a candidate cannot be had on a release of an operating system (a row of os_releases)."""
+        title = "{name} {version}".format(**release)
+        if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
+            return "{} has no {}: it has {}".format(title, candidate.label, ", ".join(release["pythons"]))
+        if candidate.kind == "pytorch":
+            glibc = self.matrix["os_families"][release["family"]]["glibc"]
+            if version_key(candidate.row["glibc"]) > version_key(glibc):
+                return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
+        return ""
+
+    def pair_refuses(self, first, second):
+        """Why two candidates, `first` of the kind that is chosen first, do not fit together."""
+        rule = {
+            ("driver", "cuda"): self._driver_runs_cuda,
+            ("driver", "cudnn"): self._driver_runs_cudnn,
+            ("driver", "pytorch"): self._driver_runs_pytorch,
+            ("cuda", "cudnn"): _cuda_holds_cudnn,
+            ("cuda", "nccl"): _cuda_holds_nccl,
+            ("python", "pytorch"): _python_has_wheels,
+        }.get((first.kind, second.kind))
+        return rule(first, second) if rule else ""
+
+    def _driver_drives(self, gpu, driver):
+        architecture = gpu.architecture
+        if architecture in driver.row["architectures"]:
+            return ""
+        complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
+        needed = _flavours_for(driver.row, architecture)
+        if needed:
+            return "{}, which needs the {} kernel module".format(complaint, needed[0])
+        branches = [branch for branch, row in self.matrix["drivers"].items() if _flavours_for(row, architecture)]
+        if not branches:
+            return "{}: no known branch does".format(complaint)
+        if int(driver.pins["driver_branch"]) > max(int(branch) for branch in branches):
+            return "{}: the last branch for {} is {}".format(complaint, architecture, max(branches, key=int))
+        return "{}: the first branch for {} is {}".format(complaint, architecture, min(branches, key=int))
+
+    def _cuda_compiles_for(self, gpu, cuda):
+        architecture = gpu.architecture
+        if architecture in cuda.row["architectures"]:
+            return ""
+        fitting = [version for version, row in self.matrix["cuda"].items() if architecture in row["architectures"]]
+        complaint = "{} cannot compile for {}".format(cuda.label, _with_architecture(gpu))
+        return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
+
+    def _cudnn_computes_on(self, gpu, cudnn):
+        architecture = gpu.architecture
+        if architecture in cudnn.row["architectures"]:
+            return ""
+        fitting = [row["version"] for row in self.matrix["cudnn"] if architecture in row["architectures"]]
+        complaint = "{} has no code for {}".format(cudnn.label, _with_architecture(gpu))
+        return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
+
+    def _pytorch_computes_on(self, gpu, pytorch):
+        if pytorch.pins["pytorch_build"] == CPU_BUILD:
+            return ""
+        missing = [wanted for wanted in gpu.capabilities if not _has_code(pytorch.row["capabilities"], wanted)]
+        if not missing:
+            return ""
+        has = ", ".join(sm(capability) for capability in pytorch.row["capabilities"])
+        return "{} has no code for {} ({}): it has {}".format(pytorch.label, gpu.name, sm(missing[0]), has)
+
+    def _driver_runs_cuda(self, driver, cuda):
+        return _needs_driver(cuda.label, self._minimum_driver(cuda.pins["cuda"]), driver)
+
+    def _driver_runs_cudnn(self, driver, cudnn):
+        return _needs_driver(cudnn.label, cudnn.row["minimum_driver"], driver)
+
+    def _driver_runs_pytorch(self, driver, pytorch):
+        if pytorch.pins["pytorch_build"] == CPU_BUILD:
+            return ""
+        return _needs_driver(pytorch.label, self._minimum_driver(pytorch.row["cuda"]), driver)
+
+    def _minimum_driver(self, cuda_version):
+        return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
+
+
+def sm(capability):
+    """How compilers write a compute capability: sm_70 for "7.0"."""
+    return "sm_" + capability.replace(".", "")
+
+
+def _with_architecture(gpu):
+    return "{} ({})".format(gpu.name, gpu.architecture)
+
+
+def _flavours_for(branch_row, architecture):
+    return [name for name, row in sorted(branch_row["flavours"].items()) if architecture in row["architectures"]]
+
+
+def _range_of(thing, architecture, version, fitting):
+    """The end of a sentence: where the versions for an architecture begin or end."""
+    if not fitting:
+        return ": no known {} has".format(thing)
+    last = max(fitting, key=version_key)
+    if version_key(version) > version_key(last):
+        return ": the last {} for {} is {}".format(thing, architecture, last)
+    return ": the first {} for {} is {}".format(thing, architecture, min(fitting, key=version_key))
+
+
+def _has_code(capabilities, wanted):
+    """Code for 8.0 runs on 8.6: binaries run on the same first number and an equal or higher second one."""
+    first, second = version_key(wanted)
+    return any(ours == first and minor <= second for ours, minor in map(version_key, capabilities))
+
+
+def _needs_driver(label, minimum, driver):
+    exact = driver.pins["driver_version"]
+    # Without an exact version the newest of the branch is installed, which is never older than the branch's first.
+    enough = version_key(exact) >= version_key(minimum) if exact else _branch_reaches(driver, minimum)
+    return "" if enough else "{} needs driver {} or newer, not {}".format(label, minimum, driver.label)
+
+
+def _branch_reaches(driver, minimum):
+    return int(driver.pins["driver_branch"]) >= int(major(minimum))
+
+
+def _cuda_holds_cudnn(cuda, cudnn):
+    row = cudnn.row
+    version = cuda.pins["cuda"]
+    if major(version) != row["cuda_major"]:
+        return "{} is not for {}".format(cudnn.label, cuda.label)
+    newest = row["cuda_to"] or version
+    if version_key(row["cuda_from"]) <= version_key(version) <= version_key(newest):
+        return ""
+    return "{} is for CUDA {} to {}, not for {}".format(cudnn.label, row["cuda_from"], newest, version)
+
+
+def _cuda_holds_nccl(cuda, nccl):
+    return "" if major(cuda.pins["cuda"]) == nccl.row["cuda_major"] else "{} is not for {}".format(nccl.label, cuda.label)
+
+
+def _python_has_wheels(python, pytorch):
+    wheels = pytorch.row["pythons"]
+    if python.pins["python"] in wheels:
+        return ""
+    return "{} has no wheels for {}: it has {} to {}".format(pytorch.label, python.label, wheels[0], wheels[-1])

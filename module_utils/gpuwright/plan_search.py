@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the best combination of candidates under a set of facts, or the smallest set of facts that leaves none.
+
+A fact is a pin, a GPU or the operating system. Leaving facts out is how a clash is found: what has to stay for the
+question to remain without an answer is the clash.
+"""
+
+import collections
+
+from .plan_candidates import accepts, preference
+from .plan_rules import Rules
+
+Fact = collections.namedtuple("Fact", "kind name value label")
+Fact.__doc__ = """Something that an answer must respect.
+
+kind   pin, gpu or os     name   of the pin     value  the pin's value, a Gpu, or a row of os_releases
+label  for people: "driver_branch 590"
+"""
+
+
+class Problem(object):
+    """The choices of one host; `kinds` are the parts that its plan has."""
+
+    def __init__(self, matrix, candidates, kinds):
+        self.as_of = matrix["as_of"]
+        self.rules = Rules(matrix)
+        self.candidates = candidates
+        self.kinds = tuple(kinds)
+        self._fact_answers = {}
+        self._pair_answers = {}
+
+    def refusal(self, fact, candidate):
+        """Why a GPU or the operating system rules a candidate out; "" when it does not."""
+        key = (id(fact), id(candidate))
+        if key not in self._fact_answers:
+            ask = self.rules.gpu_refuses if fact.kind == "gpu" else self.rules.os_refuses
+            self._fact_answers[key] = ask(fact.value, candidate)
+        return self._fact_answers[key]
+
+    def pair_refusal(self, first, second):
+        """Why two candidates of different kinds do not go together; "" when they do."""
+        if self.kinds.index(first.kind) > self.kinds.index(second.kind):
+            first, second = second, first
+        key = (id(first), id(second))
+        if key not in self._pair_answers:
+            self._pair_answers[key] = self.rules.pair_refuses(first, second)
+        return self._pair_answers[key]
+
+    def pinned(self, kind, facts):
+        """The candidates of a kind that the pins among `facts` leave."""
+        pins = {fact.name: fact.value for fact in facts if fact.kind == "pin"}
+        return [
+            candidate
+            for candidate in self.candidates[kind]
+            if all(name in pins for name in candidate.needs)
+            and all(accepts(name, value, candidate) for name, value in pins.items())
+        ]
+
+    def allowed(self, kind, facts):
+        """The candidates of a kind that pins, GPUs and operating system leave."""
+        others = [fact for fact in facts if fact.kind != "pin"]
+        return [
+            candidate
+            for candidate in self.pinned(kind, facts)
+            if not any(self.refusal(fact, candidate) for fact in others)
+        ]
+
+    def best_first(self, candidates, chosen):
+        return sorted(candidates, key=lambda candidate: preference(candidate, chosen, self.as_of))
+
+    def search(self, facts):
+        """The best `{kind: Candidate}` under these facts, or None. Best means: nothing chosen earlier could be better."""
+        domains = {kind: self.allowed(kind, facts) for kind in self.kinds}
+        if not all(domains.values()) or self.hopeless_pair(domains):
+            return None
+        return self._extend(collections.OrderedDict(), domains)
+
+    def hopeless_pair(self, domains):
+        """Two kinds of which no candidates go together, or None. Found early, it saves the search from trying them all."""
+        for index, kind in enumerate(self.kinds):
+            for other in self.kinds[index + 1 :]:
+                if all(self.pair_refusal(one, two) for one in domains[kind] for two in domains[other]):
+                    return kind, other
+        return None
+
+    def _extend(self, chosen, domains):
+        if len(chosen) == len(self.kinds):
+            return chosen
+        kind = self.kinds[len(chosen)]
+        later = self.kinds[len(chosen) + 1 :]
+        for candidate in self.best_first(domains[kind], chosen):
+            left = {
+                name: [other for other in domains[name] if not self.pair_refusal(candidate, other)] for name in later
+            }
+            if all(left.values()):
+                extended = collections.OrderedDict(chosen)
+                extended[kind] = candidate
+                found = self._extend(extended, left)
+                if found is not None:
+                    return found
+        return None
+
+    def smallest_clash(self, facts):
+        """A part of `facts` that still has no answer, and of which no fact can be left out."""
+        clash = list(facts)
+        # Left out first: what is least likely the point, so the operating system, then the later pins, then the GPUs.
+        for fact in reversed(facts):
+            rest = [other for other in clash if other is not fact]
+            if self.search(rest) is None:
+                clash = rest
+        return clash

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host is: one reading of hardware, kernels, driver and use, which changes nothing and needs no driver.
+
+The shape of the answer is the contract `gpu_node` in docs/architecture.md.
+"""
+
+import os
+import re
+
+from .bounded import run_bounded
+from .hostfiles import below, exists, names_in, read_assignments, read_text
+from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
+from .probe_kernel import read_kernel, read_module_key_enrolled, read_secure_boot
+from .probe_nvidia import read_nvidia
+from .probe_use import read_in_use
+from .reboot import reboot_reasons
+
+SCHEMA = 1
+VERIFIED_FILE = "/var/lib/gpuwright/verified.json"
+PROGRAM_TIMEOUT_SECONDS = 20
+REDHAT_FAMILY = {"rhel", "centos", "fedora", "rocky", "almalinux", "ol"}
+DEBIAN_FAMILY = {"debian", "ubuntu"}
+
+
+def ask(command):
+    """What a program says, both streams together, or None when it is missing or does not finish in 20 s."""
+    finished = run_bounded(command, PROGRAM_TIMEOUT_SECONDS)
+    return None if finished.rc is None else finished.stdout + finished.stderr
+
+
+def probe(root="/", ask=ask):
+    """Read the host below `root`; programs of the host are run through `ask(command)`.
+
+    A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
+    """
+    kernel = read_kernel(root, ask)
+    host = {
+        "schema": SCHEMA,
+        "hostname": read_text(root, "/proc/sys/kernel/hostname") or "unknown",
+        "os": read_os(root),
+        "machine": os.uname().machine,
+        "kernel": kernel,
+        "secure_boot": read_secure_boot(root),
+        "module_key_enrolled": read_module_key_enrolled(root, ask),
+        "cpu": read_cpu(root),
+        "memory_mib": read_memory_mib(root),
+        "numa": read_numa(root),
+        "gpus": read_gpus(root),
+        "nvidia": read_nvidia(root, ask, sorted({kernel["running"], kernel["next_boot"]})),
+        "nouveau_loaded": exists(root, "/sys/module/nouveau"),
+        "pythons": read_pythons(root),
+        "disks": read_disks(root),
+        "in_use": read_in_use(root),
+        "verified": exists(root, VERIFIED_FILE),
+    }
+    reasons = reboot_reasons(host)
+    host["reboot"] = {"required": bool(reasons), "reasons": reasons}
+    return host
+
+
+def read_os(root="/"):
+    """The distribution; `major` is None when its version is no number."""
+    release = read_assignments(root, "/etc/os-release")
+    names = {release.get("ID", "unknown"), *release.get("ID_LIKE", "").split()}
+    family = "redhat" if names & REDHAT_FAMILY else "debian" if names & DEBIAN_FAMILY else "unknown"
+    version = release.get("VERSION_ID", "unknown")
+    major = re.match(r"[0-9]{1,9}", version)
+    return {
+        "id": release.get("ID", "unknown"),
+        "version": version,
+        "major": int(major.group()) if major else None,
+        "family": family,
+        "name": release.get("PRETTY_NAME", "unknown"),
+    }
+
+
+def read_pythons(root="/"):
+    """Python 3 interpreters by version such as "3.11"; the distribution's own comes before one in /usr/local."""
+    found = {}
+    for folder in ("/usr/bin", "/usr/local/bin"):
+        for name in names_in(root, folder):
+            match = re.match(r"python(3\.[0-9]+)$", name)
+            path = "{}/{}".format(folder, name)
+            if match and exists(root, path) and os.access(below(root, path), os.X_OK):
+                found.setdefault(match.group(1), path)
+    return found

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernels are there, which one boots next, and whether it will accept a module that DKMS signed."""
+
+import re
+
+from .hostfiles import exists, names_in, read_assignments, read_bytes, read_text
+from .rpmversion import kernel_sort_key
+
+ENTRIES_FOLDER = "/boot/loader/entries"
+EFI_VARIABLES = "/sys/firmware/efi/efivars"
+DKMS_CERTIFICATE = "/var/lib/dkms/mok.pub"
+
+
+def read_kernel(root, ask):
+    """The `kernel` part of the probe; `ask` runs a program and returns its output or None."""
+    running = read_text(root, "/proc/sys/kernel/osrelease") or "unknown"
+    installed = installed_kernels(root)
+    return {
+        "running": running,
+        "next_boot": next_boot_kernel(root, ask, installed, running),
+        "installed": installed,
+        "with_headers": kernels_with_headers(root, sorted({running, *installed}, key=kernel_sort_key)),
+        "boot_id": read_text(root, "/proc/sys/kernel/random/boot_id"),
+    }
+
+
+def installed_kernels(root):
+    """Kernels that can boot, that is with modules and an image, oldest first."""
+    found = []
+    for release in names_in(root, "/lib/modules"):
+        images = ("/boot/vmlinuz-" + release, "/lib/modules/{}/vmlinuz".format(release))
+        if any(exists(root, image) for image in images):
+            found.append(release)
+    return sorted(found, key=kernel_sort_key)
+
+
+def kernels_with_headers(root, releases):
+    """Those of `releases` against which a module can be built: their build folder has its Makefile."""
+    places = ("/lib/modules/{}/build/Makefile", "/usr/src/kernels/{}/Makefile")
+    return [release for release in releases if any(exists(root, place.format(release)) for place in places)]
+
+
+def next_boot_kernel(root, ask, installed, running):
+    """The default boot entry's kernel: grubby's word, else the boot loader's files, else the newest installed."""
+    answer = ask(["grubby", "--default-kernel"]) or ""
+    match = re.search(r"(?m)^/\S*vmlinuz-(\S+)$", answer)
+    if match:
+        return match.group(1)
+    return _saved_entry_kernel(root) or (installed[-1] if installed else running)
+
+
+def _saved_entry_kernel(root):
+    """The kernel of the boot entry that grub saved as its default, or None."""
+    saved = read_assignments(root, "/boot/grub2/grubenv").get("saved_entry", "")
+    entries = {}
+    for name in names_in(root, ENTRIES_FOLDER):
+        match = re.match(r"(.+)\.conf$", name)
+        kernel = re.search(r"(?m)^linux\s+\S*vmlinuz-(\S+)", read_text(root, ENTRIES_FOLDER + "/" + name) or "")
+        if match and kernel:
+            entries[match.group(1)] = kernel.group(1)
+    if saved.isdigit():
+        # A number counts from the top of the menu, which has the newest kernel first.
+        menu = sorted(entries.values(), key=kernel_sort_key, reverse=True)
+        return menu[int(saved)] if int(saved) < len(menu) else None
+    return entries.get(saved)
+
+
+def read_secure_boot(root="/"):
+    """enabled, disabled, unsupported (no UEFI, or firmware without it) or unknown (cannot be read)."""
+    if not exists(root, "/sys/firmware/efi"):
+        return "unsupported"
+    variables = names_in(root, EFI_VARIABLES)
+    if not variables:
+        return "unknown"
+    if not any(name.startswith("SecureBoot-") for name in variables):
+        return "unsupported"
+    state = _efi_flag(root, variables, "SecureBoot-")
+    # The owner can switch validation off in shim ("mokutil --disable-validation"); the kernel then trusts any module.
+    if state == 1 and _efi_flag(root, variables, "MokSBStateRT-") == 1:
+        return "disabled"
+    return {0: "disabled", 1: "enabled"}.get(state, "unknown")
+
+
+def _efi_flag(root, variables, prefix):
+    """The one byte of an EFI variable that follows its four bytes of attributes, or None."""
+    for name in variables:
+        if name.startswith(prefix):
+            data = read_bytes(root, EFI_VARIABLES + "/" + name)
+            return data[4] if data is not None and len(data) == 5 else None
+    return None
+
+
+def read_module_key_enrolled(root, ask):
+    """Whether the key with which DKMS signs is enrolled; None when there is no key or nobody can tell."""
+    if not exists(root, DKMS_CERTIFICATE):
+        return None
+    answer = ask(["mokutil", "--test-key", DKMS_CERTIFICATE]) or ""
+    # The exit status of this command differs between versions of mokutil, its sentences do not.
+    if "is already enrolled" in answer:
+        return True
+    if "is not enrolled" in answer or "already in the enrollment request" in answer:
+        return False
+    return None

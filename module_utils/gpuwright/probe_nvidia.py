@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NVIDIA driver in its three places: loaded in the kernel, built on disk for a kernel, installed as libraries."""
+
+import os
+import re
+
+from .hostfiles import below, exists, names_in, read_colon_lines, read_text, resolve
+
+VERSION = re.compile(r"\b([0-9]{3,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b")
+# Debian keeps several branches side by side and links one of them through its alternatives.
+LIBRARY_FOLDERS = (
+    "/usr/lib64",
+    "/usr/lib64/nvidia",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current",
+)
+DKMS_LINE = re.compile(
+    # dkms 3: "nvidia/580.95.05, 4.18.0-477.el8.x86_64, x86_64: installed (note)"; dkms 2: a comma after the name.
+    r"(?P<module>[\w.+-]+)(?:/|, )(?P<version>[\w.+~-]+)(?:, (?P<kernel>[\w.+~-]+), (?P<arch>\w+))?: *(?P<state>\w+)"
+)
+
+
+def read_nvidia(root, ask, kernels):
+    """The `nvidia` part of the probe; `kernels` are those for which the module file is looked up."""
+    return {
+        "loaded": read_loaded(root),
+        "uvm_loaded": exists(root, "/sys/module/nvidia_uvm"),
+        "device_nodes": read_device_nodes(root),
+        "modules": {kernel: read_module_file(ask, kernel) for kernel in kernels},
+        "dkms": parse_dkms_status(ask(["dkms", "status"])),
+        "user_space": read_user_space(root),
+    }
+
+
+def read_loaded(root):
+    """Version and flavour of the module in the kernel, or None when there is none."""
+    text = read_text(root, "/proc/driver/nvidia/version")
+    first_line = (text or "").split("\n")[0]
+    match = VERSION.search(first_line)
+    if match:
+        flavour = "open" if "Open Kernel Module" in first_line else "proprietary"
+        return {"version": match.group(1), "flavour": flavour}
+    if text is None and not exists(root, "/sys/module/nvidia"):
+        return None
+    # The kernel marks itself tainted with P by a module under a proprietary licence.
+    taint = read_text(root, "/sys/module/nvidia/taint")
+    flavour = "unknown" if taint is None else ("proprietary" if "P" in taint else "open")
+    return {"version": read_text(root, "/sys/module/nvidia/version") or "unknown", "flavour": flavour}
+
+
+def read_device_nodes(root):
+    """Paths of NVIDIA's device files; folders such as /dev/nvidia-caps are left out."""
+    names = [name for name in names_in(root, "/dev") if name.startswith("nvidia")]
+    return ["/dev/" + name for name in names if not os.path.isdir(below(root, "/dev/" + name))]
+
+
+def read_module_file(ask, kernel):
+    """What `modinfo` says of the nvidia module built for a kernel, or None when there is no such file."""
+    fields = read_colon_lines(ask(["modinfo", "-k", kernel, "nvidia"]))
+    licence = fields.get("license", "")
+    if not fields.get("version"):
+        return None
+    return {"version": fields["version"], "flavour": flavour_of_licence(licence), "licence": licence}
+
+
+def flavour_of_licence(licence):
+    """proprietary, open or unknown, from the licence that the module declares."""
+    if licence == "NVIDIA":
+        return "proprietary"
+    return "open" if "GPL" in licence else "unknown"
+
+
+def parse_dkms_status(text):
+    """The nvidia modules in `dkms status` of dkms 2 and 3; kernel is None for a module that is only added."""
+    found = []
+    for line in (text or "").splitlines():
+        match = DKMS_LINE.match(line.strip())
+        if match and match.group("module").startswith("nvidia"):
+            found.append({name: match.group(name) for name in ("module", "version", "kernel", "state")})
+    return found
+
+
+def read_user_space(root):
+    """Version of the libraries: that of the file to which the name libnvidia-ml.so.1 leads; None without one."""
+    for folder in LIBRARY_FOLDERS:
+        library = resolve(root, folder + "/libnvidia-ml.so.1")
+        match = re.search(r"libnvidia-ml\.so\.([0-9.]+)$", library or "")
+        if match and VERSION.match(match.group(1)):
+            return match.group(1)
+    return None

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who would lose work if this host rebooted now. In doubt somebody is working."""
+
+import os
+import re
+import struct
+
+from .hostfiles import below, names_in, read_assignments, read_bytes, read_text
+
+SESSION_FOLDER = "/run/systemd/sessions"
+SLURM_FOLDERS = ("/var/spool/slurmd", "/var/spool/slurm/d", "/var/spool/slurm/slurmd")
+# Programs that hold a GPU open all the time and lose nothing; names as the kernel keeps them, cut to 15 characters.
+# A display server is here because the people in front of it have sessions of their own.
+STANDING_HOLDERS = (
+    "nvidia-persiste",
+    "nv-hostengine",
+    "dcgm-exporter",
+    "nvidia-smi",
+    "nvidia_gpu_expo",
+    "nvidia_gpu_prom",
+    "X",
+    "Xorg",
+    "gnome-shell",
+)
+# struct utmp of glibc on x86_64 (utmp(5)), of which the kind, process and terminal, and the user are read.
+UTMP_RECORD = struct.Struct("=h2xi32s4s32s308x")
+UTMP_USER_PROCESS = 7
+
+
+def read_in_use(root="/", own_pid=None):
+    """GPU processes, users and jobs; the session in which the caller itself runs (`own_pid`) is nobody's work."""
+    own = read_ancestors(root, os.getpid() if own_pid is None else own_pid)
+    return {
+        "gpu_processes": read_gpu_processes(root, own),
+        "users": read_users(root, own),
+        "jobs": read_jobs(root),
+    }
+
+
+def read_ancestors(root, pid):
+    """`pid` and all its parents, init excluded."""
+    found = []
+    while pid is not None and pid > 1 and pid not in found:
+        found.append(pid)
+        # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
+        fields = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(")")[2].split()
+        pid = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
+    return found
+
+
+def _processes(root):
+    return [int(name) for name in names_in(root, "/proc") if name.isdigit()]
+
+
+def _command_name(root, pid):
+    # Not cmdline: reading that waits for the memory of a process which hangs in the driver.
+    return read_text(root, "/proc/{}/comm".format(pid)) or "unknown"
+
+
+def read_gpu_processes(root, own):
+    """Processes that have a GPU's device file open."""
+    found = []
+    unreadable = 0
+    for pid in _processes(root):
+        folder = below(root, "/proc/{}/fd".format(pid))
+        try:
+            names = os.listdir(folder)
+        except PermissionError:
+            unreadable += 1
+            continue
+        except OSError:
+            continue
+        if pid not in own and any(_is_gpu_file(os.path.join(folder, name)) for name in names):
+            name = _command_name(root, pid)
+            if name not in STANDING_HOLDERS:
+                found.append({"pid": pid, "name": name})
+    if unreadable:
+        found.append({"pid": None, "name": "unknown: {} processes can be examined by root only".format(unreadable)})
+    return found
+
+
+def _is_gpu_file(link):
+    try:
+        return re.match(r"/dev/nvidia[0-9]", os.readlink(link)) is not None
+    except OSError:
+        return False
+
+
+def read_users(root, own):
+    """Names of the users who are logged in, sorted.
+
+    The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal:
+    one without is another connection of the same automation.
+    """
+    sessions = [read_assignments(root, "{}/{}".format(SESSION_FOLDER, name)) for name in names_in(root, SESSION_FOLDER)]
+    # Only people: cron, the login screen and user managers have other classes.
+    sessions = [
+        session for session in sessions if session.get("CLASS", "user").startswith("user") and "USER" in session
+    ]
+    own_users = {session["USER"] for session in sessions if _leader(session) in own}
+    users = set()
+    for session in sessions:
+        if _leader(session) not in own and (session["USER"] not in own_users or session.get("TTY")):
+            users.add(session["USER"])
+    # systemd 239 (RHEL 8) does not know the terminal of an ssh session, utmp does.
+    users.update(user for user, pid in read_terminal_logins(root) if pid not in own)
+    return sorted(users)
+
+
+def _leader(session):
+    leader = session.get("LEADER", "")
+    return int(leader) if leader.isdigit() else None
+
+
+def read_terminal_logins(root):
+    """[(user, pid)] of the logins on terminals in utmp whose process is still there."""
+    found = []
+    data = read_bytes(root, "/run/utmp") or b""
+    for offset in range(0, len(data) - UTMP_RECORD.size + 1, UTMP_RECORD.size):
+        kind, pid, _line, _id, user = UTMP_RECORD.unpack_from(data, offset)
+        user = user.split(b"\0")[0].decode("utf-8", "replace")
+        if kind == UTMP_USER_PROCESS and user and os.path.isdir(below(root, "/proc/{}".format(pid))):
+            found.append((user, pid))
+    return found
+
+
+def read_jobs(root):
+    """Slurm jobs on this host, from the batch folders of its daemon and from its step processes."""
+    jobs = set()
+    for folder in SLURM_FOLDERS:
+        for name in names_in(root, folder):
+            match = re.match(r"job0*([0-9]+)$", name)
+            if match:
+                jobs.add("slurm job {}".format(match.group(1)))
+    steps = [pid for pid in _processes(root) if _command_name(root, pid) == "slurmstepd"]
+    # Interactive steps have no batch folder, so a step daemon alone is a job too.
+    return sorted(jobs) or ["slurm step, process {}".format(pid) for pid in steps]

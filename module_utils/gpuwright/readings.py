@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that the checks look at, read once. A reading that fails is `{"unreadable": "why"}`, never an exception."""
+
+from .bounded import run_bounded
+from .hostfiles import names_in
+from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
+from .probe import probe
+from .readings_access import (
+    read_account,
+    read_device_access,
+    read_file,
+    read_password_state,
+    read_unsafe_files,
+)
+from .readings_software import (
+    LIBRARY_FOLDERS,
+    read_header_version,
+    read_library_version,
+    read_link,
+    read_nvcc_version,
+    read_toolkit_version_file,
+    read_venv,
+)
+from .runtime_policy import PACKAGES, LaunchError, check_library, load_policy
+
+SYSTEMCTL_SECONDS = 10
+PROGRAM_FOLDER = "/usr/local/bin"
+LAUNCHER = PROGRAM_FOLDER + "/gpu-run"
+# What only root may change, because root runs it or every training does.
+ROOT_ONLY = ("/opt/gpuwright", "/usr/local/lib/gpuwright", "/etc/gpuwright", LAUNCHER, PROGRAM_FOLDER + "/gpu-doctor")
+
+
+def attempt(read, *arguments):
+    """The reading, or `{"unreadable": "why"}`: on a broken node anything may go wrong, and nothing may stop the rest."""
+    try:
+        return read(*arguments)
+    except Exception as error:
+        return {"unreadable": str(error) or type(error).__name__}
+
+
+def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS):
+    """Read the node below `root`. `expectations` (see docs/architecture.md) says where to look, not what to find.
+
+    `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
+    not a failure to read.
+    """
+    plan = expectations["plan"]
+    user = expectations["trainer_user"]
+    host = attempt(probe, root)
+    return {
+        "probe": host,
+        "nvidia_smi": attempt(query, nvidia_smi_seconds),
+        "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
+        "trainer_user": attempt(read_trainer_user, root, user),
+        "device_nodes": attempt(read_device_nodes, root, host, user),
+        "cuda": attempt(read_cuda, root, plan),
+        "cudnn": attempt(read_cudnn, root, plan),
+        "nccl": attempt(read_nccl, root, plan),
+        "allocators": attempt(read_allocators, root, plan),
+        "launcher": attempt(read_launcher, root),
+        "venv": attempt(read_venv, root, expectations["venv"]),
+        "permissions": attempt(read_permissions, root),
+    }
+
+
+def read_unit_state(unit):
+    """systemd's word for the unit: active, inactive, failed, activating or unknown."""
+    done = run_bounded(["systemctl", "is-active", unit], timeout=SYSTEMCTL_SECONDS)
+    word = done.stdout.strip()
+    if done.rc is None or not word:
+        raise OSError(done.problem or "systemctl is-active {} said nothing".format(unit))
+    return word
+
+
+def read_trainer_user(root, name):
+    account = read_account(root, name)
+    if account is None:
+        return None
+    return dict(account, password=attempt(read_password_state, root, name))
+
+
+def read_device_nodes(root, host, user):
+    account = read_account(root, user)
+    if account is None:
+        raise ValueError("there is no user {} who could open them".format(user))
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    return read_device_access(root, host["nvidia"]["device_nodes"], account)
+
+
+def read_cuda(root, plan):
+    """The planned toolkit's own word on its version, and what the usual link leads to."""
+    prefix = plan["cuda"]["prefix"]
+    return {
+        "version_file": attempt(read_toolkit_version_file, root, prefix),
+        "nvcc": attempt(read_nvcc_version, root, prefix),
+        "link": attempt(read_link, root, "/usr/local/cuda"),
+        "prefix": attempt(read_link, root, prefix),
+    }
+
+
+def read_cudnn(root, plan):
+    """cuDNN for programs that are compiled here (header) and for those that run here (library)."""
+    wanted = plan["cudnn"]
+    if not wanted["version"]:
+        return None
+    folders = LIBRARY_FOLDERS + (plan["cuda"]["prefix"] + "/lib64",)
+    return {
+        "header": attempt(read_header_version, root, wanted["header"], "CUDNN"),
+        "library": attempt(read_library_version, root, "libcudnn", major(wanted["version"]), folders),
+    }
+
+
+def read_nccl(root, plan):
+    version = plan["nccl"]["version"]
+    return {"library": attempt(read_library_version, root, "libnccl", major(version))} if version else None
+
+
+def major(version):
+    return version.split(".")[0]
+
+
+def read_allocators(root, plan):
+    """`{name: {path, problem}}` of the allocator libraries that the plan names; problem is that of the launcher's test."""
+    paths = {name: plan["runtime"].get(name, "") for name in sorted(PACKAGES)}
+    return {name: attempt(read_allocator, root, name, path) for name, path in paths.items() if path}
+
+
+def read_allocator(root, name, path):
+    try:
+        check_library(path, PACKAGES[name], root)
+    except LaunchError as error:
+        return {"path": path, "problem": str(error)}
+    return {"path": path, "problem": "none"}
+
+
+def read_launcher(root):
+    """The launcher's file (null when it is not there), and whether it could read its policy."""
+    try:
+        load_policy(root)
+    except LaunchError as error:
+        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error)}
+    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok"}
+
+
+def read_permissions(root):
+    programs = [PROGRAM_FOLDER + "/" + name for name in names_in(root, PROGRAM_FOLDER) if name.startswith("gpu-")]
+    return read_unsafe_files(root, sorted(set(ROOT_ONLY).union(programs)))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what on the node: the trainer user, the device files, and files that only root may change.
+
+Functions raise OSError or ValueError for what cannot be read; `readings.attempt` turns that into an unreadable reading.
+"""
+
+import os
+import stat
+
+from .hostfiles import below, resolve
+
+PASSWD_FIELDS = 7
+# Enough examples to act on; the count says how many there are.
+EXAMPLES = 10
+
+
+def read_lines(root, path):
+    """The fields of each line of a file such as /etc/passwd; raises OSError with a reason a person understands."""
+    try:
+        with open(below(root, path)) as file:
+            return [line.rstrip("\n").split(":") for line in file if line.strip() and not line.startswith("#")]
+    except PermissionError:
+        raise PermissionError("{} is readable by root only".format(path))
+
+
+def read_account(root, name):
+    """uid, gid, groups and shell of a local user, or None when /etc/passwd has none of that name."""
+    for fields in read_lines(root, "/etc/passwd"):
+        if fields[0] == name:
+            if len(fields) != PASSWD_FIELDS:
+                raise ValueError("the line of {} in /etc/passwd has {} fields".format(name, len(fields)))
+            groups = [line for line in read_lines(root, "/etc/group") if len(line) == 4]
+            gids = {int(fields[3])} | {int(line[2]) for line in groups if name in line[3].split(",")}
+            names = sorted(line[0] for line in groups if int(line[2]) in gids)
+            return {"uid": int(fields[2]), "gids": sorted(gids), "groups": names, "shell": fields[6]}
+    return None
+
+
+def read_password_state(root, name):
+    """locked, empty or set: what /etc/shadow holds for the user."""
+    for fields in read_lines(root, "/etc/shadow"):
+        if fields[0] == name and len(fields) > 1:
+            # A hash never starts with these two; passwd -l puts "!" before it.
+            return "locked" if fields[1][:1] in ("!", "*") else ("set" if fields[1] else "empty")
+    raise ValueError("/etc/shadow has no line of {}".format(name))
+
+
+def allows(mode, owner, group, account, wanted):
+    """Whether permission bits let the account do `wanted` (4 read, 2 write, 1 execute); in the kernel's own order."""
+    if account["uid"] == 0:
+        return True
+    if account["uid"] == owner:
+        return mode >> 6 & wanted == wanted
+    if group in account["gids"]:
+        return mode >> 3 & wanted == wanted
+    return mode & wanted == wanted
+
+
+def read_device_access(root, paths, account):
+    """`{path: {readable, writable, mode, owner}}` for the account; access lists (setfacl) are not looked at."""
+    found = {}
+    for path in paths:
+        status = os.stat(below(root, path))
+        found[path] = {
+            "readable": allows(status.st_mode, status.st_uid, status.st_gid, account, 4),
+            "writable": allows(status.st_mode, status.st_uid, status.st_gid, account, 2),
+            "mode": "{:04o}".format(stat.S_IMODE(status.st_mode)),
+            "owner": "{}:{}".format(status.st_uid, status.st_gid),
+        }
+    return found
+
+
+def why_unsafe(mode, owner, group):
+    """Why somebody else than root could change such a file, or ""."""
+    if owner != 0:
+        return "owned by uid {}".format(owner)
+    if mode & stat.S_IWOTH:
+        return "writable by everybody (mode {:04o})".format(stat.S_IMODE(mode))
+    if mode & stat.S_IWGRP and group != 0:
+        return "writable by group {} (mode {:04o})".format(group, stat.S_IMODE(mode))
+    return ""
+
+
+def read_file(root, path):
+    """What `path` leads to: is_file, executable, mode, and why it is unsafe or ""; None when nothing is there."""
+    full = resolve(root, path)
+    if full is None:
+        return None
+    status = os.stat(full)
+    return {
+        "is_file": stat.S_ISREG(status.st_mode),
+        "executable": status.st_mode & 0o111 == 0o111,
+        "mode": "{:04o}".format(stat.S_IMODE(status.st_mode)),
+        "unsafe": why_unsafe(status.st_mode, status.st_uid, status.st_gid),
+    }
+
+
+def read_unsafe_files(root, paths):
+    """Walk `paths` and report what others than root may change.
+
+    Returns `{missing: [path], looked_at: number, unsafe_count: number, unsafe: [examples]}`; raises OSError for a
+    folder that cannot be listed, since what it holds is then not known.
+    """
+    found = {"missing": [], "looked_at": 0, "unsafe_count": 0, "unsafe": []}
+    for path in paths:
+        full = below(root, path)
+        if not os.path.lexists(full):
+            found["missing"].append(path)
+            continue
+        for name in _walk(full):
+            status = os.lstat(name)
+            found["looked_at"] += 1
+            # The mode of a link is never used; what it leads to is looked at where it lies.
+            reason = "" if stat.S_ISLNK(status.st_mode) else why_unsafe(status.st_mode, status.st_uid, status.st_gid)
+            if reason:
+                found["unsafe_count"] += 1
+                if len(found["unsafe"]) < EXAMPLES:
+                    found["unsafe"].append("{}: {}".format(path + name[len(full) :], reason))
+    return found
+
+
+def _walk(full):
+    yield full
+    if os.path.islink(full) or not os.path.isdir(full):
+        return
+    for folder, folders, files in os.walk(full, onerror=_raise):
+        for name in folders + files:
+            yield os.path.join(folder, name)
+
+
+def _raise(error):
+    raise error

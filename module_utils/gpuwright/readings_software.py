@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions of what is installed: CUDA toolkit, cuDNN, NCCL, and what the venv's Python can import.
+
+Null means "it is not there"; what is there and cannot be understood raises ValueError or OSError.
+"""
+
+import json
+import re
+
+from .bounded import run_bounded
+from .hostfiles import below, exists, read_text, resolve
+
+NVCC_SECONDS = 20
+# The first import of torch reads about 2 GB from disk, and starting CUDA on eight GPUs takes seconds more.
+VENV_SECONDS = 180
+LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu")
+
+# Runs in the venv and prints one JSON line. It looks at torch through its public functions only, and every import
+# that fails is a value, so that one broken package does not hide the others.
+VENV_PROGRAM = """
+import importlib, json, platform
+found = {"python": platform.python_version(), "imports": {}, "versions": {}}
+for name in ("torch", "numpy", "gan_trainer"):
+    try:
+        module = importlib.import_module(name)
+    except BaseException as error:
+        found["imports"][name] = "%s: %s" % (type(error).__name__, str(error)[:300])
+    else:
+        found["imports"][name] = "ok"
+        found["versions"][name] = str(getattr(module, "__version__", "unknown"))
+        if name == "torch":
+            cuda = module.version.cuda
+            cudnn = module.backends.cudnn.version() if cuda else None
+            found["torch"] = {
+                "build": "cu" + cuda.replace(".", "") if cuda else "cpu",
+                "cudnn": str(cudnn) if cudnn else "none",
+                "cuda_available": module.cuda.is_available(),
+                "architectures": module.cuda.get_arch_list(),
+            }
+print(json.dumps(found))
+"""
+
+
+def read_toolkit_version_file(root, prefix):
+    """The toolkit version that `version.json` of CUDA 11.1 and later states, such as "12.9.1"."""
+    text = read_text(root, prefix + "/version.json")
+    if text is None:
+        return None
+    version = json.loads(text).get("cuda", {}).get("version")
+    if not isinstance(version, str):
+        raise ValueError("{}/version.json states no version of cuda".format(prefix))
+    return version
+
+
+def read_nvcc_version(root, prefix):
+    """The release that `nvcc --version` prints, such as "12.9"; None when the toolkit has no nvcc."""
+    path = prefix + "/bin/nvcc"
+    if not exists(root, path):
+        return None
+    done = run_bounded([below(root, path), "--version"], timeout=NVCC_SECONDS)
+    if done.rc != 0:
+        raise OSError(done.problem or "{} --version ended with {}".format(path, done.rc))
+    match = re.search(r"\brelease ([0-9]+\.[0-9]+)\b", done.stdout)
+    if not match:
+        raise ValueError("{} --version names no release".format(path))
+    return match.group(1)
+
+
+def read_link(root, path):
+    """The path, as the node sees it, to which a chain of links leads; None when it leads nowhere."""
+    full = resolve(root, path)
+    return None if full is None else "/" + full[len(below(root, "/")) :].lstrip("/")
+
+
+def read_header_version(root, path, prefix):
+    """Version in a C header that defines `<prefix>_MAJOR`, `_MINOR` and `_PATCHLEVEL` (cuDNN) or `_PATCH` (NCCL)."""
+    text = read_text(root, path)
+    if text is None:
+        return None
+    numbers = dict(re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+" + prefix + r"_(\w+)[ \t]+([0-9]+)\b", text))
+    parts = [numbers.get("MAJOR"), numbers.get("MINOR"), numbers.get("PATCHLEVEL", numbers.get("PATCH"))]
+    if None in parts:
+        raise ValueError("{} defines no complete version".format(path))
+    return ".".join(parts)
+
+
+def read_library_version(root, name, major, folders=LIBRARY_FOLDERS):
+    """Version in the name of the file to which `<name>.so.<major>` leads, which is the one programs load."""
+    for folder in folders:
+        path = "{}/{}.so.{}".format(folder, name, major)
+        full = resolve(root, path)
+        if full is None:
+            continue
+        match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", full)
+        if not match:
+            raise ValueError("{} leads to a file without a version in its name: {}".format(path, full))
+        return match.group(1)
+    return None
+
+
+def read_venv(root, venv):
+    """What the venv's Python reports (see VENV_PROGRAM), or None when there is no venv."""
+    python = venv + "/bin/python"
+    if not exists(root, python):
+        return None
+    # -I: neither the caller's environment nor its folder decides what is imported. -B: a check writes nothing.
+    done = run_bounded([below(root, python), "-I", "-B", "-c", VENV_PROGRAM], timeout=VENV_SECONDS)
+    if done.rc != 0:
+        last_words = (done.stderr.strip().splitlines() or ["no error text"])[-1]
+        raise OSError(done.problem or "{} ended with {}: {}".format(python, done.rc, last_words[:300]))
+    # Libraries may print while they are imported; our line is the last.
+    answer = json.loads((done.stdout.strip().splitlines() or [""])[-1])
+    if not isinstance(answer, dict):
+        raise ValueError("{} answered {!r} instead of a record".format(python, answer))
+    return answer

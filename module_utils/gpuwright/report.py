@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a verification: its record, its file, and the table that a person reads."""
+
+import datetime
+import json
+import os
+import tempfile
+
+from .verdict import FAIL, PASS, SEVERITY, SKIP, WARN, worst
+
+SCHEMA = 1
+REPORT_PATH = "/var/lib/gpuwright/report.json"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+PUBLIC_MODE = 0o644
+TABLE_ORDER = SEVERITY + (SKIP,)
+PASSING = (PASS, WARN)
+VALUE_WIDTH = 22
+
+
+def now_utc():
+    return datetime.datetime.now(datetime.timezone.utc).strftime(TIME_FORMAT)
+
+
+def age_seconds(time, now):
+    """Seconds from `time` to `now`, both in the report's format; ValueError for another format."""
+    begin, end = (datetime.datetime.strptime(text, TIME_FORMAT) for text in (time, now))
+    return int((end - begin).total_seconds())
+
+
+def make_report(host, time, checks, readings, expectations, smoke):
+    """The record that report.json holds; `smoke` is None when no smoke test was run."""
+    return {
+        "schema": SCHEMA,
+        "host": host,
+        "time": time,
+        "verdict": worst([check["status"] for check in checks]),
+        "checks": checks,
+        "readings": readings,
+        "expectations": expectations,
+        "smoke": smoke,
+    }
+
+
+def write_json(path, value):
+    """Replace the file `path` (mode 0644) in one step: a reader sees the old or the new one, also after a power cut."""
+    folder = os.path.dirname(path)
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".json", dir=folder)
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(value, file, indent=2, sort_keys=True)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, PUBLIC_MODE)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    # Without this the rename itself may be lost in a power cut.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path):
+    """The record in a JSON file; OSError when it cannot be read, ValueError when it is not a JSON record."""
+    with open(path) as file:
+        value = json.load(file)
+    if not isinstance(value, dict):
+        raise ValueError("{} holds no JSON record".format(path))
+    return value
+
+
+def counts(checks):
+    """How many checks ended in which status."""
+    return {status: sum(check["status"] == status for check in checks) for status in TABLE_ORDER}
+
+
+def summary_line(checks):
+    """For example "31 checks: 30 PASS, 1 WARN; 2 skipped"."""
+    number = counts(checks)
+    done = ", ".join("{} {}".format(number[status], status) for status in SEVERITY if number[status])
+    counted = len(checks) - number[SKIP]
+    return "{} checks: {}; {} skipped".format(counted, done or "none", number[SKIP])
+
+
+def table(checks):
+    """Lines of text, worst first, each failing check followed by its message and its action."""
+    width = max([len(check["id"]) for check in checks] or [0])
+    row = "{:<7}  {:<" + str(width) + "}  {:<" + str(VALUE_WIDTH) + "}  {}"
+    lines = [row.format("STATUS", "CHECK", "VALUE", "EXPECTED")]
+    for check in sorted(checks, key=lambda check: TABLE_ORDER.index(check["status"])):
+        lines.append(row.format(check["status"], check["id"], _cell(check["value"]), _cell(check["expected"])).rstrip())
+        if check["status"] in SEVERITY[:-1]:
+            lines.append("         {}".format(printable(check["message"])))
+            lines.append("         -> {}".format(printable(check["action"])))
+        elif check["status"] == SKIP:
+            lines.append("         {}".format(printable(check["message"])))
+    return lines
+
+
+def _cell(value):
+    text = "-" if value is None else printable(str(value))
+    return text if len(text) <= VALUE_WIDTH else text[: VALUE_WIDTH - 2] + ".."
+
+
+def printable(text):
+    """The text on one line without control characters, which a hostile name could use to repaint the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def exit_status(verdict):
+    """0 for PASS and WARN, 1 for FAIL, 3 for UNKNOWN; 2 is left for usage errors."""
+    return 0 if verdict in PASSING else {FAIL: 1}.get(verdict, 3)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which CPUs, cores, memory nodes and GPUs a machine has, read from sysfs and procfs; no program is run.
+
+Every function takes `root`, the folder that stands for "/". What cannot be read is None, -1 or left out, never guessed.
+Sources: Linux Documentation/ABI (sysfs-devices-node, sysfs-devices-system-cpu, sysfs-bus-pci), set_mempolicy(2).
+"""
+
+import collections
+
+from .hostfiles import exists, names_in, read_colon_lines, read_int, read_text
+
+NVIDIA_VENDOR_ID = "0x10de"
+# VGA controllers and 3D controllers; NVIDIA cards also carry audio and USB functions.
+DISPLAY_CLASSES = ("0x0300", "0x0302")
+UNKNOWN_NODE = -1
+BUS_FOLDER = "/sys/bus/pci/devices"
+DRIVER_FOLDER = "/proc/driver/nvidia/gpus"
+
+Gpu = collections.namedtuple("Gpu", "index pci_id numa_node uuid")
+Gpu.__doc__ = """A GPU as CUDA numbers it under CUDA_DEVICE_ORDER=PCI_BUS_ID.
+
+index      0, 1, ... in ascending PCI order
+pci_id     domain:bus:device.function as sysfs writes it
+numa_node  node number, UNKNOWN_NODE where the firmware names none (usual in a virtual machine)
+uuid       "GPU-..." as the loaded driver tells it, "" without one
+"""
+
+
+def parse_cpu_list(text):
+    """The set of numbers in the kernel's list format, "0-4,10"; ValueError when it is something else."""
+    numbers = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first and not dash:
+            continue
+        start = int(first)
+        end = int(last) if dash else start
+        if end < start:
+            raise ValueError("the range {} runs backwards".format(part.strip()))
+        numbers.update(range(start, end + 1))
+    return numbers
+
+
+def format_cpu_list(numbers):
+    """The kernel's list format for a set of numbers: {0, 1, 2, 10} is "0-2,10"."""
+    ranges = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else "{}-{}".format(first, last) for first, last in ranges)
+
+
+def read_list(root, path):
+    """The set of numbers that a file holds in list format, or None when it cannot be read or understood."""
+    return _list_or_none(read_text(root, path))
+
+
+def find_gpus(root="/"):
+    """All NVIDIA GPUs that this process can have, in PCI order.
+
+    With a loaded driver these are the GPUs that the driver holds (a container may see fewer than the host, and a card
+    given to a virtual machine is missing); without one, every NVIDIA display device on the bus.
+    """
+    gpus = []
+    found = names_in(root, DRIVER_FOLDER) or _bus_gpus(root)
+    for index, pci_id in enumerate(sorted(found, key=_pci_order)):
+        node = read_int(root, "{}/{}/numa_node".format(BUS_FOLDER, pci_id))
+        node = UNKNOWN_NODE if node is None else max(node, UNKNOWN_NODE)
+        gpus.append(Gpu(index, pci_id, node, _gpu_uuid(root, pci_id)))
+    return gpus
+
+
+def node_cpus(node, root="/"):
+    """The CPUs of a NUMA node; an empty set for a node without CPUs, None when it cannot be read."""
+    return read_list(root, "/sys/devices/system/node/node{}/cpulist".format(node))
+
+
+def memory_nodes(root="/"):
+    """The NUMA nodes that have memory and that this process may use, or None when that cannot be read."""
+    present = read_list(root, "/sys/devices/system/node/has_memory")
+    status = read_colon_lines(read_text(root, "/proc/self/status"))
+    allowed = _list_or_none(status.get("Mems_allowed_list"))
+    if present is None or allowed is None:
+        return present
+    return present & allowed
+
+
+def count_cores(cpus, root="/"):
+    """Number of physical cores that a set of CPUs lies on; a CPU whose siblings cannot be read counts as a core."""
+    cores = 0
+    seen = set()
+    for cpu in sorted(cpus):
+        if cpu in seen:
+            continue
+        siblings = read_list(root, "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list".format(cpu))
+        seen.update(siblings or ())
+        cores += 1
+    return cores
+
+
+def _bus_gpus(root):
+    return [name for name in names_in(root, BUS_FOLDER) if _is_gpu(root, "{}/{}".format(BUS_FOLDER, name))]
+
+
+def _is_gpu(root, device):
+    if read_text(root, device + "/vendor") != NVIDIA_VENDOR_ID:
+        return False
+    # A virtual function is a slice of a card that is listed itself.
+    is_virtual_function = exists(root, device + "/physfn")
+    return not is_virtual_function and (read_text(root, device + "/class") or "").startswith(DISPLAY_CLASSES)
+
+
+def _pci_order(pci_id):
+    """Numbers to sort by: text order fails where a domain has five digits."""
+    try:
+        return [int(part, 16) for part in pci_id.replace(".", ":").split(":")]
+    except ValueError:
+        return [0]
+
+
+def _gpu_uuid(root, pci_id):
+    information = read_text(root, "{}/{}/information".format(DRIVER_FOLDER, pci_id))
+    return read_colon_lines(information).get("GPU UUID", "")
+
+
+def _list_or_none(text):
+    try:
+        return None if text is None else parse_cpu_list(text)
+    except ValueError:
+        return None

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a check comes to its status, built so that it cannot fail open.
+
+A check reads its readings and expectations through `Evidence`, which raises `Unreadable` for anything that is missing,
+marked unreadable, of another type than asked for, or one of the words with which tools say "I do not know". `judge`
+turns that, and every other error inside a check, into UNKNOWN. So PASS needs every value that a check asks for.
+"""
+
+import collections
+import re
+
+PASS = "PASS"
+WARN = "WARN"
+FAIL = "FAIL"
+UNKNOWN = "UNKNOWN"
+SKIP = "SKIP"
+
+# Worst first. SKIP is not among them: what was not looked at says nothing.
+SEVERITY = (FAIL, UNKNOWN, WARN, PASS)
+
+# What nvidia-smi and our own readers write in the place of a value that they could not get.
+NOT_A_VALUE = re.compile(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
+PCI_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+Outcome = collections.namedtuple("Outcome", "status value expected message action")
+Outcome.__new__.__defaults__ = (None, None, "", "")
+Outcome.__doc__ = """What a check found.
+
+value     what the node has        expected  what it should have
+message   one short sentence       action    replaces the check's own action when the finding asks for another
+"""
+
+Check = collections.namedtuple("Check", "id layer question action judge unit needs_gpu")
+Check.__new__.__defaults__ = ("", True)
+Check.__doc__ = """One check as data.
+
+question   what a person wants to know             action     what to do when the answer is not PASS
+judge      function(readings, expectations) -> Outcome, both as `Evidence`; its docstring explains the rule
+unit       of value and expected, "" when they have none
+needs_gpu  skipped on a node that is expected to have no GPU
+"""
+
+
+class Unreadable(Exception):
+    """A value that a check needs cannot be had; the message says which and why."""
+
+
+class Evidence(object):
+    """Typed access to nested readings; every method raises `Unreadable` rather than return something doubtful."""
+
+    def __init__(self, value, name):
+        self.value = value
+        self.name = name
+
+    def at(self, *path):
+        """The `Evidence` under these keys."""
+        here = self
+        for key in path:
+            record = here._known(dict, "a record")
+            name = "{}.{}".format(here.name, key)
+            if key not in record:
+                raise Unreadable("{} was not read".format(name))
+            here = Evidence(record[key], name)
+        return here
+
+    def each(self, *path):
+        """A list of `Evidence`, one for each member."""
+        here = self.at(*path)
+        members = enumerate(here._known(list, "a list"))
+        return [Evidence(member, "{}[{}]".format(here.name, index)) for index, member in members]
+
+    def names(self, *path):
+        """The keys of a record, sorted."""
+        return sorted(self.at(*path)._known(dict, "a record"))
+
+    def text(self, *path):
+        """A text that says something: not empty, not "unknown", not "[N/A]"."""
+        here = self.at(*path)
+        value = here._known(str, "a text")
+        if NOT_A_VALUE.fullmatch(value.strip()):
+            raise Unreadable("{} reads {!r}".format(here.name, value))
+        return value
+
+    def version(self, *path):
+        """A dotted number such as "580.95.05"."""
+        return self._matching(VERSION, "a version", path)
+
+    def pci_id(self, *path):
+        """An address such as "0000:3b:00.0", as sysfs writes it."""
+        return self._matching(PCI_ID, "a PCI address", path)
+
+    def number(self, *path):
+        """A whole number, zero or more."""
+        here = self.at(*path)
+        if isinstance(here.value, bool) or here._known(int, "a number") < 0:
+            raise Unreadable("{} is not a count: {!r}".format(here.name, here.value))
+        return here.value
+
+    def flag(self, *path):
+        """True or False."""
+        return self.at(*path)._known(bool, "true or false")
+
+    def absent(self, *path):
+        """Whether the value is null, which a contract must define as "there is none" for the caller to ask."""
+        return self.at(*path).value is None
+
+    def wish(self, *path):
+        """A version or path of the plan, or "" when the plan wants none."""
+        return self.at(*path)._known(str, "a text")
+
+    def _matching(self, pattern, words, path):
+        value = self.text(*path)
+        if not pattern.fullmatch(value):
+            raise Unreadable("{} is not {}: {!r}".format(self.at(*path).name, words, value))
+        return value
+
+    def _known(self, kind, words):
+        if isinstance(self.value, dict) and "unreadable" in self.value:
+            raise Unreadable("{}: {}".format(self.name, self.value["unreadable"]))
+        if not isinstance(self.value, kind):
+            raise Unreadable("{} is not {}: {!r}".format(self.name, words, self.value))
+        return self.value
+
+
+def passed(value, expected, message):
+    return Outcome(PASS, value, expected, message)
+
+
+def warned(value, expected, message, action=""):
+    return Outcome(WARN, value, expected, message, action)
+
+
+def failed(value, expected, message, action=""):
+    return Outcome(FAIL, value, expected, message, action)
+
+
+def unknown(reason, value=None, expected=None, action=""):
+    return Outcome(UNKNOWN, value, expected, reason, action)
+
+
+def skipped(reason):
+    return Outcome(SKIP, None, None, reason)
+
+
+def worst(statuses):
+    """The verdict over check statuses: the worst that counts; UNKNOWN when none counts or one is not a status."""
+    counted = {status if status in SEVERITY else UNKNOWN for status in statuses if status != SKIP}
+    return next((status for status in SEVERITY if status in counted), UNKNOWN)
+
+
+def judge(check, readings, expectations):
+    """Run one `Check` on plain readings and expectations; returns the record of the report and never raises."""
+    try:
+        expected = Evidence(expectations, "expectations")
+        if check.needs_gpu and expected.number("gpu_count") == 0:
+            outcome = skipped("the inventory expects no GPU on this node")
+        else:
+            outcome = check.judge(Evidence(readings, "readings"), expected)
+    except Unreadable as error:
+        outcome = unknown("cannot tell: {}".format(error))
+    except Exception as error:
+        outcome = unknown("this check broke: {}: {}".format(type(error).__name__, error))
+    return {
+        "id": check.id,
+        "layer": check.layer,
+        "status": outcome.status,
+        "value": outcome.value,
+        "expected": outcome.expected,
+        "unit": check.unit,
+        "message": outcome.message,
+        "action": _action(check, outcome),
+    }
+
+
+def _action(check, outcome):
+    if outcome.status in (PASS, SKIP):
+        return ""
+    if outcome.status == UNKNOWN and not outcome.action:
+        return "Make this readable, then run on the node: sudo gpu-doctor"
+    return outcome.action or check.action

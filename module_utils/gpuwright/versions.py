@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dotted version numbers: "12.9" is a list of whole numbers, so 8.10 comes after 8.9."""
+
+import re
+
+NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+
+
+def is_version(text):
+    """Whether `text` is a dotted number such as "580" or "9.10.2.21"."""
+    return isinstance(text, str) and NUMBER.fullmatch(text) is not None
+
+
+def version_key(text):
+    """What to sort and compare dotted numbers by; raises ValueError for anything else, "" included."""
+    if not is_version(text):
+        raise ValueError("{!r} is not a version: dotted numbers such as \"12.9\" are expected".format(text))
+    return tuple(int(part) for part in text.split("."))
+
+
+def major(text):
+    """The first number, as text: "12" of "12.9"."""
+    return text.split(".")[0]
+
+
+def is_part_of(version, prefix):
+    """Whether `version` is `prefix` or one of its releases: 9.10.2 belongs to 9.10, 9.1 does not."""
+    return version == prefix or version.startswith(prefix + ".")

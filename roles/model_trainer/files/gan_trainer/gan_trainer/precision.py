@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which number format the networks compute in, and why.
+
+Every path has the same two objects, an autocast context and a GradScaler; where they have nothing to do they are switched
+off, not left out, so that the training step is written once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import torch
+
+Capability = Optional[Tuple[int, int]]
+
+
+class Precision(NamedTuple):
+    """A number format: `name` is fp32, fp16 or bf16, `because` one sentence."""
+
+    name: str
+    because: str
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[self.name]
+
+
+class PrecisionError(ValueError):
+    """The hardware cannot do what the configuration asks for."""
+
+
+def choose_precision(wanted: str, capability: Capability) -> Precision:
+    """Resolve auto, fp32, fp16 or bf16 for a GPU of this CUDA compute capability, None for a CPU.
+
+    bf16 is never emulated: `torch.cuda.is_bf16_supported()` says yes to a V100 that can only emulate it, so the compute
+    capability decides. Raises PrecisionError.
+    """
+    if capability is None:
+        return _choose_for_cpu(wanted)
+    version = "compute capability {}.{}".format(*capability)
+    if wanted == "bf16" and capability < (8, 0):
+        raise PrecisionError(f"precision: bf16 needs compute capability 8.0, this GPU has {version[-3:]}; use fp16 or auto")
+    if wanted != "auto":
+        return Precision(wanted, "asked for")
+    if capability >= (8, 0):
+        return Precision("bf16", f"{version}: bfloat16 in hardware, and its range needs no loss scaling")
+    if capability >= (7, 0):
+        return Precision("fp16", f"{version}: float16 in hardware with loss scaling, bfloat16 only by emulation")
+    return Precision("fp32", f"{version}: without tensor cores half precision gains nothing")
+
+
+def _choose_for_cpu(wanted: str) -> Precision:
+    if wanted == "fp16":
+        raise PrecisionError("precision: fp16 needs a GPU; use fp32 or auto")
+    if wanted == "bf16":
+        return Precision("bf16", "rehearsal on the CPU: bfloat16 autocast, right in its results and slow in most CPUs")
+    return Precision("fp32", "asked for" if wanted == "fp32" else "on a CPU: half precision gains nothing")
+
+
+def autocast(precision: Precision, device_type: str) -> Any:
+    """The context in which networks and losses run forward."""
+    enabled = precision.name != "fp32"
+    # A disabled context still checks its dtype on older torch, and float32 would earn a warning.
+    return torch.autocast(device_type, dtype=precision.dtype if enabled else torch.bfloat16, enabled=enabled)
+
+
+def make_scaler(precision: Precision) -> Any:
+    """A GradScaler, switched on for fp16 alone; torch.amp has it since 2.3, torch.cuda.amp warns since 2.4."""
+    enabled = precision.name == "fp16"
+    if hasattr(torch.amp, "GradScaler"):
+        return torch.amp.GradScaler("cuda", enabled=enabled)
+    return torch.cuda.amp.GradScaler(enabled=enabled)

@@ -1,0 +1,183 @@
+"""The simulated hardware of one boot, mounted over /sys and /proc before systemd starts.
+
+Reads /etc/fleet/hardware.json (written by `fleet up` from hosts.yml). Runs on Python 3.6.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import uuid
+
+SIMULATED = "/run/fleet"
+HARDWARE = "/etc/fleet/hardware.json"
+DEFAULT_CMDLINE = "root=/dev/mapper/rhel-root ro crashkernel=auto rhgb quiet"
+
+# What else sits on the bus of such a server: (address, class, vendor, device, driver).
+ORDINARY_DEVICES = [
+    ("0000:00:00.0", "0x060000", "0x8086", "0x2020", None),
+    ("0000:18:00.0", "0x020000", "0x8086", "0x1563", "ixgbe"),
+    ("0000:3a:00.0", "0x060400", "0x8086", "0x2030", "pcieport"),
+    ("0000:5e:00.0", "0x010802", "0x144d", "0xa808", "nvme"),
+]
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as stream:
+        stream.write(text)
+
+
+def cpu_list(cpus):
+    """[0, 1, 2, 5] -> '0-2,5'"""
+    ranges = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][1] + 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ",".join(str(a) if a == b else "%d-%d" % (a, b) for a, b in ranges)
+
+
+def cpu_map(cpus):
+    return "%08x" % sum(1 << cpu for cpu in cpus)
+
+
+def split_cpus(cpus, nodes):
+    """Give every NUMA node its share of the CPUs: the first half to node 0, the second to node 1."""
+    size = max(1, len(cpus) // nodes)
+    return [cpus[i * size : (i + 1) * size if i < nodes - 1 else len(cpus)] or cpus[-1:] for i in range(nodes)]
+
+
+def gpu_files(gpu, cpus):
+    """File name -> text of one GPU's folder in /sys/bus/pci/devices."""
+    width = gpu.get("link_width", 16)
+    address, device, subsystem = gpu["pci"], gpu["device"], gpu.get("subsystem", "1214")
+    return {
+        "vendor": "0x10de\n",
+        "device": "0x%s\n" % device,
+        "subsystem_vendor": "0x10de\n",
+        "subsystem_device": "0x%s\n" % subsystem,
+        "class": "0x030200\n",
+        "revision": "0xa1\n",
+        "numa_node": "%d\n" % gpu["numa_node"],
+        "local_cpulist": cpu_list(cpus) + "\n",
+        "local_cpus": cpu_map(cpus) + "\n",
+        "current_link_speed": "%s\n" % gpu.get("link_speed", "8.0 GT/s PCIe"),
+        "current_link_width": "%d\n" % width,
+        "max_link_speed": "8.0 GT/s PCIe\n",
+        "max_link_width": "16\n",
+        "enable": "1\n",
+        "modalias": "pci:v000010DEd0000%ssv000010DEsd0000%sbc03sc02i00\n" % (device.upper(), subsystem.upper()),
+        "uevent": "PCI_CLASS=30200\nPCI_ID=10DE:%s\nPCI_SUBSYS_ID=10DE:%s\nPCI_SLOT_NAME=%s\n"
+        % (device.upper(), subsystem.upper(), address),
+    }
+
+
+def ordinary_files(address, pci_class, vendor, device):
+    return {
+        "vendor": vendor + "\n",
+        "device": device + "\n",
+        "subsystem_vendor": vendor + "\n",
+        "subsystem_device": "0x0000\n",
+        "class": pci_class + "\n",
+        "numa_node": "0\n",
+        "uevent": "PCI_CLASS=%s\nPCI_SLOT_NAME=%s\n" % (pci_class[2:].lstrip("0"), address),
+    }
+
+
+def node_files(cpus, node, nodes, memory_kib):
+    share = memory_kib // nodes
+    return {
+        "cpulist": cpu_list(cpus) + "\n",
+        "cpumap": cpu_map(cpus) + "\n",
+        "distance": " ".join("10" if other == node else "21" for other in range(nodes)) + "\n",
+        "meminfo": "Node %d MemTotal:       %d kB\nNode %d MemFree:        %d kB\n" % (node, share, node, share // 2),
+        "numastat": "numa_hit 0\nnuma_miss 0\nnuma_foreign 0\ninterleave_hit 0\nlocal_node 0\nother_node 0\n",
+    }
+
+
+def write_tree(folder, files):
+    os.makedirs(folder, exist_ok=True)
+    for name, text in files.items():
+        write(os.path.join(folder, name), text)
+
+
+def online_cpus():
+    """The CPUs this machine may run on."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def memory_kib():
+    with open("/proc/meminfo") as stream:
+        return int(stream.readline().split()[1])
+
+
+def copy_names(source, target):
+    """The visible shape of a /sys or /proc folder: its sub-folders (empty) and readable small files."""
+    os.makedirs(target, exist_ok=True)
+    for name in sorted(os.listdir(source)):
+        path = os.path.join(source, name)
+        if os.path.isdir(path):
+            os.makedirs(os.path.join(target, name), exist_ok=True)
+        else:
+            shutil.copyfile(path, os.path.join(target, name))
+
+
+def default_options():
+    """The kernel arguments of the boot loader entry that boots by default."""
+    entries = "/boot/loader/entries"
+    result = subprocess.run(["grubby", "--info=DEFAULT"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    for line in result.stdout.decode().splitlines():
+        if line.startswith("args="):
+            return "root=/dev/mapper/rhel-root " + line[6:-1]
+    return DEFAULT_CMDLINE if os.path.isdir(entries) else ""
+
+
+def bind(source, target):
+    subprocess.run(["mount", "--bind", source, target], check=True)
+
+
+def main():
+    with open(HARDWARE) as stream:
+        hardware = json.load(stream)
+    shutil.rmtree(SIMULATED, ignore_errors=True)
+    cpus, nodes = online_cpus(), hardware.get("numa_nodes", 1)
+    shares = split_cpus(cpus, nodes)
+
+    devices = SIMULATED + "/pci"
+    for address, pci_class, vendor, device, driver in ORDINARY_DEVICES:
+        write_tree(os.path.join(devices, address), ordinary_files(address, pci_class, vendor, device))
+        if driver:
+            os.symlink("../../../../bus/pci/drivers/" + driver, os.path.join(devices, address, "driver"))
+    for gpu in hardware["gpus"]:
+        write_tree(os.path.join(devices, gpu["pci"]), gpu_files(gpu, shares[max(0, gpu["numa_node"])]))
+    bind(devices, "/sys/bus/pci/devices")
+
+    if nodes > 1:
+        folder = SIMULATED + "/node"
+        for node, share in enumerate(shares):
+            write_tree("%s/node%d" % (folder, node), node_files(share, node, nodes, memory_kib()))
+            for cpu in share:
+                os.symlink("../../cpu/cpu%d" % cpu, "%s/node%d/cpu%d" % (folder, node, cpu))
+        for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
+            write(folder + "/" + name, cpu_list(range(nodes)) + "\n")
+        bind(folder, "/sys/devices/system/node")
+
+    write(SIMULATED + "/boot_id", str(uuid.uuid4()) + "\n")
+    bind(SIMULATED + "/boot_id", "/proc/sys/kernel/random/boot_id")
+    write(SIMULATED + "/cmdline", "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-%s %s\n" % (os.uname().release, default_options()))
+    bind(SIMULATED + "/cmdline", "/proc/cmdline")
+
+    # Where the simulated kernel (kernel.py) shows loaded modules; PID 1 reads some of the real files there.
+    copy_names("/sys/module", SIMULATED + "/module")
+    bind(SIMULATED + "/module", "/sys/module")
+    copy_names("/proc/driver", SIMULATED + "/driver")
+    bind(SIMULATED + "/driver", "/proc/driver")
+    if os.path.exists("/proc/modules"):  # a kernel without loadable modules does not have it
+        shutil.copyfile("/proc/modules", SIMULATED + "/modules")
+        bind(SIMULATED + "/modules", "/proc/modules")
+
+
+if __name__ == "__main__":
+    main()

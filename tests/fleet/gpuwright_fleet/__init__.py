@@ -1,0 +1,1 @@
+"""The gpuwright test fleet: containers that look like bare RHEL 8.8 GPU servers."""

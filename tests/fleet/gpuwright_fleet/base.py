@@ -1,0 +1,73 @@
+"""The base userland: Debian 12 by mmdebstrap, from the package sources this machine is already configured with."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from .paths import EL8_DIR, cache_dir, content_hash
+from .shell import run, step
+
+SUITE = "bookworm"
+
+
+def words_of(path: Path) -> list[str]:
+    """The words of a file with one package (or a few) per line and # comments."""
+    return " ".join(line.split("#")[0] for line in path.read_text().splitlines()).split()
+
+
+def source_lines(targets: str) -> list[str]:
+    """deb lines of the Debian 12 sources among `apt-get indextargets` output: origin|codename|uri|component."""
+    lines = []
+    for target in targets.splitlines():
+        origin, codename, uri, component = target.split("|")
+        if origin == "Debian" and re.fullmatch(rf"{SUITE}(-updates|-security)?", codename):
+            lines.append(f"deb {uri} {codename} {component}")
+    return sorted(set(lines))
+
+
+def controller_sources() -> list[str]:
+    """Where this machine gets Debian 12 packages; empty: mmdebstrap's own default is used."""
+    if not shutil.which("apt-get"):
+        return []
+    fields = "$(ORIGIN)|$(CODENAME)|$(REPO_URI)|$(COMPONENT)"
+    return source_lines(run(["apt-get", "indextargets", "--format", fields, "Created-By: Packages"]).stdout)
+
+
+def apt_options() -> list[str]:
+    """This machine's apt settings for downloads (proxy, certificate authority, date checks)."""
+    if not shutil.which("apt-config"):
+        return []
+    wanted = re.compile(r"Acquire::(https?|Check-|Retries)")
+    return [line for line in run(["apt-config", "dump"]).stdout.splitlines() if wanted.match(line) and '""' not in line]
+
+
+def base_key() -> str:
+    return content_hash([EL8_DIR / "packages.txt", EL8_DIR / "twins.txt", Path(__file__)])
+
+
+def build_base() -> Path:
+    """A folder with base.tar (the userland) and debs/ (the Debian twins that stand-in RPMs are made of)."""
+    target = cache_dir() / f"base-{base_key()}"
+    if (target / "complete").exists():
+        return target
+    shutil.rmtree(target, ignore_errors=True)
+    debs = target / "debs"
+    debs.mkdir(parents=True)
+    debs.chmod(0o755)
+    fetch = (
+        'cd "$1/var/cache/apt/archives" && rm -f *.deb && '
+        f'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o APT::Sandbox::User=root download {" ".join(words_of(EL8_DIR / "twins.txt"))} && '
+        f'mv *.deb "{debs}/"'
+    )
+    command: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar"]
+    command += [f"--include={','.join(words_of(EL8_DIR / 'packages.txt'))}"]
+    command += [f"--aptopt={option}" for option in apt_options()]
+    command += ["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*"]
+    command += ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--customize-hook={fetch}"]
+    command += [SUITE, target / "base.tar", *controller_sources()]
+    with step("Debian 12 userland and twin packages (mmdebstrap)"):
+        run(command, timeout=1800)
+    (target / "complete").touch()
+    return target

@@ -1,0 +1,164 @@
+"""The command line: build, up, down, reset, status."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from . import containers, inventory
+from .base import base_key, build_base
+from .image import build_image
+from .paths import HOSTS_FILE, cache_dir, state_dir
+from .podman import require_containers
+from .repositories import build_repositories
+from .shell import FleetError, run, say
+from .wheelhouse import build_wheelhouse
+
+
+@dataclass(frozen=True)
+class Built:
+    image: str
+    repositories: Path
+    wheelhouse: Path | None
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One build (or one `up` of a fleet) at a time; others wait."""
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with (cache_dir() / f"{name}.lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"   waiting for another fleet command ({name})")
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def build() -> Built:
+    with locked("build"):
+        base = build_base()
+        repositories = build_repositories(base, base_key())
+        return Built(build_image(base, repositories), repositories, build_wheelhouse())
+
+
+def host_names(data: dict[str, Any], fleet: str, only: str | None) -> list[str]:
+    """The hosts of a fleet; `only` (a,b) restricts them or, for a fleet of another name, chooses them."""
+    if only:
+        names = only.split(",")
+        unknown = [name for name in names if name not in data["hosts"]]
+        if unknown:
+            raise FleetError(f"Unknown host {unknown[0]!r}; tests/fleet/hosts.yml has {', '.join(data['hosts'])}.")
+        return names
+    if fleet not in data["fleets"]:
+        raise FleetError(f"Unknown fleet {fleet!r}; hosts.yml has {', '.join(data['fleets'])} (or give --hosts).")
+    return data["fleets"][fleet]
+
+
+def ensure_key(state: Path) -> None:
+    if not (state / "id_ed25519").exists():
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "fleet", "-f", state / "id_ed25519"])
+
+
+def up(fleet: str, only: str | None) -> None:
+    started = time.monotonic()
+    data = yaml.safe_load(HOSTS_FILE.read_text())
+    names = host_names(data, fleet, only)
+    built = build()
+    state = state_dir(fleet)
+    state.mkdir(parents=True, exist_ok=True)
+    with locked(f"fleet-{fleet}"):
+        ensure_key(state)
+        network = containers.ensure_network(fleet)
+        plan = containers.address_plan(network, list(data["hosts"]))
+        hosts = [
+            containers.Host(n, plan[n], tuple(data["hosts"][n]["gpus"]), data["hosts"][n].get("numa_nodes", 1))
+            for n in names
+        ]
+        say(f"-> fleet {fleet}: {', '.join(names)}")
+        containers.start_repository_server(fleet, built.image, built.repositories, plan["repo"])
+        for host in hosts:
+            containers.start_host(fleet, built.image, host, plan["repo"], state, built.wheelhouse)
+        write_files(fleet, hosts, state, built.repositories)
+        containers.wait_ready(fleet, hosts, state / "ssh_config")
+    say(f"   ready after {time.monotonic() - started:.1f} s; inventory: {state / 'inventory.yml'}")
+    for host in hosts:
+        say(f"   ssh -F {state / 'ssh_config'} {host.name}")
+
+
+def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositories: Path) -> None:
+    fingerprints = yaml.safe_load((repositories / "fingerprints.yml").read_text())
+    keys = [line for host in hosts for line in containers.host_keys(fleet, host)]
+    (state / "known_hosts").write_text("\n".join(keys) + "\n")
+    (state / "ssh_config").write_text(inventory.ssh_config_text(hosts, state))
+    (state / "inventory.yml").write_text(inventory.inventory_text(inventory.inventory(hosts, state, fingerprints)))
+
+
+def down(fleet: str) -> None:
+    removed = containers.take_down(fleet)
+    shutil.rmtree(state_dir(fleet), ignore_errors=True)
+    say(f"   fleet {fleet}: {removed} containers removed")
+
+
+def reset(fleet: str, only: str | None) -> None:
+    """Hosts back to bare: recreate their containers."""
+    data = yaml.safe_load(HOSTS_FILE.read_text())
+    for name in host_names(data, fleet, only):
+        containers.remove(containers.container_name(fleet, name))
+    up(fleet, only)
+
+
+def status() -> None:
+    rows = containers.overview()
+    if not rows:
+        say("No fleet is running.")
+    for row in rows:
+        say(f"{row['fleet']:<16} {row['name']:<32} {row['state']:<10} {row['status']}")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="fleet", description="Test hosts that look like bare RHEL 8.8 GPU servers.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build and cache image, repositories and wheelhouse")
+    commands.add_parser("status", help="show the running fleets")
+    for name, text in (("up", "start a fleet"), ("reset", "make its hosts bare again"), ("down", "remove it")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--fleet", default="demo", help="default: demo")
+        if name != "down":
+            command.add_argument("--hosts", help="comma-separated, default: the fleet's hosts in hosts.yml")
+    options = parser.parse_args(arguments)
+    if "fleet" in options and not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,30}", options.fleet):
+        parser.error("a fleet's name consists of a-z, 0-9 and -")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        require_containers()
+        if options.command == "build":
+            built = build()
+            say(f"   image {built.image}, repositories {built.repositories}, wheelhouse {built.wheelhouse or 'none'}")
+        elif options.command == "up":
+            up(options.fleet, options.hosts)
+        elif options.command == "reset":
+            reset(options.fleet, options.hosts)
+        elif options.command == "down":
+            down(options.fleet)
+        else:
+            status()
+    except FleetError as error:
+        print(f"fleet: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0

@@ -1,0 +1,152 @@
+"""Networks, the repository server and the hosts: podman containers whose names begin with fleet-<fleet>-."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .podman import podman
+from .shell import FleetError, run, say
+
+READY_SECONDS = 120
+REPOSITORY_HOST = "repo.fleet.test"
+# Beyond podman's defaults: mounting over /sys and /proc (SYS_ADMIN), device nodes (MKNOD), NUMA binding (SYS_NICE).
+CAPABILITIES = ("SYS_ADMIN", "SYS_NICE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str
+    address: str
+    gpus: tuple[dict[str, Any], ...]
+    numa_nodes: int = 1
+
+
+def container_name(fleet: str, host: str) -> str:
+    return f"fleet-{fleet}-{host}"
+
+
+def network_name(fleet: str) -> str:
+    return f"fleet-{fleet}"
+
+
+def ensure_network(fleet: str) -> ipaddress.IPv4Network:
+    """The fleet's network; podman picks a free subnet when it is created."""
+    name = network_name(fleet)
+    if podman("network", "exists", name, check=False).returncode != 0:
+        podman("network", "create", "--disable-dns", "--label", f"gpuwright.fleet={fleet}", name)
+    data = json.loads(podman("network", "inspect", name).stdout)
+    return ipaddress.IPv4Network(data[0]["subnets"][0]["subnet"])
+
+
+def address_plan(network: ipaddress.IPv4Network, hosts: list[str]) -> dict[str, str]:
+    """Fixed addresses: .2 for the repository server, from .10 for hosts, by their place in hosts.yml."""
+    plan = {"repo": str(network[2])}
+    return plan | {name: str(network[10 + number]) for number, name in enumerate(hosts)}
+
+
+def state_of(name: str) -> dict[str, str]:
+    """State, image and mounted sources of a container; empty when there is none."""
+    result = podman("inspect", "--type", "container", name, check=False)
+    if result.returncode != 0:
+        return {}
+    data = json.loads(result.stdout)[0]
+    mounts = {mount["Destination"]: mount["Source"] for mount in data["Mounts"]}
+    return {"status": data["State"]["Status"], "image": data["ImageName"], "repository": mounts.get("/srv/repositories", "")}
+
+
+def remove(name: str) -> None:
+    podman("rm", "--force", "--time", "0", "--ignore", name)
+
+
+def start_repository_server(fleet: str, image: str, repositories: Path, address: str) -> None:
+    name = container_name(fleet, "repo")
+    state = state_of(name)
+    if state.get("status") == "running" and state["image"] == image and state["repository"] == str(repositories):
+        return
+    remove(name)
+    say(f"   {name}: {address} (repositories)")
+    podman(
+        "run", "--detach", "--name", name, "--hostname", "repo", "--restart", "always", "--systemd=false",
+        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet), "--ip", address,
+        "--volume", f"{repositories}:/srv/repositories:ro", image,
+        "/usr/libexec/platform-python", "-m", "http.server", "--directory", "/srv/repositories", "80",
+    )  # fmt: skip
+
+
+def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Path, wheelhouse: Path | None) -> bool:
+    """Start (or keep) one host; True when it was created anew."""
+    name = container_name(fleet, host.name)
+    known = state_of(name)
+    if known.get("image") == image:
+        if known["status"] != "running":
+            podman("start", name)
+        return False
+    remove(name)
+    say(f"   {name}: {host.address} ({len(host.gpus)} GPU)")
+    hardware = state / f"{host.name}.json"
+    hardware.write_text(json.dumps({"gpus": list(host.gpus), "numa_nodes": host.numa_nodes}, indent=1))
+    volumes = [f"{hardware}:/etc/fleet/hardware.json:ro", f"{state / 'id_ed25519.pub'}:/etc/fleet/authorized_keys:ro"]
+    if wheelhouse:
+        volumes.append(f"{wheelhouse}:/srv/gpuwright/wheelhouse:ro")
+    podman(
+        "run", "--detach", "--name", name, "--hostname", host.name, "--restart", "always", "--systemd=always",
+        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet), "--ip", host.address,
+        "--add-host", f"{REPOSITORY_HOST}:{repo_address}", "--security-opt", "unmask=ALL", "--shm-size", "2g",
+        *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in volumes), image,
+    )  # fmt: skip
+    return True
+
+
+def wait_ready(fleet: str, hosts: list[Host], ssh_config: Path) -> None:
+    """Wait until every host answers over ssh and systemd has finished starting."""
+    deadline = time.monotonic() + READY_SECONDS
+    for host in hosts:
+        state = ""
+        while state not in ("running", "degraded"):
+            if time.monotonic() > deadline:
+                log = podman("logs", "--tail", "20", container_name(fleet, host.name), check=False).stdout
+                raise FleetError(f"Host {host.name} is not ready after {READY_SECONDS} s (state {state!r}).\n{log}")
+            command = ["ssh", "-F", str(ssh_config), host.name, "systemctl is-system-running"]
+            with contextlib.suppress(FleetError):
+                state = run(command, check=False, timeout=10).stdout.strip()
+            if state not in ("running", "degraded"):
+                time.sleep(0.3)
+
+
+def host_keys(fleet: str, host: Host) -> list[str]:
+    """known_hosts lines of a host, read inside it (not over the network), so that ssh can check them."""
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        answer = podman(
+            "exec", container_name(fleet, host.name), "sh", "-c", "cat /etc/ssh/ssh_host_*_key.pub", check=False, timeout=20
+        )
+        keys = [" ".join(line.split()[:2]) for line in answer.stdout.splitlines()]
+        if answer.returncode == 0 and keys:
+            return [f"{host.address},{host.name} {key}" for key in sorted(keys)]
+        if time.monotonic() > deadline:
+            raise FleetError(f"Host {host.name} has no ssh host keys after {READY_SECONDS} s.")
+        time.sleep(0.2)
+
+
+def take_down(fleet: str) -> int:
+    """Remove the containers and the network of a fleet; the number of removed containers."""
+    names = podman("ps", "--all", "--filter", f"label=gpuwright.fleet={fleet}", "--format", "{{.Names}}").stdout.split()
+    for name in names:
+        remove(name)
+    podman("network", "rm", "--force", network_name(fleet), check=False)
+    return len(names)
+
+
+def overview() -> list[dict[str, str]]:
+    text = podman("ps", "--all", "--filter", "label=gpuwright.fleet", "--format", "json").stdout
+    rows = []
+    for entry in json.loads(text or "[]"):
+        fleet = entry["Labels"]["gpuwright.fleet"]
+        rows.append({"fleet": fleet, "name": entry["Names"][0], "state": entry["State"], "status": entry.get("Status", "")})
+    return sorted(rows, key=lambda row: row["name"])

@@ -1,0 +1,76 @@
+"""What `fleet up` writes for its users: Ansible inventory, known_hosts and ssh_config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .containers import REPOSITORY_HOST, Host
+
+PYTORCH_VERSION = "2.13.0"
+WHEELHOUSE_ON_HOST = "/srv/gpuwright/wheelhouse"
+
+
+def repository_variables(fingerprints: dict[str, str]) -> dict[str, str]:
+    base = f"http://{REPOSITORY_HOST}"
+    return {
+        "system_kernel_epel_url": f"{base}/epel",
+        "system_kernel_epel_key_url": f"{base}/keys/RPM-GPG-KEY-epel",
+        "system_kernel_epel_key_fingerprint": fingerprints["epel"],
+        "system_driver_repository_url": f"{base}/cuda-rhel8-x86_64",
+        "system_driver_repository_key_url": f"{base}/keys/RPM-GPG-KEY-nvidia",
+        "system_driver_repository_key_fingerprint": fingerprints["nvidia"],
+    }
+
+
+def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str]) -> dict[str, Any]:
+    """The inventory as data; every version is a string."""
+    group_vars: dict[str, Any] = {
+        "ansible_user": "admin",
+        "ansible_ssh_private_key_file": str(state / "id_ed25519"),
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={state / 'known_hosts'} -o StrictHostKeyChecking=yes",
+        "verify_expected_gpu_model": hosts[0].gpus[0]["name"],
+        "verify_smoke_device": "cpu",
+        "framework_pytorch_build": "cpu",
+        "framework_pytorch_version": PYTORCH_VERSION,
+        "framework_pytorch_wheelhouse": WHEELHOUSE_ON_HOST,
+    }
+    entries = {
+        host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts
+    }
+    return {"gpu_nodes": {"hosts": entries, "vars": group_vars | repository_variables(fingerprints)}}
+
+
+class _QuotedDumper(yaml.SafeDumper):
+    """Quotes every string value: a version must never become a number."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if " " in text or text[:1].isdigit() else None)
+
+
+_QuotedDumper.add_representer(str, _quoted)
+
+
+def inventory_text(data: dict[str, Any]) -> str:
+    head = "# Written by tests/fleet/fleet up; do not edit.\n---\n"
+    return head + yaml.dump(data, Dumper=_QuotedDumper, sort_keys=False, width=1000)
+
+
+def ssh_config_text(hosts: list[Host], state: Path) -> str:
+    lines = []
+    for host in hosts:
+        lines += [f"Host {host.name}", f"    HostName {host.address}"]
+    lines += [
+        "Host *",
+        "    User admin",
+        f"    IdentityFile {state / 'id_ed25519'}",
+        "    IdentitiesOnly yes",
+        f"    UserKnownHostsFile {state / 'known_hosts'}",
+        "    StrictHostKeyChecking yes",
+        "    ConnectTimeout 5",
+        "    LogLevel ERROR",
+    ]
+    return "\n".join(lines) + "\n"

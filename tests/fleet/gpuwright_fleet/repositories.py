@@ -1,0 +1,123 @@
+"""Builds the stand-in repositories: RPMs, signatures, metadata, module streams."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .paths import PACKAGES_DIR, REPOSITORIES_FILE, cache_dir, content_hash
+from .payload import make_payload
+from .shell import run, say, step
+from .specs import Package, expand, module_documents, spec_text
+
+CODE = Path(__file__).resolve().parent
+# Fast instead of small, and nothing that a stand-in does not need (debug packages, build ids, file checks).
+RPM_MACROS = {
+    "_binary_payload": "w1.gzdio",
+    "__os_install_post": "%{nil}",
+    "debug_package": "%{nil}",
+    "_build_id_links": "none",
+    "__check_files": "%{nil}",
+    "_build_name_fmt": "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
+    "_buildhost": "fleet",
+}
+
+
+def load() -> dict[str, Any]:
+    return yaml.safe_load(REPOSITORIES_FILE.read_text())
+
+
+def repositories_key(base_key: str) -> str:
+    code = [CODE / name for name in ("repositories.py", "payload.py", "specs.py")]
+    return content_hash([REPOSITORIES_FILE, PACKAGES_DIR, *code], base_key, os.uname().release)
+
+
+def build_rpm(package: Package, deb_dir: Path, work: Path, out: Path) -> None:
+    name = f"{package.name}-{package.version}-{package.release}"
+    payload = work / "payload" / name
+    files = make_payload(package, deb_dir, payload)
+    spec = work / f"{name}.spec"
+    spec.write_text(spec_text(package, str(payload), files))
+    (work / "rpmbuild" / name).mkdir(parents=True)  # two rpmbuilds at once must not create the same parent
+    macros = RPM_MACROS | {"_topdir": str(work / "rpmbuild" / name), "_rpmdir": str(out / package.repository / "Packages")}
+    (out / package.repository / "Packages").mkdir(parents=True, exist_ok=True)
+    defines = [word for key, value in macros.items() for word in ("--define", f"{key} {value}")]
+    run(["rpmbuild", "-bb", "--nodeps", "--quiet", "--target", package.arch, *defines, spec])
+    shutil.rmtree(payload)
+    shutil.rmtree(work / "rpmbuild" / name)
+
+
+def make_key(home: Path, name: str) -> str:
+    """A throwaway signing key; returns its fingerprint."""
+    home.mkdir(mode=0o700)
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet"]
+    run([*gpg, "--passphrase", "", "--quick-gen-key", f"gpuwright stand-in {name} <{name}@repo.fleet.test>", "rsa2048", "sign", "never"])
+    listing = run([*gpg, "--with-colons", "--list-keys"]).stdout
+    return next(line.split(":")[9] for line in listing.splitlines() if line.startswith("fpr:"))
+
+
+def sign_packages(home: Path, fingerprint: str, folder: Path) -> None:
+    gpg = shutil.which("gpg") or "/usr/bin/gpg"  # rpmsign does not search PATH
+    defines = {"__gpg": gpg, "_gpg_name": fingerprint, "_gpg_path": str(home), "_gpg_digest_algo": "sha256"}
+    words = [word for key, value in defines.items() for word in ("--define", f"{key} {value}")]
+    rpms = sorted(folder.glob("*.rpm"))
+    run(["rpmsign", "--addsign", *words, *rpms])
+
+
+def make_metadata(folder: Path, modules: list[dict[str, Any]], home: Path, fingerprint: str) -> None:
+    run(["createrepo_c", "--quiet", "--general-compress-type", "gz", "--compatibility", "--no-database", folder])
+    if modules:
+        text = folder / "modules.yaml"
+        text.write_text(yaml.safe_dump_all(modules, explicit_start=True, sort_keys=False))
+        run(["modifyrepo_c", "--mdtype=modules", "--compress-type", "gz", text, folder / "repodata"])
+        text.unlink()
+    gpg = ["gpg", "--homedir", home, "--batch", "--yes", "--local-user", fingerprint, "--armor"]
+    run([*gpg, "--detach-sign", folder / "repodata/repomd.xml"])
+
+
+def build_repositories(base: Path, base_key: str) -> Path:
+    """The folder that the repository server serves: <repository>/{Packages,repodata}, keys/, fingerprints.yml."""
+    target = cache_dir() / f"repositories-{repositories_key(base_key)}"
+    if (target / "complete").exists():
+        return target
+    shutil.rmtree(target, ignore_errors=True)
+    data = load()
+    packages = expand(data, os.uname().release)
+    with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
+        work = Path(temporary)
+        (work / "payload").mkdir()
+        with step(f"{len(packages)} stand-in packages (rpmbuild)"), ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda package: build_rpm(package, base / "debs", work, target), packages))
+        fingerprints = {}
+        for key in sorted({entry["key"] for entry in data["repositories"].values()}):
+            fingerprints[key] = make_key(work / key, key)
+            (target / "keys").mkdir(exist_ok=True)
+            exported = run(["gpg", "--homedir", work / key, "--batch", "--armor", "--export"]).stdout
+            (target / "keys" / f"RPM-GPG-KEY-{key}").write_text(exported)
+        with step("signatures and metadata (rpmsign, createrepo_c)"):
+            for name, entry in data["repositories"].items():
+                home, fingerprint = work / entry["key"], fingerprints[entry["key"]]
+                sign_packages(home, fingerprint, target / name / "Packages")
+                modules = [
+                    document
+                    for module in data["modules"]
+                    if module["repository"] == name
+                    for document in module_documents(module, packages)
+                ]
+                make_metadata(target / name, modules, home, fingerprint)
+        for key in fingerprints:
+            run(["gpgconf", "--homedir", work / key, "--kill", "gpg-agent"], check=False)
+    (target / "fingerprints.yml").write_text(yaml.safe_dump(fingerprints))
+    installed = [
+        f"{p.repository}/Packages/{p.name}-{p.version}-{p.release}.{p.arch}.rpm" for p in packages if p.installed
+    ]
+    (target / "installed.txt").write_text("\n".join(installed) + "\n")
+    (target / "complete").touch()
+    say(f"   repositories: {target}")
+    return target

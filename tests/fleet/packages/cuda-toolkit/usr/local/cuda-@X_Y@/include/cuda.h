@@ -1,0 +1,2 @@
+/* stand-in */
+#define CUDA_TOOLKIT "@X_Y@"

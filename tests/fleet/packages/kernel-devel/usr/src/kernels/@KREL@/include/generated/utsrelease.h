@@ -1,0 +1,1 @@
+#define UTS_RELEASE "@KREL@"

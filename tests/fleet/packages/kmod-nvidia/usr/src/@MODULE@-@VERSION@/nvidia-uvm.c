@@ -1,0 +1,3 @@
+#include "module.h"
+STAND_IN_MODULE("nvidia_uvm");
+MODINFO(depends, "depends=nvidia");

@@ -1,0 +1,3 @@
+#define CUDNN_MAJOR @V1@
+#define CUDNN_MINOR @V2@
+#define CUDNN_PATCHLEVEL @V3@

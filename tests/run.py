@@ -1,0 +1,188 @@
+"""Run the test suites and end with their counts, by kind. `make test` is `python tests/run.py all`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+RESULTS = REPOSITORY / ".fleet" / "results"
+CACHE = Path(
+    os.environ.get("GPUWRIGHT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuwright"
+)
+SCENARIOS = ("el8", "el8-alternative")
+TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
+NODE_CODE = ("library", "module_utils")
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+
+
+@dataclass
+class Suite:
+    """Outcome of one kind of test."""
+
+    kind: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, ok: bool) -> None:
+        self.passed += ok
+        self.failed += not ok
+        if not ok:
+            self.notes.append(f"{name} failed")
+
+    def add_junit(self, file: Path) -> None:
+        """Counts of a pytest run; a run that left no file counts as one failure."""
+        if not file.exists():
+            return self.add(file.stem, False)
+        for suite in ElementTree.parse(file).getroot().iter("testsuite"):
+            total, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
+            failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            self.passed += total - failed - skipped
+            self.failed += failed
+            self.skipped += skipped
+        return None
+
+
+def call(*command: str, **variables: str) -> bool:
+    """Run a program in the repository, its output shown as it comes."""
+    print(f"\n$ {' '.join(command)}", flush=True)
+    return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **variables}).returncode == 0
+
+
+def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
+    """Run pytest and count its tests; an empty run is a failure."""
+    report = RESULTS / f"{name}.xml"
+    report.unlink(missing_ok=True)
+    ok = call(python, "-m", "pytest", "-q", "--color=no", f"--junit-xml={report}", *arguments)
+    suite.add_junit(report)
+    if not ok and not suite.failed:
+        suite.add(f"pytest {name}", False)
+
+
+def lint(suite: Suite) -> None:
+    files = sorted(
+        str(path.relative_to(REPOSITORY)) for folder in NODE_CODE for path in (REPOSITORY / folder).rglob("*.py")
+    )
+    suite.add("ansible-lint", call("ansible-lint", "--offline", "--profile", "production"))
+    suite.add("yamllint", call("yamllint", "--strict", "."))
+    suite.add("ruff check", call("ruff", "check"))
+    suite.add("ruff format", call("ruff", "format", "--check"))
+    suite.add("vermin", call("vermin", "-t=3.6-", "--no-tips", "--violations", *files))
+
+
+def unit(suite: Suite) -> None:
+    pytest_suite(suite, "unit", sys.executable, "tests/unit")
+    if not any(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.6*")) and not shutil.which(
+        "python3.6"
+    ):
+        suite.notes.append("no python3.6 on this machine: the modules ran under the controller's Python only")
+
+
+def trainer(suite: Suite) -> None:
+    python = trainer_python()
+    if python is None:
+        return suite.add("the trainer's environment", False)
+    return pytest_suite(suite, "trainer", str(python), "tests/trainer")
+
+
+def trainer_python() -> Path | None:
+    """Python 3.11 with the CPU build of PyTorch from the lock that the nodes use, made once for each lock."""
+    venv = CACHE / "trainer-venv"
+    stamp, wanted = venv / "lock.txt", TRAINER_LOCK.read_text() + "pytest==9.2.0"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return venv / "bin/python"
+    interpreter = next((p for p in ("python3.11", "python3") if is_python_311(p)), None)
+    if interpreter is None:
+        print("The trainer's tests need Python 3.11 on this machine; none was found in PATH.", flush=True)
+        return None
+    shutil.rmtree(venv, ignore_errors=True)
+    pip = (str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:")
+    made = (
+        call(interpreter, "-m", "venv", str(venv))
+        and call(*pip, "--require-hashes", "--no-deps", "-r", str(TRAINER_LOCK))
+        and call(*pip, "pytest==9.2.0")
+    )
+    if made:
+        stamp.write_text(wanted)
+    return venv / "bin/python" if made else None
+
+
+def is_python_311(name: str) -> bool:
+    """A name in PATH may be a shim that refuses, so it is run."""
+    program = shutil.which(name)
+    question = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
+    return bool(program) and subprocess.run([program, "-c", question], capture_output=True).returncode == 0
+
+
+def fleet_ready(suite: Suite) -> bool:
+    """Build the images; a machine that cannot run containers fails here, in words."""
+    ok = call(sys.executable, "tests/fleet/fleet", "build")
+    if not ok:
+        suite.add("fleet build (FLEET=off leaves the containers out)", False)
+    return ok
+
+
+def molecule(suite: Suite) -> None:
+    if not fleet_ready(suite):
+        return
+    for scenario in SCENARIOS:
+        testinfra = REPOSITORY / ".fleet" / scenario / "testinfra.xml"
+        testinfra.unlink(missing_ok=True)
+        ok = call(
+            "molecule", "-c", "tests/molecule/config.yml", "test", "-s", scenario,
+            MOLECULE_GLOB="tests/molecule/*/molecule.yml", ANSIBLE_NOCOLOR="1",
+        )  # fmt: skip
+        suite.add(f"molecule {scenario}", ok)
+        suite.add_junit(testinfra)
+
+
+def faults(suite: Suite) -> None:
+    if fleet_ready(suite):
+        pytest_suite(suite, "faults", sys.executable, "tests/faults")
+
+
+SUITES: dict[str, Callable[[Suite], None]] = {
+    "lint": lint,
+    "unit": unit,
+    "trainer": trainer,
+    "molecule": molecule,
+    "faults": faults,
+}
+NEEDS_FLEET = ("molecule", "faults")
+
+
+def main(wanted: str) -> int:
+    """Run one suite or `all`; exit status 0 when nothing failed."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    done = []
+    for kind in SUITES if wanted == "all" else [wanted]:
+        suite = Suite(kind)
+        start = time.monotonic()
+        if kind in NEEDS_FLEET and os.environ.get("FLEET") == "off":
+            suite.notes.append("left out, as FLEET=off asks")
+        else:
+            SUITES[kind](suite)
+        suite.seconds = time.monotonic() - start
+        done.append(suite)
+    print(f"\n{'kind':<10} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    for suite in done:
+        print(f"{suite.kind:<10} {suite.passed:>7} {suite.failed:>7} {suite.skipped:>8} {suite.seconds:>8.0f}")
+        for note in suite.notes:
+            print(f"           {note}")
+    total = [sum(getattr(suite, name) for suite in done) for name in ("passed", "failed", "skipped")]
+    print(f"\n{total[0]} passed, {total[1]} failed, {total[2]} skipped")
+    return 1 if total[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "all"))

@@ -1,0 +1,52 @@
+"""What the tests of finished nodes share: they know the wish (the inventory) and the host, nothing of the toolkit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from testinfra.host import Host
+
+# One marker for each Molecule scenario; a test without a marker holds for every finished node.
+SCENARIOS = ("el8", "el8_alternative")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in ("every_scenario", *SCENARIOS):
+        config.addinivalue_line("markers", f"{name}: nodes made by this Molecule scenario")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in SCENARIOS):
+            item.add_marker(pytest.mark.every_scenario)
+
+
+@pytest.fixture
+def wish(host: Host) -> dict:
+    """The host's variables in the inventory."""
+    return host.ansible.get_variables()
+
+
+@pytest.fixture
+def trainer(wish: dict) -> str:
+    """Name of the training user."""
+    return wish.get("model_trainer_user", "trainer")
+
+
+@pytest.fixture
+def as_trainer(host: Host, trainer: str):
+    """Run a command as the training user, who has no shell of his own."""
+
+    def run(command: str):
+        with host.sudo():
+            return host.run("runuser -u %s -- /bin/sh -c %s", trainer, command)
+
+    return run
+
+
+@pytest.fixture
+def report(host: Host) -> dict:
+    """The report that the node keeps of its last verification."""
+    with host.sudo():
+        return json.loads(host.file("/var/lib/gpuwright/report.json").content_string)

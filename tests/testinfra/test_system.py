@@ -1,0 +1,146 @@
+"""System layer: repositories, kernel module, CUDA, launcher."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from testinfra.host import Host
+
+
+def test_module_is_built_for_the_running_kernel(host: Host) -> None:
+    with host.sudo():
+        kernel = host.check_output("uname -r")
+        status = host.check_output("dkms status")
+        assert re.search(rf"nvidia/[\d.]+, {re.escape(kernel)}, x86_64: installed", status)
+        assert host.check_output("modinfo -k %s -F license nvidia", kernel) == "NVIDIA"
+
+
+def test_module_user_space_and_running_driver_are_one_version(host: Host) -> None:
+    with host.sudo():
+        built = host.check_output("modinfo -F version nvidia")
+    loaded = re.search(r"Module\s+([\d.]+)", host.file("/proc/driver/nvidia/version").content_string)
+    answered = host.check_output("nvidia-smi --query-gpu=driver_version --format=csv,noheader").splitlines()
+    assert loaded is not None
+    assert {built, loaded.group(1), *answered} == {built}
+
+
+def test_every_expected_gpu_answers(host: Host, wish: dict) -> None:
+    names = host.check_output("nvidia-smi --query-gpu=name --format=csv,noheader").splitlines()
+    assert names == [wish["verify_expected_gpu_model"]] * wish["verify_expected_gpu_count"]
+
+
+def test_nouveau_is_gone(host: Host) -> None:
+    assert not host.file("/sys/module/nouveau").exists
+    assert "blacklist nouveau" in host.check_output("cat /usr/lib/modprobe.d/nvidia.conf")
+
+
+def test_uvm_is_loaded_at_boot(host: Host) -> None:
+    assert host.file("/dev/nvidia-uvm").exists
+    assert "nvidia_uvm" in host.file("/etc/modules-load.d/gpuwright-nvidia.conf").content_string.splitlines()
+
+
+def test_persistence_daemon_runs_and_starts_at_boot(host: Host) -> None:
+    service = host.service("nvidia-persistenced")
+    assert service.is_running and service.is_enabled
+
+
+@pytest.mark.parametrize("name", ["epel", "cuda-rhel8-x86_64"])
+def test_repositories_check_signatures(host: Host, name: str) -> None:
+    lines = host.file(f"/etc/yum.repos.d/{name}.repo").content_string.replace(" ", "").splitlines()
+    assert "gpgcheck=1" in lines and "sslverify=1" in lines
+    assert f"gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-{name}" in lines
+
+
+def test_every_installed_package_is_signed(host: Host) -> None:
+    with host.sudo():
+        packages = host.check_output("rpm -qa --qf '%%{NAME} %%{RSAHEADER:pgpsig} %%{SIGPGP:pgpsig}\n'").splitlines()
+    unsigned = [line.split()[0] for line in packages if "Key ID" not in line and not line.startswith("gpg-pubkey")]
+    assert packages and unsigned == []
+
+
+def test_only_the_planned_stream_is_enabled(host: Host, report: dict) -> None:
+    text = host.file("/etc/dnf/modules.d/nvidia-driver.module").content_string
+    assert f"stream={report['expectations']['plan']['driver']['stream']}" in text.replace(" ", "")
+
+
+def test_no_metapackage_brought_another_driver(host: Host) -> None:
+    for name in ("cuda", "cuda-drivers", "cuda-12-9", "kmod-nvidia-open-dkms"):
+        assert not host.package(name).is_installed
+
+
+def test_cuda_toolkit_is_where_the_plan_says(host: Host, report: dict) -> None:
+    plan = report["expectations"]["plan"]["cuda"]
+    assert host.check_output("readlink -f /usr/local/cuda") == plan["prefix"]
+    assert f"release {plan['version']}," in host.check_output("/usr/local/cuda/bin/nvcc --version")
+    assert json.loads(host.file("/usr/local/cuda/version.json").content_string)["cuda"]["version"].startswith(
+        plan["version"]
+    )
+
+
+def test_gpu_run_preloads_what_the_policy_says(host: Host, as_trainer) -> None:
+    policy = json.loads(host.file("/etc/gpuwright/runtime.json").content_string)
+    maps = as_trainer("/usr/local/bin/gpu-run -- cat /proc/self/maps").stdout
+    assert policy["libraries"][policy["allocator"]].rsplit("/", 1)[-1].split(".so")[0] in maps
+
+
+def test_gpu_run_passes_the_exit_status_on(as_trainer) -> None:
+    assert as_trainer("/usr/local/bin/gpu-run -- sh -c 'exit 42'").rc == 42
+
+
+def test_gpu_run_binds_to_the_cpus_of_the_gpu(host: Host, as_trainer) -> None:
+    device = sorted(path for path in host.check_output("ls /sys/bus/pci/devices").splitlines() if "3b:00.0" in path)[0]
+    local = host.file(f"/sys/bus/pci/devices/{device}/local_cpulist").content_string.strip()
+    bound = as_trainer("/usr/local/bin/gpu-run --gpus 0 -- grep Cpus_allowed_list /proc/self/status").stdout.split()[-1]
+    assert bound == local
+
+
+def test_nothing_of_ours_is_preloaded_for_everybody(host: Host) -> None:
+    assert not host.file("/etc/ld.so.preload").exists
+    environment = host.file("/etc/environment")
+    assert not environment.exists or "LD_PRELOAD" not in environment.content_string
+
+
+@pytest.mark.el8
+def test_login_shells_find_nvcc(host: Host) -> None:
+    assert host.check_output("bash -lc 'command -v nvcc'") == "/usr/local/cuda/bin/nvcc"
+
+
+@pytest.mark.el8
+def test_nothing_is_held_unasked(host: Host) -> None:
+    locks = host.file("/etc/dnf/plugins/versionlock.list")
+    assert not locks.exists or "gpuwright" not in locks.content_string
+
+
+@pytest.mark.el8
+def test_driver_metadata_is_checked(host: Host) -> None:
+    assert "repo_gpgcheck = 1" in host.file("/etc/yum.repos.d/cuda-rhel8-x86_64.repo").content_string
+
+
+@pytest.mark.el8_alternative
+def test_login_shells_are_left_alone(host: Host) -> None:
+    assert not host.file("/etc/profile.d/gpuwright-cuda.sh").exists
+
+
+@pytest.mark.el8_alternative
+def test_exact_driver_is_installed_and_held(host: Host, wish: dict) -> None:
+    version = wish["system_driver_version"]
+    assert host.check_output("nvidia-smi --query-gpu=driver_version --format=csv,noheader") == version
+    locks = host.file("/etc/dnf/plugins/versionlock.list").content_string
+    assert f"nvidia-driver-cuda-3:{version}-1" in locks
+    assert "kernel-core-" in locks
+
+
+@pytest.mark.el8_alternative
+def test_pinned_cuda_cudnn_and_nccl(host: Host) -> None:
+    assert host.package("libcudnn8").version.startswith("8.9.7")
+    assert host.package("libnccl").version.startswith("2.27.5")
+    assert host.file("/usr/local/cuda-11.8/bin/nvcc").exists
+
+
+@pytest.mark.el8_alternative
+def test_threads_and_allocator_follow_the_policy(as_trainer) -> None:
+    shown = as_trainer("/usr/local/bin/gpu-run -- env").stdout
+    assert "OMP_NUM_THREADS=1" in shown.splitlines()
+    assert "libtcmalloc" in shown and "libjemalloc" not in shown

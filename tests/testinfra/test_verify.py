@@ -1,0 +1,43 @@
+"""Verification: the report, the doctor, and who may read what."""
+
+from __future__ import annotations
+
+import json
+
+from testinfra.host import Host
+
+
+def test_report_says_pass_and_where_the_smoke_test_ran(report: dict) -> None:
+    assert report["verdict"] == "PASS"
+    smoke = next(check for check in report["checks"] if check["id"] == "smoke.amp")
+    assert smoke["status"] == "PASS" and "cpu" in smoke["message"].lower()
+
+
+def test_every_skip_has_a_reason_and_nothing_is_unknown(report: dict) -> None:
+    assert len(report["checks"]) >= 20
+    for check in report["checks"]:
+        assert check["status"] in ("PASS", "SKIP"), check
+        assert check["status"] == "PASS" or check["message"], check
+
+
+def test_doctor_agrees_as_root(host: Host) -> None:
+    with host.sudo():
+        done = host.run("/usr/local/bin/gpu-doctor --json")
+    assert done.rc == 0, done.stdout
+    assert json.loads(done.stdout)["verdict"] == "PASS"
+
+
+def test_doctor_never_passes_for_the_trainer_what_it_cannot_read(as_trainer) -> None:
+    done = as_trainer("cd / && /usr/local/bin/gpu-doctor --json")
+    answer = json.loads(done.stdout)
+    assert done.rc == {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 3}[answer["verdict"]]
+    assert answer["verdict"] != "FAIL", [check for check in answer["checks"] if check["status"] == "FAIL"]
+
+
+def test_files_of_the_toolkit_belong_to_root(host: Host) -> None:
+    for name in ("/usr/local/bin/gpu-run", "/usr/local/bin/gpu-doctor"):
+        file = host.file(name)
+        assert (file.user, file.group, file.mode) == ("root", "root", 0o755)
+    for name in ("/etc/gpuwright/expectations.json", "/etc/gpuwright/runtime.json"):
+        file = host.file(name)
+        assert (file.user, file.group, file.mode) == ("root", "root", 0o644)

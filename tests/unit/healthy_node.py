@@ -1,0 +1,148 @@
+"""A node on which every check passes, as `readings.collect` would describe it; tests break one value at a time."""
+
+from __future__ import annotations
+
+import copy
+
+KERNEL = "4.18.0-477.10.1.el8_8.x86_64"
+PCI_ID = "0000:3b:00.0"
+MODULE = {"version": "580.95.05", "flavour": "proprietary", "licence": "NVIDIA"}
+
+PLAN = {
+    "schema": 1,
+    "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms", "module": "nvidia", "version": ""},
+    "cuda": {"version": "12.9", "package": "cuda-toolkit-12-9", "prefix": "/usr/local/cuda-12.9"},
+    "cudnn": {"version": "9.10.2", "packages": [], "header": "/usr/include/cudnn_version.h"},
+    "nccl": {"version": "2.27.5", "packages": []},
+    "python": {"version": "3.11", "executable": "/usr/bin/python3.11"},
+    "pytorch": {"version": "2.10.0", "build": "cu128", "lock": "py3.11-torch2.10.0-cu128.txt"},
+    "runtime": {
+        "packages": [],
+        "jemalloc": "/usr/lib64/libjemalloc.so.2",
+        "tcmalloc": "/usr/lib64/libtcmalloc_minimal.so.4",
+    },
+}
+
+EXPECTATIONS = {
+    "schema": 1,
+    "gpu_count": 1,
+    "gpu_model": "Tesla V100-PCIE-16GB",
+    "plan": PLAN,
+    "venv": "/opt/gpuwright/venvs/current",
+    "smoke_device": "cuda",
+    "trainer_user": "trainer",
+}
+
+READINGS = {
+    "probe": {
+        "schema": 1,
+        "hostname": "a5-01",
+        "kernel": {"running": KERNEL, "next_boot": KERNEL, "installed": [KERNEL], "with_headers": [KERNEL]},
+        "secure_boot": "enabled",
+        "module_key_enrolled": True,
+        "gpus": [
+            {
+                "pci_id": PCI_ID,
+                "device_id": "1db4",
+                "name": "Tesla V100-PCIE-16GB",
+                "architecture": "volta",
+                "compute_capability": "7.0",
+                "bound_driver": "nvidia",
+            }
+        ],
+        "nvidia": {
+            "loaded": {"version": "580.95.05", "flavour": "proprietary"},
+            "uvm_loaded": True,
+            "device_nodes": ["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl"],
+            "modules": {KERNEL: MODULE},
+            "dkms": [],
+            "user_space": "580.95.05",
+        },
+        "nouveau_loaded": False,
+        "reboot": {"required": False, "reasons": []},
+    },
+    "nvidia_smi": {
+        "reachable": True,
+        "rc": 0,
+        "status": "ok",
+        "message": "1 GPU",
+        "action": "",
+        "driver_version": "580.95.05",
+        "cuda_version": "13.0",
+        "gpus": [
+            {
+                "name": "Tesla V100-PCIE-16GB",
+                "pci_id": PCI_ID,
+                "architecture": "volta",
+                "persistence_mode": "Enabled",
+                "ecc_mode": "Enabled",
+                "mig_mode": None,
+                "ecc_uncorrected_volatile": 0,
+                "retired_pages_pending": False,
+                "remapped_rows_pending": None,
+                "remapped_rows_failure": None,
+            }
+        ],
+    },
+    "persistenced": "active",
+    "trainer_user": {
+        "uid": 991,
+        "gids": [991],
+        "groups": ["trainer"],
+        "shell": "/sbin/nologin",
+        "password": "locked",
+    },
+    "device_nodes": {
+        path: {"readable": True, "writable": True, "mode": "0666", "owner": "0:0"}
+        for path in ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl")
+    },
+    "cuda": {
+        "version_file": "12.9.1",
+        "nvcc": "12.9",
+        "link": "/usr/local/cuda-12.9",
+        "prefix": "/usr/local/cuda-12.9",
+    },
+    "cudnn": {"header": "9.10.2", "library": "9.10.2"},
+    "nccl": {"library": "2.27.5"},
+    "allocators": {
+        "jemalloc": {"path": "/usr/lib64/libjemalloc.so.2", "problem": "none"},
+        "tcmalloc": {"path": "/usr/lib64/libtcmalloc_minimal.so.4", "problem": "none"},
+    },
+    "launcher": {"file": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""}, "policy": "ok"},
+    "venv": {
+        "python": "3.11.2",
+        "imports": {"torch": "ok", "numpy": "ok", "gan_trainer": "ok"},
+        "versions": {"torch": "2.10.0+cu128", "numpy": "2.3.1", "gan_trainer": "0.1.0"},
+        "torch": {
+            "build": "cu128",
+            "cudnn": "91002",
+            "cuda_available": True,
+            "architectures": ["sm_70", "sm_75", "sm_80", "sm_90", "sm_120"],
+        },
+    },
+    "permissions": {"missing": [], "looked_at": 31234, "unsafe_count": 0, "unsafe": []},
+}
+
+
+def readings() -> dict:
+    return copy.deepcopy(READINGS)
+
+
+def expectations(**changes: object) -> dict:
+    return {**copy.deepcopy(EXPECTATIONS), **changes}
+
+
+def put(record: object, path: tuple, value: object) -> None:
+    """Set the value at `path`, a sequence of keys and list indexes."""
+    for key in path[:-1]:
+        record = record[key]
+    record[path[-1]] = value
+
+
+def leaves(record: object, path: tuple = ()) -> list[tuple]:
+    """Paths of every value in nested records and lists, containers included."""
+    found = [path] if path else []
+    members = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
+    for key, value in members:
+        found += leaves(value, (*path, key))
+    return found

@@ -1,0 +1,481 @@
+"""What gpu-run decides on machines that are not this one: sysfs trees, expected bindings written down by hand first."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import types
+from pathlib import Path
+
+import pytest
+from gpuwright.launch_decision import Decision, decide
+from gpuwright.runtime_policy import DEFAULTS, LaunchError, check_library, load_policy
+from gpuwright.topology import count_cores, find_gpus, format_cpu_list, memory_nodes, parse_cpu_list
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+# A file that the loader takes and that every test machine has, owned by root.
+REAL_LIBRARY = next(Path("/").glob("lib/*/libm.so.6"), None) or Path("/lib64/libm.so.6")
+
+
+def write(root: Path, path: str, text: str) -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text + "\n")
+
+
+def build(
+    root: Path,
+    nodes: dict[int, str],
+    gpus: dict[str, int],
+    threads_apart: int = 0,
+    memory: str | None = None,
+    uuids: dict[str, str] | None = None,
+) -> Path:
+    """A machine: CPUs of each NUMA node, node of each GPU; CPU n and n + threads_apart are one core's two threads."""
+    for node, cpus in nodes.items():
+        write(root, f"sys/devices/system/node/node{node}/cpulist", cpus)
+        for cpu in parse_cpu_list(cpus):
+            first = cpu % threads_apart if threads_apart else cpu
+            siblings = f"{first},{first + threads_apart}" if threads_apart else str(cpu)
+            write(root, f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", siblings)
+    write(root, "sys/devices/system/node/has_memory", memory if memory is not None else format_cpu_list(set(nodes)))
+    write(root, "sys/bus/pci/devices/0000:00:00.0/vendor", "0x8086")
+    for pci_id, node in gpus.items():
+        write(root, f"sys/bus/pci/devices/{pci_id}/vendor", "0x10de")
+        write(root, f"sys/bus/pci/devices/{pci_id}/class", "0x030200")
+        write(root, f"sys/bus/pci/devices/{pci_id}/numa_node", str(node))
+    for pci_id, uuid in (uuids or {}).items():
+        write(root, f"proc/driver/nvidia/gpus/{pci_id}/information", f"Model: \t\t Tesla V100\nGPU UUID: \t {uuid}")
+    return root
+
+
+def a5(root: Path) -> Path:
+    """One Xeon Silver 4210 (10 cores, 20 threads, second threads at +10), one V100."""
+    return build(root, {0: "0-19"}, {"0000:3b:00.0": 0}, threads_apart=10)
+
+
+def two_sockets(root: Path, **more: object) -> Path:
+    """Two Xeon Silver 4210, a V100 on each; Linux numbers the first threads of both sockets first."""
+    nodes = {0: "0-9,20-29", 1: "10-19,30-39"}
+    return build(root, nodes, {"0000:3b:00.0": 0, "0000:af:00.0": 1}, threads_apart=20, **more)
+
+
+def dgx1(root: Path) -> Path:
+    """Two Xeon E5-2698 v4 (20 cores each), eight V100, four to a socket."""
+    on_node_0 = dict.fromkeys(["0000:06:00.0", "0000:07:00.0", "0000:0a:00.0", "0000:0b:00.0"], 0)
+    on_node_1 = dict.fromkeys(["0000:85:00.0", "0000:86:00.0", "0000:89:00.0", "0000:8a:00.0"], 1)
+    return build(root, {0: "0-19,40-59", 1: "20-39,60-79"}, {**on_node_0, **on_node_1}, threads_apart=40)
+
+
+def virtual_machine(root: Path) -> Path:
+    """Eight CPUs without threads, a passed-through GPU whose node the firmware does not tell."""
+    return build(root, {0: "0-7"}, {"0000:00:05.0": -1})
+
+
+def choose(
+    root: Path,
+    environ: dict[str, str] | None = None,
+    allowed: str = "0-79",
+    gpus: str | None = None,
+    allocator: str | None = None,
+    **policy: object,
+) -> Decision:
+    options = types.SimpleNamespace(gpus=gpus, allocator=allocator)
+    return decide(options, environ or {}, parse_cpu_list(allowed), {**DEFAULTS, **policy}, str(root))
+
+
+# machine, environment, options; then GPU indices, CPUs, memory policy, OMP_NUM_THREADS
+RANK_5_OF_8 = {"LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8"}
+BINDINGS = {
+    "a5": (a5, {}, {"allowed": "0-19"}, [0], "0-19", "none", "10"),
+    "a5, taskset": (a5, {}, {"allowed": "2,3,12"}, [0], "2-3,12", "none", "2"),
+    "a5, one CPU": (a5, {}, {"allowed": "7"}, [0], "7", "none", "1"),
+    "two sockets, all": (two_sockets, {}, {"allowed": "0-39"}, [0, 1], "0-39", "none", "20"),
+    "two sockets, gpu 0": (two_sockets, {}, {"gpus": "0"}, [0], "0-9,20-29", "preferred 0", "10"),
+    "two sockets, gpu 1": (two_sockets, {}, {"gpus": "1"}, [1], "10-19,30-39", "preferred 1", "10"),
+    "two sockets, bind": (two_sockets, {}, {"gpus": "1", "memory_policy": "bind"}, [1], "10-19,30-39", "bind 1", "10"),
+    "two sockets, bind all": (
+        *(two_sockets, {}, {"memory_policy": "bind", "allowed": "0-39"}),
+        *([0, 1], "0-39", "bind 0-1", "20"),
+    ),
+    "two sockets, no memory policy": (
+        *(two_sockets, {}, {"gpus": "1", "memory_policy": "none"}),
+        *([1], "10-19,30-39", "none", "10"),
+    ),
+    "two sockets, CUDA_VISIBLE_DEVICES": (
+        *(two_sockets, {"CUDA_VISIBLE_DEVICES": "1"}, {}),
+        *([1], "10-19,30-39", "preferred 1", "10"),
+    ),
+    "two sockets, rank 1 of 2": (
+        *(two_sockets, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, {}),
+        *([1], "10-19,30-39", "preferred 1", "10"),
+    ),
+    "two sockets, rank 0 of 2 in reversed order": (
+        *(two_sockets, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": "1,0"}, {}),
+        *([1], "10-19,30-39", "preferred 1", "10"),
+    ),
+    "two sockets, one GPU handed to each rank": (
+        *(two_sockets, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "0"}, {}),
+        *([0], "0-9,20-29", "preferred 0", "10"),
+    ),
+    "two sockets, only the far node allowed": (
+        two_sockets,
+        {},
+        {"gpus": "1", "allowed": "0-3"},
+        [1],
+        "0-3",
+        "none",
+        "4",
+    ),
+    "two sockets, no GPU visible": (
+        *(two_sockets, {"CUDA_VISIBLE_DEVICES": ""}, {"allowed": "0-39"}),
+        *([], "0-39", "none", "20"),
+    ),
+    "dgx-1, rank 5 of 8": (dgx1, RANK_5_OF_8, {}, [5], "20-39,60-79", "preferred 1", "5"),
+    "dgx-1, rank 5 of 8 in half a node": (
+        *(dgx1, RANK_5_OF_8, {"allowed": "0-3,20-27,60-67"}),
+        *([5], "20-27,60-67", "preferred 1", "2"),
+    ),
+    "dgx-1, one socket": (dgx1, {}, {"gpus": "4,5,6,7"}, [4, 5, 6, 7], "20-39,60-79", "preferred 1", "20"),
+    "dgx-1, policy's threads": (dgx1, {}, {"gpus": "0", "omp_num_threads": 3}, [0], "0-19,40-59", "preferred 0", "3"),
+    "virtual machine": (virtual_machine, {}, {"allowed": "0-7"}, [0], "0-7", "none", "8"),
+    "virtual machine, 4 ranks": (
+        *(virtual_machine, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4"}, {"allowed": "0-7"}),
+        *([0], "0-7", "none", "2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BINDINGS)
+def test_binding_is_the_one_written_down(name: str, tmp_path: Path) -> None:
+    machine, environ, options, gpus, cpus, memory, threads = BINDINGS[name]
+    decision = choose(machine(tmp_path), environ, **options)
+    assert [gpu.index for gpu in decision.gpus] == gpus
+    assert format_cpu_list(decision.cpus) == cpus
+    assert f"{decision.memory_policy} {format_cpu_list(decision.memory_nodes)}".strip() == memory
+    assert decision.environment["OMP_NUM_THREADS"] == threads
+    assert decision.warnings == []
+
+
+def test_node_without_memory_is_not_a_memory_policy(tmp_path: Path) -> None:
+    root = build(tmp_path, {0: "0-3", 1: "4-7", 2: ""}, {"0000:41:00.0": 1}, memory="0,2")
+    decision = choose(root, allowed="0-7")
+    assert (format_cpu_list(decision.cpus), decision.memory_policy) == ("4-7", "none")
+    assert ["memory policy", "unchanged", "NUMA node 1 has no memory that the caller may use"] in decision.rows
+
+
+def test_memory_nodes_respect_the_cgroup(tmp_path: Path) -> None:
+    root = two_sockets(tmp_path)
+    write(root, "proc/self/status", "Name:\tpython\nMems_allowed:\t1\nMems_allowed_list:\t0")
+    assert memory_nodes(str(root)) == {0}
+    assert choose(root, gpus="1").memory_policy == "none"
+
+
+@pytest.mark.parametrize("missing", ["sys/devices/system/node", "sys"])
+def test_container_without_sysfs_parts_binds_nothing(missing: str, tmp_path: Path) -> None:
+    root = two_sockets(tmp_path)
+    shutil.rmtree(root / missing)
+    decision = choose(root, allowed="0-3")
+    assert (format_cpu_list(decision.cpus), decision.memory_policy) == ("0-3", "none")
+    assert int(decision.environment["OMP_NUM_THREADS"]) >= 1
+
+
+def test_driver_decides_which_gpus_there_are(tmp_path: Path) -> None:
+    """A container sees the host's whole PCI bus, but CUDA numbers only what the driver gives it."""
+    root = two_sockets(tmp_path, uuids={"0000:af:00.0": "GPU-5d0e6e2a-0000-0000-0000-000000000001"})
+    assert [(gpu.index, gpu.pci_id, gpu.numa_node) for gpu in find_gpus(str(root))] == [(0, "0000:af:00.0", 1)]
+
+
+def test_audio_functions_and_other_vendors_are_no_gpus(tmp_path: Path) -> None:
+    root = a5(tmp_path)
+    write(root, "sys/bus/pci/devices/0000:3b:00.1/vendor", "0x10de")
+    write(root, "sys/bus/pci/devices/0000:3b:00.1/class", "0x040300")
+    assert [gpu.pci_id for gpu in find_gpus(str(root))] == ["0000:3b:00.0"]
+
+
+def test_order_is_by_number_and_not_by_text(tmp_path: Path) -> None:
+    root = build(tmp_path, {0: "0"}, {"10000:01:00.0": 0, "0001:01:00.0": 0, "0000:ff:00.0": 0})
+    assert [gpu.pci_id for gpu in find_gpus(str(root))] == ["0000:ff:00.0", "0001:01:00.0", "10000:01:00.0"]
+
+
+UUIDS = {"0000:3b:00.0": "GPU-aaaa1111", "0000:af:00.0": "GPU-bbbb2222"}
+
+
+@pytest.mark.parametrize(
+    ("value", "indices", "warned"),
+    [
+        ("GPU-bbbb2222", [1], False),
+        ("GPU-bb", [1], False),
+        ("1,GPU-aaaa1111", [1, 0], False),
+        ("GPU-", [], True),
+        ("1,7,0", [1], True),
+        ("1,1", [1], True),
+        ("MIG-41b0", [], True),
+        ("-1", [], False),
+        ("0,-1,1", [0], False),
+        ("", [], False),
+    ],
+)
+def test_visible_devices_are_read_as_cuda_does(value: str, indices: list, warned: bool, tmp_path: Path) -> None:
+    decision = choose(two_sockets(tmp_path, uuids=UUIDS), {"CUDA_VISIBLE_DEVICES": value})
+    assert [gpu.index for gpu in decision.gpus] == indices
+    assert bool(decision.warnings) == warned
+    assert decision.environment["CUDA_VISIBLE_DEVICES"] == value
+
+
+@pytest.mark.parametrize(
+    ("environ", "options", "message"),
+    [
+        ({}, {"gpus": "2"}, "there is no GPU 2; this host shows GPUs 0 to 1"),
+        ({}, {"gpus": ""}, "expected GPU numbers"),
+        ({}, {"gpus": "all"}, "expected GPU numbers"),
+        ({}, {"gpus": "0,,1"}, "expected GPU numbers"),
+        ({}, {"gpus": "-1"}, "expected GPU numbers"),
+        ({}, {"gpus": "0, 1"}, "expected GPU numbers"),
+        ({}, {"gpus": "\u0661"}, "expected GPU numbers"),
+        ({}, {"gpus": "1" * 5000}, "expected GPU numbers"),
+        ({}, {"gpus": "0,0"}, "named twice"),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, {"gpus": "1"}, "GPU 1 is not in the caller's CUDA_VISIBLE_DEVICES=0"),
+        ({"LOCAL_RANK": "one"}, {}, "LOCAL_RANK='one': expected a whole number from 0"),
+        ({"LOCAL_RANK": ""}, {}, "LOCAL_RANK='': expected a whole number from 0"),
+        ({"LOCAL_WORLD_SIZE": "0"}, {}, "LOCAL_WORLD_SIZE='0': expected a whole number from 1"),
+    ],
+)
+def test_what_cannot_be_honoured_is_one_sentence(environ: dict, options: dict, message: str, tmp_path: Path) -> None:
+    with pytest.raises(LaunchError) as caught:
+        choose(two_sockets(tmp_path), environ, **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_gpus_on_a_host_without_any(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="this host shows no NVIDIA GPU"):
+        choose(tmp_path, gpus="0")
+
+
+def test_option_gpus_may_narrow_the_callers_choice(tmp_path: Path) -> None:
+    decision = choose(two_sockets(tmp_path), {"CUDA_VISIBLE_DEVICES": "0,1"}, gpus="1")
+    assert decision.environment["CUDA_VISIBLE_DEVICES"] == "1"
+    assert decision.environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OMP_NUM_THREADS", "1"),
+        ("CUDA_DEVICE_ORDER", "FASTEST_FIRST"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128"),
+        ("PYTORCH_ALLOC_CONF", "max_split_size_mb:128"),
+        ("LD_PRELOAD", "/opt/other.so"),
+    ],
+)
+def test_what_the_caller_has_set_wins_and_is_reported(name: str, value: str, tmp_path: Path) -> None:
+    decision = choose(a5(tmp_path), {name: value})
+    assert decision.environment[name] == value
+    assert name not in decision.changed
+    assert any(row[0] == name and row[1] == value and "set by the caller" in row[2] for row in decision.rows)
+
+
+def test_one_cuda_allocator_setting_of_the_caller_keeps_the_other_name_unset(tmp_path: Path) -> None:
+    decision = choose(a5(tmp_path), {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"})
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in decision.environment
+    both = choose(a5(tmp_path)).environment
+    assert both["PYTORCH_CUDA_ALLOC_CONF"] == both["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+
+
+@pytest.mark.parametrize(("name", "value"), [("GOMP_CPU_AFFINITY", "0-19"), ("OMP_PROC_BIND", "close")])
+def test_affinity_that_serialises_data_loading_is_warned_of(name: str, value: str, tmp_path: Path) -> None:
+    decision = choose(a5(tmp_path), {name: value})
+    assert len(decision.warnings) == 1 and f"{name}={value}" in decision.warnings[0]
+    assert choose(a5(tmp_path), {"OMP_PROC_BIND": "false"}).warnings == []
+
+
+class TestAllocator:
+    """Files are made below a root folder that only root can write, as the loader's own folders are."""
+
+    LIBRARY = "/usr/lib64/libjemalloc.so.2"
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        if os.getuid() != 0:
+            pytest.skip("needs root: a library must belong to root")
+        file = a5(tmp_path) / self.LIBRARY.lstrip("/")
+        file.parent.mkdir(parents=True, mode=0o755)
+        shutil.copy(REAL_LIBRARY, file)
+        file.chmod(0o755)
+        return tmp_path
+
+    def choose(self, root: Path, environ: dict | None = None, option: str | None = None, **policy: object) -> Decision:
+        options = types.SimpleNamespace(gpus=None, allocator=option)
+        return decide(
+            options, environ or {}, {0}, {**DEFAULTS, "malloc_conf": "background_thread:true", **policy}, str(root)
+        )
+
+    def test_the_policy_chooses(self, root: Path) -> None:
+        environment = self.choose(root, allocator="jemalloc").environment
+        assert environment["LD_PRELOAD"] == self.LIBRARY
+        assert environment["MALLOC_CONF"] == "background_thread:true"
+
+    def test_nothing_is_preloaded_unless_chosen(self, root: Path) -> None:
+        environment = self.choose(root).environment
+        assert "LD_PRELOAD" not in environment and "MALLOC_CONF" not in environment
+
+    def test_the_option_beats_the_policy(self, root: Path) -> None:
+        assert "LD_PRELOAD" not in self.choose(root, option="none", allocator="jemalloc").environment
+        assert self.choose(root, option="jemalloc").environment["LD_PRELOAD"] == self.LIBRARY
+
+    def test_the_callers_preload_beats_the_policy_and_joins_the_option(self, root: Path) -> None:
+        theirs = {"LD_PRELOAD": "/opt/trace.so"}
+        assert self.choose(root, theirs, allocator="jemalloc").changed.get("LD_PRELOAD") is None
+        joined = self.choose(root, theirs, option="jemalloc").environment["LD_PRELOAD"]
+        assert joined == self.LIBRARY + ":/opt/trace.so"
+        again = self.choose(root, {"LD_PRELOAD": joined}, option="jemalloc").environment["LD_PRELOAD"]
+        assert again == joined
+
+    def test_the_callers_malloc_conf_stays(self, root: Path) -> None:
+        decision = self.choose(root, {"MALLOC_CONF": "narenas:2"}, allocator="jemalloc")
+        assert decision.environment["MALLOC_CONF"] == "narenas:2"
+
+    def test_missing_library_names_the_package(self, root: Path) -> None:
+        with pytest.raises(LaunchError, match="there is no such file; install gperftools-libs"):
+            self.choose(root, option="tcmalloc")
+
+    @pytest.mark.parametrize("path", ["libjemalloc.so.2", "lib/jemalloc.so", "/opt/my lib.so", "/a.so:/b.so", ""])
+    def test_path_that_the_loader_would_misread(self, path: str, root: Path) -> None:
+        with pytest.raises(LaunchError, match="an absolute path without spaces and colons"):
+            self.choose(root, allocator="jemalloc", libraries={"jemalloc": path})
+
+    @pytest.mark.parametrize(("where", "mode"), [("file", 0o757), ("file", 0o775), ("folder", 0o777)])
+    def test_library_that_others_can_replace(self, where: str, mode: int, root: Path) -> None:
+        file = root / self.LIBRARY.lstrip("/")
+        (file if where == "file" else file.parent).chmod(mode)
+        with pytest.raises(LaunchError, match="writable by nobody else"):
+            self.choose(root, allocator="jemalloc")
+
+    def test_library_of_another_owner(self, root: Path) -> None:
+        os.chown(root / self.LIBRARY.lstrip("/"), 65534, 0)
+        with pytest.raises(LaunchError, match="must be owned by root"):
+            self.choose(root, allocator="jemalloc")
+
+    def test_link_is_judged_by_its_target(self, root: Path) -> None:
+        target = root / "home" / "evil.so"
+        target.parent.mkdir()
+        shutil.copy(REAL_LIBRARY, target)
+        os.chown(target, 65534, 65534)
+        link = root / self.LIBRARY.lstrip("/")
+        link.unlink()
+        link.symlink_to("/home/evil.so")
+        with pytest.raises(LaunchError, match="must be owned by root"):
+            self.choose(root, allocator="jemalloc")
+
+    @pytest.mark.parametrize(
+        ("offset", "byte", "fault"),
+        [
+            (0, 0x2F, "is not an ELF library"),
+            (4, 1, "is 32-bit"),
+            (16, 2, "no shared library"),
+            (18, 40, "another processor"),
+        ],
+    )
+    def test_file_that_the_loader_would_skip(self, offset: int, byte: int, fault: str, root: Path) -> None:
+        file = root / self.LIBRARY.lstrip("/")
+        content = bytearray(file.read_bytes())
+        content[offset] = byte
+        file.write_bytes(content)
+        with pytest.raises(LaunchError, match=fault):
+            self.choose(root, allocator="jemalloc")
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"\x7fELF", b"/* GNU ld script */\nGROUP ( /usr/lib64/libjemalloc.so.2 )"]
+    )
+    def test_file_that_is_no_library(self, content: bytes, root: Path) -> None:
+        (root / self.LIBRARY.lstrip("/")).write_bytes(content)
+        with pytest.raises(LaunchError, match="is not an ELF library"):
+            check_library(self.LIBRARY, "jemalloc", str(root))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not JSON"),
+        ("[]", "expected an object, found list"),
+        ('{"schema": 2}', "schema is 2; expected 1"),
+        ('{"allocator": "mimalloc"}', 'allocator is "mimalloc"; expected one of jemalloc, tcmalloc, none'),
+        ('{"allocator": ["none"]}', "expected one of jemalloc"),
+        ('{"memory_policy": "interleave"}', "expected one of preferred, bind, none"),
+        ('{"omp_num_threads": -1}', "expected a whole number"),
+        ('{"omp_num_threads": true}', "expected a whole number"),
+        ('{"omp_num_threads": "4"}', "expected a whole number"),
+        ('{"libraries": {"mimalloc": "/x"}}', "expected paths for jemalloc, tcmalloc"),
+        ('{"libraries": {"jemalloc": 1}}', "expected paths for"),
+        ('{"malloc_conf": null}', "malloc_conf is null; expected text"),
+        ('{"alocator": "none"}', "expected one of the keys allocator,"),
+    ],
+)
+def test_bad_policy_names_file_key_and_expectation(text: str, message: str, tmp_path: Path) -> None:
+    write(tmp_path, "etc/gpuwright/runtime.json", text)
+    with pytest.raises(LaunchError) as caught:
+        load_policy(str(tmp_path))
+    assert str(caught.value).startswith("/etc/gpuwright/runtime.json: ")
+    assert message in str(caught.value)
+
+
+def test_policy_is_completed_from_the_defaults(tmp_path: Path) -> None:
+    assert load_policy(str(tmp_path)) == DEFAULTS
+    write(tmp_path, "etc/gpuwright/runtime.json", json.dumps({"schema": 1, "memory_policy": "bind"}))
+    assert load_policy(str(tmp_path)) == {**DEFAULTS, "memory_policy": "bind"}
+
+
+@pytest.mark.parametrize("text", ["0-", "a", "3-1", "1-2-3", "-"])
+def test_list_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_cpu_list(text)
+
+
+def test_cores_of_unreadable_cpus_are_counted_singly(tmp_path: Path) -> None:
+    assert count_cores({0, 1, 2}, str(tmp_path)) == 3
+
+
+@given(numbers=st.sets(st.integers(0, 300)))
+def test_list_format_goes_there_and_back(numbers: set[int]) -> None:
+    assert parse_cpu_list(format_cpu_list(numbers)) == numbers
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cpus_per_node=st.lists(st.integers(0, 6), min_size=1, max_size=4),
+    gpu_nodes=st.lists(st.integers(-1, 3), max_size=4),
+    allowed=st.sets(st.integers(0, 23), min_size=1),
+    rank=st.none() | st.integers(0, 5),
+    world=st.integers(1, 6),
+    mode=st.sampled_from(["preferred", "bind"]),
+)
+def test_no_machine_leads_out_of_what_is_allowed(
+    tmp_path_factory: pytest.TempPathFactory,
+    cpus_per_node: list[int],
+    gpu_nodes: list[int],
+    allowed: set[int],
+    rank: int | None,
+    world: int,
+    mode: str,
+) -> None:
+    root = tmp_path_factory.mktemp("machine")
+    nodes, first = {}, 0
+    for number, count in enumerate(cpus_per_node):
+        nodes[number] = format_cpu_list(set(range(first, first + count)))
+        first += count
+    gpus = {f"0000:{index:02x}:00.0": node for index, node in enumerate(gpu_nodes)}
+    build(root, nodes, gpus, memory=format_cpu_list({number for number in nodes if number % 2 == 0}))
+    environ = {"LOCAL_WORLD_SIZE": str(world), **({} if rank is None else {"LOCAL_RANK": str(rank)})}
+    decision = choose(root, environ, allowed=format_cpu_list(allowed), memory_policy=mode)
+    shutil.rmtree(root)
+
+    assert decision.cpus and decision.cpus <= allowed
+    assert 1 <= int(decision.environment["OMP_NUM_THREADS"]) <= len(decision.cpus)
+    wanted = {gpu.numa_node for gpu in decision.gpus}
+    known = wanted and wanted <= set(nodes)
+    near = set().union(*(parse_cpu_list(nodes[node]) for node in wanted)) if known else set()
+    assert decision.cpus == (allowed & near or allowed)
+    assert set(decision.memory_nodes) <= wanted & {number for number in nodes if number % 2 == 0}

@@ -1,0 +1,81 @@
+"""Defaults and argument_specs of every role say the same; roles decide no versions; names carry their role."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROLES = sorted(path for path in (Path(__file__).resolve().parents[2] / "roles").iterdir() if path.is_dir())
+TYPES = {"str": str, "bool": bool, "int": int, "float": float, "list": list, "dict": dict}
+
+
+def load(path: Path) -> dict:
+    return (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
+
+
+def options(role: Path) -> dict:
+    return load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_defaults_and_specs_agree(role: Path) -> None:
+    defaults = load(role / "defaults/main.yml")
+    assert {name: option["default"] for name, option in options(role).items()} == defaults
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_options_are_typed_described_and_named_after_their_role(role: Path) -> None:
+    for name, option in options(role).items():
+        assert name.startswith(f"{role.name}_")
+        assert isinstance(option["default"], TYPES[option["type"]]), name
+        assert len(option["description"]) > 10, name
+        assert option["default"] in option.get("choices", [option["default"]]), name
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_default_has_a_comment(role: Path) -> None:
+    file = role / "defaults/main.yml"
+    lines = file.read_text().splitlines() if file.exists() else []
+    for before, line in zip(lines, lines[1:], strict=False):
+        if re.match(r"[a-z]\w*:", line):
+            assert before.startswith("# "), f"{role.name}: {line}"
+
+
+def task_files() -> list[Path]:
+    return sorted(file for role in ROLES for file in role.glob("tasks/*.yml"))
+
+
+@pytest.mark.parametrize("file", task_files(), ids=lambda file: f"{file.parents[1].name}/{file.name}")
+def test_tasks_hold_no_version_logic(file: Path) -> None:
+    """Versions are compared in gpu_plan and nowhere else."""
+    text = file.read_text()
+    assert not re.search(r"is version|version_compare|\.split\('\.'\)|ansible_distribution", text)
+    assert not re.search(r"version[\w.]*\s*(<|>|<=|>=)\s*['\"\d]", text)
+
+
+@pytest.mark.parametrize("file", task_files(), ids=lambda file: f"{file.parents[1].name}/{file.name}")
+def test_task_files_are_short_and_honest(file: Path) -> None:
+    text = file.read_text()
+    assert len(text.splitlines()) <= 75
+    for silenced in ("ignore_errors", "ansible.builtin.shell", "disable_gpg_check", "validate_certs: false", "noqa"):
+        assert silenced not in text
+    tasks = yaml.safe_load(text)
+    for task in walk(tasks):
+        for module in ("copy", "template", "file", "get_url", "blockinfile", "yum_repository"):
+            arguments = task.get(f"ansible.builtin.{module}", {})
+            if arguments.get("state") in ("absent", "link") or "delegate_to" in task or not arguments:
+                continue
+            assert "owner" in arguments and "mode" in arguments, task["name"]
+
+
+def walk(tasks: list[dict]) -> list[dict]:
+    """All tasks of a file, those in blocks included."""
+    found = []
+    for task in tasks:
+        found.append(task)
+        for part in ("block", "rescue", "always"):
+            found += walk(task.get(part, []))
+    return found

@@ -23,7 +23,7 @@ options:
     type: str
   state:
     description:
-      - C(enabled) selects O(stream). C(disabled) hides the module. C(reset) leaves the choice to the repository's default.
+      - C(enabled) selects O(stream), C(disabled) hides the module, C(reset) leaves the choice to the repository.
     type: str
     choices: [enabled, disabled, reset]
     default: enabled
@@ -120,11 +120,7 @@ def main():
     )
     result = {"changed": False}
     try:
-        wanted = wanted_selection(module.params)
-        before = read_selection(module.params["name"])
-        result.update(bring_about(module, wanted, before))
-        if result["changed"] and not module.check_mode:
-            prove(module.params["name"], wanted)
+        bring_about(module, wanted_selection(module.params), result)
     except StreamError as error:
         module.fail_json(msg=str(error), **result)
     module.exit_json(**result)
@@ -145,30 +141,32 @@ def wanted_selection(params):
     return Selection("disabled" if params["state"] == "disabled" else "", "")
 
 
-def bring_about(module, wanted, before):
-    """Make the change, unless there is none to make or check mode forbids it; the fields of the result."""
+def bring_about(module, wanted, result):
+    """Make the change, if there is one and check mode does not forbid it; fills in the result as far as it comes."""
     name, dnf = module.params["name"], Dnf(module.params["timeout"])
-    available, installed = None, []
+    before = read_selection(name)
+    result.update(stream_before=before.stream, stream_after=before.stream, available=None, packages_to_remove=[])
     if wanted != before and wanted.state == "enabled":
-        available = dnf.available_streams(name)
-        if wanted.stream not in available:
-            raise StreamError(unknown_stream(name, wanted.stream, available))
-        installed = dnf.installed(module.params["packages"]) if is_switch(wanted, before) else []
-    commands = plan_commands(name, wanted, before, installed)
+        result["available"] = dnf.available_streams(name)
+        if wanted.stream not in result["available"]:
+            raise StreamError(unknown_stream(name, wanted.stream, result["available"]))
+    if is_switch(wanted, before):
+        result["packages_to_remove"] = dnf.installed(module.params["packages"])
+    commands = plan_commands(name, wanted, before, result["packages_to_remove"])
+    result["commands"] = [" ".join(command) for command in commands]
     if is_switch(wanted, before) and not module.params["allow_switch"]:
         raise StreamError(switch_refusal(name, wanted, before, commands))
     if not module.check_mode:
         for command in commands:
             dnf.change(command)
-    return {
-        "changed": bool(commands),
-        "stream_before": before.stream,
-        "stream_after": wanted.stream,
-        "available": available,
-        "packages_to_remove": installed,
-        "commands": [" ".join(command) for command in commands],
-        "diff": {"before": describe(name, before), "after": describe(name, wanted)},
-    }
+            result["changed"] = True
+        if commands:
+            prove(name, wanted)
+    result.update(
+        changed=bool(commands),
+        stream_after=wanted.stream,
+        diff={"before": describe(name, before), "after": describe(name, wanted)},
+    )
 
 
 def prove(name, wanted):

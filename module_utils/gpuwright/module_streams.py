@@ -2,8 +2,8 @@
 """Module streams of dnf: which one is enabled, which ones there are, and the commands that change it.
 
 The state is read from /etc/dnf/modules.d, where dnf itself keeps it, so that a host with nothing to change needs no
-repository and no dnf. Everything else goes through the dnf command, whose output for modules is the same in dnf 4.7 (RHEL
-8) and 4.14 (Debian 12).
+repository and no dnf. Everything else goes through the dnf command, whose output for modules is the same in dnf 4.7
+(RHEL 8) and 4.14 (Debian 12).
 """
 
 import collections
@@ -113,8 +113,8 @@ class Dnf(object):
 def plan_commands(name, wanted, before, installed):
     """The commands, in order, that lead from `before` to `wanted` (both `Selection`).
 
-    A switch removes the old stream's packages first: a run that is cut off after that finds the old stream still enabled
-    and goes on where it was.
+    A switch removes the old stream's packages first: a run that is cut off after that finds the old stream still
+    enabled and goes on where it was.
     """
     if wanted == before:
         return []
@@ -139,8 +139,8 @@ def switch_refusal(name, wanted, before, commands):
     """Why a switch does not happen by itself, and everything that it would do."""
     return (
         "Module {name} has stream {old} enabled and {new} is wanted. A switch removes the driver that works now, so it "
-        "is not done unasked. To allow it set system_driver_allow_stream_switch: true (allow_switch of this module); it "
-        "runs: {commands}".format(
+        "is not done unasked. To allow it set system_driver_allow_stream_switch: true (allow_switch of this module). "
+        "It runs: {commands}".format(
             name=name,
             old=before.stream,
             new=wanted.stream,
@@ -156,7 +156,7 @@ def unknown_stream(name, stream, available):
             "No enabled repository offers module {}. Next: dnf repolist; dnf module list {} (is the repository that "
             "carries it enabled and reachable?)".format(name, name)
         )
-    near = difflib.get_close_matches(stream, available, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(stream, available, n=3, cutoff=0.7)
     # Two names of the same branch are near each other however different their endings are.
     branch = stream.split("-")[0]
     near += [other for other in available if other.split("-")[0] == branch and other not in near]

@@ -106,8 +106,8 @@ class Evidence(object):
         return self.at(*path).value is None
 
     def wish(self, *path):
-        """A version or path of the plan, or "" when the plan wants none."""
-        return self.at(*path)._known(str, "a text")
+        """A text, or "" where a contract defines it as "none", as a plan does for what it does not install."""
+        return "" if self.at(*path).value == "" else self.text(*path)
 
     def _matching(self, pattern, words, path):
         value = self.text(*path)

@@ -146,3 +146,21 @@ def leaves(record: object, path: tuple = ()) -> list[tuple]:
     for key, value in members:
         found += leaves(value, (*path, key))
     return found
+
+
+SMOKE = {
+    "problems": [],
+    "devices": [
+        {
+            "device": "cuda:0",
+            "amp_dtype": "float16",
+            "amp_dtype_because": "compute capability 7.0 has no bfloat16",
+            "fp32": {"steps_applied": 20, "steps_skipped": 0, "parameters_changed": True},
+            "amp": {"steps_applied": 18, "steps_skipped": 2, "parameters_changed": True},
+        }
+    ],
+}
+
+
+def smoke() -> dict:
+    return copy.deepcopy(SMOKE)

@@ -56,10 +56,10 @@ def build_base() -> Path:
     debs = target / "debs"
     debs.mkdir(parents=True)
     debs.chmod(0o755)
+    twins = " ".join(words_of(EL8_DIR / "twins.txt"))
     fetch = (
         'cd "$1/var/cache/apt/archives" && rm -f *.deb && '
-        f'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o APT::Sandbox::User=root download {" ".join(words_of(EL8_DIR / "twins.txt"))} && '
-        f'mv *.deb "{debs}/"'
+        f'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o APT::Sandbox::User=root download {twins} && mv *.deb "{debs}/"'
     )
     command: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar"]
     command += [f"--include={','.join(words_of(EL8_DIR / 'packages.txt'))}"]

@@ -82,10 +82,7 @@ def up(fleet: str, only: str | None) -> None:
         ensure_key(state)
         network = containers.ensure_network(fleet)
         plan = containers.address_plan(network, list(data["hosts"]))
-        hosts = [
-            containers.Host(n, plan[n], tuple(data["hosts"][n]["gpus"]), data["hosts"][n].get("numa_nodes", 1))
-            for n in names
-        ]
+        hosts = [containers.Host(name, plan[name], data["hosts"][name]) for name in names]
         say(f"-> fleet {fleet}: {', '.join(names)}")
         containers.start_repository_server(fleet, built.image, built.repositories, plan["repo"])
         for host in hosts:

@@ -23,8 +23,11 @@ CAPABILITIES = ("SYS_ADMIN", "SYS_NICE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
 class Host:
     name: str
     address: str
-    gpus: tuple[dict[str, Any], ...]
-    numa_nodes: int = 1
+    hardware: dict[str, Any]
+
+    @property
+    def gpus(self) -> list[dict[str, Any]]:
+        return self.hardware["gpus"]
 
 
 def container_name(fleet: str, host: str) -> str:
@@ -57,7 +60,8 @@ def state_of(name: str) -> dict[str, str]:
         return {}
     data = json.loads(result.stdout)[0]
     mounts = {mount["Destination"]: mount["Source"] for mount in data["Mounts"]}
-    return {"status": data["State"]["Status"], "image": data["ImageName"], "repository": mounts.get("/srv/repositories", "")}
+    repository = mounts.get("/srv/repositories", "")
+    return {"status": data["State"]["Status"], "image": data["ImageName"], "repository": repository}
 
 
 def remove(name: str) -> None:
@@ -79,18 +83,20 @@ def start_repository_server(fleet: str, image: str, repositories: Path, address:
     )  # fmt: skip
 
 
-def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Path, wheelhouse: Path | None) -> bool:
-    """Start (or keep) one host; True when it was created anew."""
+def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Path, wheelhouse: Path | None) -> None:
+    """Start one host, or keep it as it is."""
     name = container_name(fleet, host.name)
     known = state_of(name)
     if known.get("image") == image:
         if known["status"] != "running":
             podman("start", name)
-        return False
+        return
+    if known:
+        say(f"   {name}: made bare again, because image or repositories have changed")
     remove(name)
     say(f"   {name}: {host.address} ({len(host.gpus)} GPU)")
     hardware = state / f"{host.name}.json"
-    hardware.write_text(json.dumps({"gpus": list(host.gpus), "numa_nodes": host.numa_nodes}, indent=1))
+    hardware.write_text(json.dumps(host.hardware, indent=1))
     volumes = [f"{hardware}:/etc/fleet/hardware.json:ro", f"{state / 'id_ed25519.pub'}:/etc/fleet/authorized_keys:ro"]
     if wheelhouse:
         volumes.append(f"{wheelhouse}:/srv/gpuwright/wheelhouse:ro")
@@ -100,7 +106,6 @@ def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Pat
         "--add-host", f"{REPOSITORY_HOST}:{repo_address}", "--security-opt", "unmask=ALL", "--shm-size", "2g",
         *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in volumes), image,
     )  # fmt: skip
-    return True
 
 
 def wait_ready(fleet: str, hosts: list[Host], ssh_config: Path) -> None:
@@ -123,9 +128,8 @@ def host_keys(fleet: str, host: Host) -> list[str]:
     """known_hosts lines of a host, read inside it (not over the network), so that ssh can check them."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
-        answer = podman(
-            "exec", container_name(fleet, host.name), "sh", "-c", "cat /etc/ssh/ssh_host_*_key.pub", check=False, timeout=20
-        )
+        command = ["exec", container_name(fleet, host.name), "sh", "-c", "cat /etc/ssh/ssh_host_*_key.pub"]
+        answer = podman(*command, check=False, timeout=20)
         keys = [" ".join(line.split()[:2]) for line in answer.stdout.splitlines()]
         if answer.returncode == 0 and keys:
             return [f"{host.address},{host.name} {key}" for key in sorted(keys)]
@@ -148,5 +152,6 @@ def overview() -> list[dict[str, str]]:
     rows = []
     for entry in json.loads(text or "[]"):
         fleet = entry["Labels"]["gpuwright.fleet"]
-        rows.append({"fleet": fleet, "name": entry["Names"][0], "state": entry["State"], "status": entry.get("Status", "")})
+        row = {"fleet": fleet, "name": entry["Names"][0], "state": entry["State"], "status": entry.get("Status", "")}
+        rows.append(row)
     return sorted(rows, key=lambda row: row["name"])

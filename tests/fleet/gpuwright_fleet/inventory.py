@@ -37,9 +37,7 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str]) -> d
         "framework_pytorch_version": PYTORCH_VERSION,
         "framework_pytorch_wheelhouse": WHEELHOUSE_ON_HOST,
     }
-    entries = {
-        host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts
-    }
+    entries = {host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts}
     return {"gpu_nodes": {"hosts": entries, "vars": group_vars | repository_variables(fingerprints)}}
 
 
@@ -48,7 +46,8 @@ class _QuotedDumper(yaml.SafeDumper):
 
 
 def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if " " in text or text[:1].isdigit() else None)
+    quotes = '"' if " " in text or text[:1].isdigit() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=quotes)
 
 
 _QuotedDumper.add_representer(str, _quoted)

@@ -27,7 +27,7 @@ def state_dir(fleet: str) -> Path:
 
 
 def content_hash(paths: list[Path], *words: str) -> str:
-    """Hash of file names, modes and contents below `paths`, and of `words`: 12 hex digits are enough for a cache key."""
+    """12 hex digits that change when a file below `paths` (name, mode, content) or one of `words` changes."""
     digest = hashlib.sha256()
     for word in words:
         digest.update(f"word {word}\0".encode())

@@ -24,7 +24,7 @@ def containers_conf() -> Path:
         words.append(f'"{name}={value}:{value}"')
     path = cache_dir() / "containers.conf"
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = f"[containers]\ndefault_ulimits = [{', '.join(words)}]\n[engine]\nruntime = \"runc\"\n"
+    text = f'[containers]\ndefault_ulimits = [{", ".join(words)}]\n[engine]\nruntime = "runc"\n'
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
     return path
@@ -39,7 +39,7 @@ def podman(*words: str, check: bool = True, timeout: float | None = 900) -> subp
 def require_containers() -> None:
     """One sentence and exit code 3 when this machine cannot run the fleet."""
     if os.geteuid() != 0:
-        raise CannotRunHere("The fleet needs root (systemd in containers, simulated /sys); run it as root or with sudo.")
+        raise CannotRunHere("The fleet needs root (systemd in containers); run it as root or with sudo.")
     missing = [name for name in ("podman", "runc", "ip") if not shutil.which(name)]
     if missing:
         raise CannotRunHere(f"Missing: {', '.join(missing)}; run tests/fleet/install-packages.")

@@ -45,8 +45,9 @@ def build_rpm(package: Package, deb_dir: Path, work: Path, out: Path) -> None:
     spec = work / f"{name}.spec"
     spec.write_text(spec_text(package, str(payload), files))
     (work / "rpmbuild" / name).mkdir(parents=True)  # two rpmbuilds at once must not create the same parent
-    macros = RPM_MACROS | {"_topdir": str(work / "rpmbuild" / name), "_rpmdir": str(out / package.repository / "Packages")}
-    (out / package.repository / "Packages").mkdir(parents=True, exist_ok=True)
+    target = out / package.repository / "Packages"
+    target.mkdir(parents=True, exist_ok=True)
+    macros = RPM_MACROS | {"_topdir": str(work / "rpmbuild" / name), "_rpmdir": str(target)}
     defines = [word for key, value in macros.items() for word in ("--define", f"{key} {value}")]
     run(["rpmbuild", "-bb", "--nodeps", "--quiet", "--target", package.arch, *defines, spec])
     shutil.rmtree(payload)
@@ -57,7 +58,8 @@ def make_key(home: Path, name: str) -> str:
     """A throwaway signing key; returns its fingerprint."""
     home.mkdir(mode=0o700)
     gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet"]
-    run([*gpg, "--passphrase", "", "--quick-gen-key", f"gpuwright stand-in {name} <{name}@repo.fleet.test>", "rsa2048", "sign", "never"])
+    owner = f"gpuwright stand-in {name} <{name}@repo.fleet.test>"
+    run([*gpg, "--passphrase", "", "--quick-gen-key", owner, "rsa2048", "sign", "never"])
     listing = run([*gpg, "--with-colons", "--list-keys"]).stdout
     return next(line.split(":")[9] for line in listing.splitlines() if line.startswith("fpr:"))
 

@@ -135,11 +135,7 @@ def module_documents(module: dict[str, Any], packages: list[Package]) -> list[di
     documents: list[dict[str, Any]] = []
     driver_versions = {version for stream in module["streams"].values() for version in stream["versions"]}
     kmods = {stream["kmod"] for stream in module["streams"].values()}
-    modular = [
-        package
-        for package in packages
-        if package.repository == module["repository"] and package.version in driver_versions and "BRANCH" in package.words
-    ]
+    modular = [package for package in packages if package.version in driver_versions and "BRANCH" in package.words]
     for number, (name, stream) in enumerate(module["streams"].items()):
         artifacts = [
             package.nevra

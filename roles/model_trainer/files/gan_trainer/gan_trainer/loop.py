@@ -4,10 +4,6 @@
 from __future__ import annotations
 
 import copy
-import fcntl
-import json
-import os
-import signal
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -17,11 +13,12 @@ import torch
 from torch import Tensor
 
 from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
-from .config import Config, as_yaml
+from .config import Config
 from .data import make_loader
 from .losses import discriminator_loss, generator_loss
 from .networks import Discriminator, Generator, update_average
 from .precision import Precision, autocast, choose_precision, make_scaler
+from .run_folder import RunFolder, StopSignal
 
 # What the shape of the saved tensors depends on.
 SHAPE_KEYS = ("image_size", "latent_dim", "channels")
@@ -37,19 +34,20 @@ class Trainer:
     def __init__(self, config: Config, device: torch.device, precision: Precision) -> None:
         torch.manual_seed(config.seed)
         self.config, self.device, self.precision = config, device, precision
-        layout = torch.channels_last if config.channels_last and device.type == "cuda" else torch.contiguous_format
+        on_gpu = device.type == "cuda"
+        self.layout = torch.channels_last if config.channels_last and on_gpu else torch.contiguous_format
         self.generator = Generator(config.image_size, config.latent_dim, config.channels)
         self.discriminator = Discriminator(config.image_size, config.channels)
         for network in (self.generator, self.discriminator):
-            network.to(device=device, memory_format=layout)
+            network.to(device=device, memory_format=self.layout)
         self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
         # The fused optimizer is one kernel, and it reads GradScaler's verdict on the GPU instead of waiting for it.
-        adam = {"betas": (config.beta1, config.beta2), "fused": device.type == "cuda"}
+        adam = {"betas": (config.beta1, config.beta2), "fused": on_gpu}
         self.generator_optimizer = torch.optim.Adam(self.generator.parameters(), config.lr_generator, **adam)
         self.discriminator_optimizer = torch.optim.Adam(self.discriminator.parameters(), config.lr_discriminator, **adam)
         self.scaler = make_scaler(precision)
         self.noise = torch.Generator(device).manual_seed(config.seed)
-        self.steps_done = 0
+        self.steps_done = self.steps_summed = 0
         self.losses = torch.zeros(2, device=device)
         self.loss_sums = torch.zeros(2, device=device)
         self.first_bad_step = torch.zeros((), dtype=torch.int64, device=device)
@@ -57,7 +55,8 @@ class Trainer:
     def step(self, images: Tensor) -> None:
         """One discriminator and one generator update on uint8 images (N, 3, S, S); waits for nothing on the GPU."""
         self.steps_done += 1
-        real = images.to(self.device, non_blocking=True).float().div_(127.5).sub_(1.0)
+        pixels = images.to(self.device, non_blocking=True)
+        real = pixels.to(torch.float32, memory_format=self.layout).div_(127.5).sub_(1.0)
         noise = torch.randn(len(real), self.config.latent_dim, generator=self.noise, device=self.device)
 
         with autocast(self.precision, self.device.type):
@@ -86,6 +85,7 @@ class Trainer:
         """Note every step's losses on the device, so that none goes unseen and none is waited for."""
         self.losses = torch.stack((d_loss, g_loss))
         self.loss_sums += self.losses
+        self.steps_summed += 1
         bad = ~torch.isfinite(self.losses).all() & (self.first_bad_step == 0)
         self.first_bad_step = torch.where(bad, self.steps_done, self.first_bad_step)
 
@@ -106,19 +106,14 @@ class Trainer:
                 "overflows. Lower the learning rates, or train with precision=fp32"
             )
 
-    def statistics(self, steps: int, seconds: float) -> dict[str, Any]:
-        """Means over the last `steps` steps, which took `seconds`."""
-        d_loss, g_loss = (self.loss_sums / steps).tolist()
+    def statistics(self) -> dict[str, Any]:
+        """Mean losses since the last call, loss scale, and the GPU memory's peak in MiB (None on a CPU)."""
+        d_loss, g_loss = (self.loss_sums / max(1, self.steps_summed)).tolist()
         self.loss_sums.zero_()
-        on_gpu = self.device.type == "cuda"
-        return {
-            "step": self.steps_done,
-            "d_loss": d_loss,
-            "g_loss": g_loss,
-            "images_per_s": round(steps * self.config.batch_size / seconds, 1),
-            "loss_scale": self.scaler.get_scale(),
-            "peak_memory_mib": torch.cuda.max_memory_allocated(self.device) >> 20 if on_gpu else None,
-        }
+        self.steps_summed = 0
+        peak = torch.cuda.max_memory_allocated(self.device) >> 20 if self.device.type == "cuda" else None
+        scale = self.scaler.get_scale()
+        return {"step": self.steps_done, "d_loss": d_loss, "g_loss": g_loss, "loss_scale": scale, "peak_memory_mib": peak}
 
     def parts(self) -> dict[str, Any]:
         """What has a state_dict."""
@@ -128,8 +123,8 @@ class Trainer:
     def state(self) -> dict[str, Any]:
         """Everything that the next step depends on, as tensors and plain values."""
         state = {name: part.state_dict() for name, part in self.parts().items()}
-        extra = {"noise": self.noise.get_state(), "loss_sums": self.loss_sums, "config": asdict(self.config)}
-        return {**state, **extra, "step": self.steps_done}
+        sums = {"loss_sums": self.loss_sums, "steps_summed": self.steps_summed}
+        return {**state, **sums, "noise": self.noise.get_state(), "config": asdict(self.config), "step": self.steps_done}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state`; learning rates and betas follow the present configuration. Raises CheckpointError."""
@@ -138,15 +133,15 @@ class Trainer:
             if saved != wanted:
                 raise CheckpointError(f"{key}: the checkpoint was made with {saved}, the configuration says {wanted}")
         for name, part in self.parts().items():
-            if name == "scaler" and not (state[name] and part.is_enabled()):
-                continue
-            settings = [{key: group[key] for key in ("lr", "betas", "fused")} for group in getattr(part, "param_groups", ())]
-            part.load_state_dict(state[name])
-            for group, present in zip(getattr(part, "param_groups", ()), settings):
-                group.update(present)
+            saved = state[name]
+            for group, present in zip(saved.get("param_groups", ()), getattr(part, "param_groups", ())):
+                group.update({key: present[key] for key in ("lr", "betas", "fused")})
+            # A scaler that is off saves an empty state, and one that is on refuses it.
+            if name != "scaler" or (saved and part.is_enabled()):
+                part.load_state_dict(saved)
         self.noise.set_state(state["noise"])
         self.loss_sums.copy_(state["loss_sums"])
-        self.steps_done = state["step"]
+        self.steps_done, self.steps_summed = state["step"], state["steps_summed"]
 
 
 def is_finite(network: torch.nn.Module) -> bool:
@@ -169,27 +164,24 @@ def train(config: Config, resume: str = "auto") -> None:
     torch.backends.cudnn.benchmark = True
     trainer = Trainer(config, device, precision)
     folder = Path(config.run_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    with RunFolder(folder) as run:
+    with RunFolder(folder, config) as run:
         if resume == "never" and list_checkpoints(folder):
             raise CheckpointError(f"run_dir: {folder} holds checkpoints of another run; choose a new folder to start anew")
         state = load_checkpoint(folder)
         if state:
             trainer.restore(state)
-        run.begin(trainer.steps_done, config)
+        run.begin(trainer.steps_done)
         verb = f"resumes after step {trainer.steps_done}" if state else "starts"
         print(f"train-gan: {verb} on {device}, {precision.name}: {precision.because}", flush=True)
         loader = make_loader(config, trainer.steps_done, pin_memory=device.type == "cuda")
         stop = StopSignal()
-        since_step, since = trainer.steps_done, time.perf_counter()
         for images in loader:
             trainer.step(images)
             step = trainer.steps_done
             last = stop.asked or step == config.steps
             if last or step % config.log_every == 0:
                 trainer.check()
-                run.log(trainer.statistics(step - since_step, time.perf_counter() - since), config.steps)
-                since_step, since = step, time.perf_counter()
+                run.log(trainer.statistics())
             if last or step % config.checkpoint_every == 0:
                 trainer.check()
                 save_checkpoint(folder, step, trainer.state(), config.keep_checkpoints)

@@ -11,6 +11,7 @@ import uuid
 
 SIMULATED = "/run/fleet"
 HARDWARE = "/etc/fleet/hardware.json"
+SECURE_BOOT = "efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 DEFAULT_CMDLINE = "root=/dev/mapper/rhel-root ro crashkernel=auto rhgb quiet"
 
 # What else sits on the bus of such a server: (address, class, vendor, device, driver).
@@ -163,6 +164,10 @@ def main():
         for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
             write(folder + "/" + name, cpu_list(range(nodes)) + "\n")
         bind(folder, "/sys/devices/system/node")
+
+    if "secure_boot" in hardware:  # without the key: a machine that does not boot by EFI
+        write(SIMULATED + "/firmware/" + SECURE_BOOT, "\x06\0\0\0" + ("\x01" if hardware["secure_boot"] else "\0"))
+        bind(SIMULATED + "/firmware", "/sys/firmware")
 
     write(SIMULATED + "/boot_id", str(uuid.uuid4()) + "\n")
     bind(SIMULATED + "/boot_id", "/proc/sys/kernel/random/boot_id")

@@ -98,7 +98,11 @@ def built_module():
 
 def nouveau_blacklisted(modprobe_config, cmdline):
     words = cmdline.split()
-    arguments = [w.partition("=")[2].split(",") for w in words if w.split("=")[0] in ("rd.driver.blacklist", "modprobe.blacklist")]
+    arguments = [
+        w.partition("=")[2].split(",")
+        for w in words
+        if w.split("=")[0] in ("rd.driver.blacklist", "modprobe.blacklist")
+    ]
     return "blacklist nouveau" in modprobe_config.splitlines() or any("nouveau" in names for names in arguments)
 
 
@@ -151,8 +155,10 @@ def load_nvidia(gpus, module, extra):
     for number, gpu in enumerate(gpus):
         os.makedirs("%s/gpus/%s" % (folder, gpu["pci"]), exist_ok=True)
         with open("%s/gpus/%s/information" % (folder, gpu["pci"]), "w") as stream:
-            stream.write("Model: \t\t %s\nIRQ:   \t\t 32\nGPU UUID: \t %s\nBus Type: \t PCIe\nBus Location: \t %s\nDevice Minor: \t %d\n"
-                         % (gpu["name"], gpu["uuid"], gpu["pci"], number))
+            stream.write(
+                "Model: \t\t %s\nIRQ:   \t\t 32\nGPU UUID: \t %s\nBus Type: \t PCIe\nBus Location: \t %s\nDevice Minor: \t %d\n"
+                % (gpu["name"], gpu["uuid"], gpu["pci"], number)
+            )
         device_node("nvidia%d" % number, MAJOR_NUMBER, number)
     os.makedirs(folder, exist_ok=True)
     with open(folder + "/version", "w") as stream:

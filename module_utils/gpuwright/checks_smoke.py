@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of the smoke test: a short real training in full and in mixed precision on every GPU."""
+
+from .verdict import Check, failed, passed, unknown
+
+DAY_S = 24 * 3600
+
+
+def amp(readings, expected):
+    """The test found no problem, ran where it was told to, on every GPU, and really trained in both precisions.
+
+    The test itself judges losses, steps and memory; here its numbers must also bear it out: a scaler that skips every
+    step, or a training that silently ran on the CPU, is no pass.
+    """
+    wanted = expected.text("smoke_device")
+    smoke = readings.at("smoke")
+    if isinstance(smoke.value, dict) and smoke.value.get("skipped"):
+        return unknown("the smoke test was skipped: {}".format(smoke.value.get("msg") or "check mode"))
+    problems = [problem.text() for problem in smoke.each("problems")]
+    if problems:
+        more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""
+        return failed("failed", wanted, problems[0] + more)
+    devices = smoke.each("devices")
+    for device in devices:
+        name = device.text("device")
+        if name.split(":")[0] != wanted:
+            return failed(name, wanted, "it ran on {} instead of {}".format(name, wanted))
+        for precision in ("fp32", "amp"):
+            if not device.number(precision, "steps_applied"):
+                return failed(name, wanted, "no training step was applied in {} on {}".format(precision, name))
+            if not device.flag(precision, "parameters_changed"):
+                return failed(name, wanted, "training in {} on {} changed nothing".format(precision, name))
+    needed = expected.number("gpu_count") if wanted == "cuda" else 1
+    if len(devices) < max(needed, 1):
+        return failed(len(devices), needed, "it ran on {} of {} devices".format(len(devices), needed))
+    return passed(wanted, wanted, describe(wanted, devices) + age(smoke))
+
+
+def describe(wanted, devices):
+    if wanted == "cpu":
+        return "trained on the CPU, as demanded; this says nothing about a GPU"
+    return "trained on {} in {}".format(", ".join(device.text("device") for device in devices), devices[0].text("amp_dtype"))
+
+
+def age(smoke):
+    """How long ago, for a result that is read again later."""
+    if "age_s" not in smoke.value:
+        return ""
+    seconds = smoke.number("age_s")
+    return ", {} days ago".format(seconds // DAY_S) if seconds >= 2 * DAY_S else ", {} hours ago".format(seconds // 3600)
+
+
+CHECKS = (
+    Check(
+        "smoke.amp",
+        "framework",
+        "Can this node train?",
+        "Run it by hand: sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/python -m gan_trainer.smoke",
+        amp,
+        needs_gpu=False,
+    ),
+)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a found combination down as the plan of docs/architecture.md: package names, paths, reasons and warnings."""
+
+import collections
+
+from .plan_candidates import CPU_BUILD, GPU_KINDS, KINDS, has_ended
+from .versions import is_part_of, major
+
+SCHEMA = 1
+
+
+def describe(matrix, host, release, problem, facts, answer):
+    """The plan for `answer` (`{kind: Candidate}`); `release` is the host's row of os_releases."""
+    family = matrix["os_families"][release["family"]]
+    pytorch = answer["pytorch"].pins
+    python = answer["python"]
+    plan = collections.OrderedDict()
+    plan["schema"] = SCHEMA
+    plan["driver"] = _driver(family, host, answer.get("driver"))
+    plan["kernel"] = _kernel(family, host, answer.get("driver"))
+    plan["cuda"] = _cuda(family, answer.get("cuda"))
+    plan["cudnn"] = _cudnn(answer.get("cudnn"))
+    plan["nccl"] = _nccl(answer.get("nccl"))
+    plan["python"] = {
+        "version": python.pins["python"],
+        "packages": list(python.row["packages"]),
+        "executable": python.row["executable"],
+    }
+    plan["pytorch"] = {
+        "version": pytorch["pytorch"],
+        "build": pytorch["pytorch_build"],
+        "lock": "py{}-torch{}-{}.txt".format(python.pins["python"], pytorch["pytorch"], pytorch["pytorch_build"]),
+        "index_url": _index_url(matrix, answer["pytorch"]),
+    }
+    plan["amp"] = _amp(matrix, facts, answer["pytorch"])
+    plan["runtime"] = dict(family["runtime"])
+    plan["because"] = {kind: _because(problem, facts, answer, kind) for kind in KINDS if kind in answer}
+    plan["warnings"] = _warnings(matrix["as_of"], release, family, answer)
+    return plan
+
+
+def _driver(family, host, driver):
+    if driver is None:
+        # Nothing to install: what is wanted is there.
+        return {
+            "branch": "", "flavour": "", "stream": "", "module": "", "version": "", "present": True,
+            "packages": [], "version_lock": [], "switch_removes": [],
+        }  # fmt: skip
+    version = driver.pins["driver_version"]
+    flavour = family["flavours"][driver.pins["driver_flavour"]]
+    names = family["driver_packages"][driver.row["packages"]]
+    install = [flavour["package"]] + names["install"]
+    return {
+        "branch": driver.pins["driver_branch"],
+        "flavour": driver.pins["driver_flavour"],
+        "stream": driver.row["stream"],
+        "module": flavour["module"],
+        "version": version,
+        "present": is_driver_present(host, driver),
+        "packages": _at_version(install, version),
+        "version_lock": _at_version(install + names["libraries"], version),
+        "switch_removes": list(family["switch_removes"]),
+    }
+
+
+def _at_version(names, version):
+    """name-version is what dnf and rpm both understand; rpm knows no epoch in a question."""
+    return ["{}-{}".format(name, version) if version else name for name in names]
+
+
+def _kernels(host):
+    """The kernels for which a module is needed: the running one, and the one that boots next where it is another."""
+    kernel = host["kernel"]
+    return list(collections.OrderedDict.fromkeys(name for name in (kernel["running"], kernel["next_boot"]) if name))
+
+
+def is_driver_present(host, driver):
+    """Whether module and libraries of the planned driver are on the node already, whoever installed them.
+
+    For every kernel that may boot, in one version, of the planned flavour and branch (or exact version). What is loaded
+    now is another question: a reboot answers it.
+    """
+    nvidia = host.get("nvidia") or {}
+    user_space = nvidia.get("user_space") or ""
+    exact = driver.pins["driver_version"]
+    fits = user_space == exact if exact else is_part_of(user_space, driver.pins["driver_branch"])
+    modules = [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
+    wanted = (user_space, driver.pins["driver_flavour"])
+    return fits and all(module and (module["version"], module["flavour"]) == wanted for module in modules)
+
+
+def _kernel(family, host, driver):
+    if driver is None:
+        return {"packages": [], "devel": []}
+    prefix = family["kernel"]["devel_prefix"]
+    return {"packages": list(family["kernel"]["packages"]), "devel": [prefix + name for name in _kernels(host)]}
+
+
+def _cuda(family, cuda):
+    if cuda is None:
+        return {"version": "", "package": "", "prefix": ""}
+    version = cuda.pins["cuda"]
+    package = family["cuda_package_prefix"] + version.replace(".", "-")
+    return {"version": version, "package": package, "prefix": family["cuda_prefix"] + version}
+
+
+def _cudnn(cudnn):
+    if cudnn is None:
+        return {"version": "", "packages": [], "header": ""}
+    row = cudnn.row
+    return {"version": row["version"], "packages": list(row["packages"]), "header": row["header"]}
+
+
+def _nccl(nccl):
+    if nccl is None:
+        return {"version": "", "packages": []}
+    return {"version": nccl.row["version"], "packages": list(nccl.row["packages"])}
+
+
+def _index_url(matrix, pytorch):
+    """ "" where PyPI itself serves the build, so that the node's own pip configuration and mirrors do."""
+    return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"] + pytorch.pins["pytorch_build"]
+
+
+def _amp(matrix, facts, pytorch):
+    if pytorch.pins["pytorch_build"] == CPU_BUILD:
+        because = "the cpu build computes on the processor, where PyTorch's autocast uses bfloat16"
+        return {"dtype": "bfloat16", "because": because}
+    gpus = [fact.value for fact in facts if fact.kind == "gpu"]
+    for gpu in gpus:
+        if matrix["architectures"][gpu.architecture]["amp"] == "float16":
+            because = "{} ({}) has no bfloat16 arithmetic: float16 with loss scaling"
+            return {"dtype": "float16", "because": because.format(gpu.name, gpu.architecture)}
+    if not gpus:
+        return {"dtype": "float16", "because": "the GPU is unknown, and float16 runs on every GPU"}
+    names = sorted({gpu.architecture for gpu in gpus})
+    because = "{} computes in bfloat16, which has the range of float32 and needs no loss scaling"
+    return {"dtype": "bfloat16", "because": because.format(" and ".join(names))}
+
+
+def _because(problem, facts, answer, kind):
+    """One sentence: what was chosen, by whom, and why nothing better."""
+    chosen = answer[kind]
+    pins = [fact.name for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
+    how = "pinned by {}".format(" and ".join(pins)) if pins else "the best that fits"
+    sentence = "{}{}: {}".format(chosen.label[0].upper(), chosen.label[1:], how)
+    remark = _remark(chosen)
+    better = problem.best_first(problem.pinned(kind, facts), answer)[0]
+    reason = "" if better is chosen else _why_not(problem, facts, answer, better)
+    return "; ".join(part for part in (sentence, remark, reason) if part)
+
+
+def _remark(chosen):
+    if chosen.kind in ("driver", "python") and chosen.row["eol"]:
+        return "updates until {}".format(chosen.row["eol"])
+    if chosen.kind == "pytorch":
+        return "served by PyPI" if chosen.row["index"] == "pypi" else "from the PyTorch index"
+    return ""
+
+
+def _why_not(problem, facts, answer, better):
+    """Why a candidate that would have been liked better was not taken."""
+    refusals = [problem.refusal(fact, better) for fact in facts if fact.kind != "pin"]
+    refusals += [problem.pair_refusal(better, other) for kind, other in answer.items() if kind != better.kind]
+    return next((refusal for refusal in refusals if refusal), "")
+
+
+def _warnings(as_of, release, family, answer):
+    title = "{name} {version}".format(**release)
+    found = _row_warnings(title, release, as_of)
+    for candidate in answer.values():
+        label = candidate.label[0].upper() + candidate.label[1:]
+        found += _row_warnings(label, candidate.row, as_of)
+    if "driver" in answer:
+        remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
+        found += [remark[0].upper() + remark[1:]] if remark else []
+        found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
+    return found
+
+
+def _row_warnings(label, row, as_of):
+    found = []
+    if "eol" in row and has_ended(row, as_of):
+        found.append("{} gets no more updates{}".format(label, " since " + row["eol"] if row["eol"] else ""))
+    if not row["verified"]:
+        found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
+    return found
+
+
+def _cuda_warnings(driver, cuda, pytorch):
+    found = []
+    branch = driver.pins["driver_branch"]
+    if int(major(cuda.row["matching_driver"])) > int(branch):
+        text = "{} came with driver {}: on {} it runs, but PTX code is not compiled at run time"
+        found.append(text.format(cuda.label, cuda.row["matching_driver"], branch))
+    inside = pytorch.row["cuda"]
+    if inside and major(inside) != major(cuda.pins["cuda"]):
+        text = "{} was built with CUDA {}: its extensions cannot be compiled with toolkit {}"
+        found.append(text.format(pytorch.label, inside, cuda.pins["cuda"]))
+    return found
+
+
+def planned_kinds(has_gpu, pins):
+    """The parts that the plan of a host has."""
+    return [
+        kind for kind in KINDS if (has_gpu or kind not in GPU_KINDS) and (kind != "nccl" or pins.get("nccl"))
+    ]

@@ -1,0 +1,90 @@
+"""Faults of a node that had passed: verification names each, and no plain rerun is fooled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import HOST, REPOSITORY, on_host, play
+
+pytestmark = pytest.mark.usefixtures("finished_host")
+VENV = "/opt/gpuwright/venvs/current"
+
+
+@pytest.mark.parametrize(
+    ("played", "message"),
+    [
+        (
+            '{"exit": 9, "text": "NVIDIA-SMI has failed because it could not communicate with the driver"}',
+            "not loaded",
+        ),
+        ('{"exit": 18, "text": "Failed to initialize NVML: Driver/library version mismatch"}', "mismatch"),
+        ('{"exit": 6, "text": "No devices were found"}', "No devices"),
+        ('{"exit": 0, "text": "No devices were found"}', "No devices"),
+        ('{"hang": true}', "in 5 s"),
+        ('{"hide_gpus": 1}', "of 1"),
+    ],
+    ids=["driver-not-loaded", "version-mismatch", "no-devices", "no-devices-exit-0", "hangs", "one-gpu-hidden"],
+)
+def test_nvidia_smi(host_file, played: str, message: str) -> None:
+    host_file("/etc/fleet/nvidia-smi.json", played)
+    done = play("playbooks/verify.yml", verify_nvidia_smi_timeout=5)
+    assert done.rc != 0
+    assert HOST in done.text and message.lower() in done.text.lower()
+    assert "Verdict FAIL" in done.text or "Verdict UNKNOWN" in done.text
+
+
+def test_nvidia_smi_is_missing() -> None:
+    on_host("mv /usr/bin/nvidia-smi /root/")
+    try:
+        done = play("playbooks/verify.yml")
+        assert done.rc != 0 and "nvidia-driver-cuda" in done.text
+    finally:
+        on_host("mv /root/nvidia-smi /usr/bin/")
+
+
+def test_fewer_gpus_than_expected() -> None:
+    done = play("playbooks/verify.yml", verify_expected_gpu_count=2)
+    assert done.rc != 0 and "gpu.count" in done.text
+    assert "Verdict FAIL" in done.text
+
+
+def test_smoke_test_on_a_cpu_where_cuda_was_demanded() -> None:
+    done = play("playbooks/verify.yml", verify_smoke_device="cuda")
+    assert done.rc != 0 and "smoke.amp" in done.text and "cuda" in done.text.lower()
+
+
+def test_half_made_environment_is_rebuilt() -> None:
+    on_host(f"rm -f $(readlink -f {VENV})/gpuwright.json $(readlink -f {VENV})/bin/python")
+    done = play("site.yml")
+    assert done.rc == 0, done.output
+    assert play("site.yml").changed == 0
+
+
+def test_wrong_hash_leaves_the_current_environment_alone(tmp_path: Path) -> None:
+    lock = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
+    spoilt = tmp_path / "spoilt.txt"
+    spoilt.write_text(lock.read_text().replace("sha256:6746dbcb", "sha256:00000000"))
+    before = on_host(f"readlink {VENV}")
+    done = play("playbooks/framework.yml", framework_pytorch_lock_file=str(spoilt))
+    assert done.rc != 0 and "hash" in done.text.lower()
+    assert on_host(f"readlink {VENV}") == before
+    assert play("playbooks/framework.yml").changed == 0
+
+
+def test_check_mode_on_a_finished_host_changes_nothing() -> None:
+    done = play("site.yml", "--check")
+    assert (done.rc, done.changed) == (0, 0), done.output
+
+
+def test_a_node_in_service_is_not_rebooted_unasked() -> None:
+    """The user space is replaced under a loaded module, as an unattended update does it."""
+    boot = on_host("cat /proc/sys/kernel/random/boot_id")
+    done = play("site.yml", system_driver_branch="535", system_driver_allow_stream_switch=True)
+    assert done.rc != 0
+    assert "Reboot required" in done.text and "it is in service" in done.text
+    assert on_host("cat /proc/sys/kernel/random/boot_id") == boot
+    assert "Verdict FAIL" in done.text
+    back = play("site.yml", system_driver_branch="535", system_driver_reboot="allowed")
+    assert back.rc == 0, back.output
+    assert on_host("cat /proc/sys/kernel/random/boot_id") != boot

@@ -1,0 +1,205 @@
+"""The registry: no check fails open, whatever happens to the readings that it looks at."""
+
+from __future__ import annotations
+
+import healthy_node
+import pytest
+from gpuwright.checks import CHECKS, run_checks
+from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN, Check, Evidence, Unreadable, judge, worst
+
+# What tools, broken files and other programs put where a value was expected.
+NO_VALUES = [{"unreadable": "no permission"}, None, {}, "unknown", "[N/A]", "ERR!", "", "   ", -1, 3.5, ["x"]]
+BY_ID = {check.id: check for check in CHECKS}
+
+
+def node() -> dict[str, dict]:
+    return {
+        "readings": {**healthy_node.readings(), "smoke": healthy_node.smoke()},
+        "expectations": healthy_node.expectations(),
+    }
+
+
+def value_at(record: object, path: tuple) -> object:
+    for key in path:
+        record = record[key]
+    return record
+
+
+@pytest.fixture(scope="module")
+def looked_at() -> dict[str, set[str]]:
+    """For each check the readings and expectations that it asks for on a healthy node."""
+    original = Evidence.at
+    found: dict[str, set[str]] = {}
+    for check in CHECKS:
+        names = found.setdefault(check.id, set())
+
+        def spy(self, *path, names=names):
+            here = original(self, *path)
+            names.update(f"{self.name}.{'.'.join(path[: count + 1])}" for count in range(len(path)))
+            return here
+
+        Evidence.at = spy
+        try:
+            healthy = node()
+            assert judge(check, healthy["readings"], healthy["expectations"])["status"] == PASS, check.id
+        finally:
+            Evidence.at = original
+    return found
+
+
+def dotted(root: str, path: tuple) -> str:
+    return root + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+
+
+def test_a_healthy_node_passes_every_check():
+    records = run_checks(healthy_node.readings(), healthy_node.expectations(), healthy_node.smoke())
+    assert [(record["id"], record["message"]) for record in records if record["status"] != PASS] == []
+    assert worst([record["status"] for record in records]) == PASS
+    for record in records:
+        assert set(record) == {"id", "layer", "status", "value", "expected", "unit", "message", "action"}
+        assert record["message"] and not record["action"]
+
+
+def test_ids_are_unique_and_every_check_is_documented():
+    assert len(BY_ID) == len(CHECKS)
+    for check in CHECKS:
+        assert check.layer in ("system", "framework", "model")
+        assert check.question.endswith("?")
+        assert check.action and check.judge.__doc__
+
+
+@pytest.mark.parametrize("check_id", BY_ID)
+@pytest.mark.parametrize("part", ["readings", "expectations"])
+def test_no_value_that_cannot_be_read_passes(check_id, part, looked_at):
+    """Replace every value that the check looks at, one at a time, by everything that is no value."""
+    for path in healthy_node.leaves(node()[part]):
+        if dotted(part, path) not in looked_at[check_id]:
+            continue
+        for no_value in NO_VALUES:
+            broken = node()
+            before = value_at(broken[part], path)
+            # In a plan an empty text is a decision: this is not installed.
+            decided = part == "expectations" and no_value == ""
+            if decided or before == no_value or isinstance(before, list) and isinstance(no_value, list):
+                continue
+            healthy_node.put(broken[part], path, no_value)
+            result = judge(BY_ID[check_id], broken["readings"], broken["expectations"])
+            assert result["status"] != PASS, (path, no_value, result)
+            assert result["message"], (path, no_value)
+            assert result["action"] or result["status"] == SKIP, (path, no_value)
+
+
+def test_every_check_looks_at_something(looked_at):
+    for check_id, names in looked_at.items():
+        assert [name for name in names if name.startswith("readings.")], check_id
+
+
+@pytest.mark.parametrize("check_id", BY_ID)
+def test_a_reading_that_was_never_made_does_not_pass(check_id, looked_at):
+    for path in healthy_node.leaves(node()["readings"]):
+        if dotted("readings", path) not in looked_at[check_id]:
+            continue
+        record = node()["readings"]
+        del value_at(record, path[:-1])[path[-1]]
+        assert judge(BY_ID[check_id], record, healthy_node.expectations())["status"] != PASS, path
+
+
+@pytest.mark.parametrize("check_id", BY_ID)
+@pytest.mark.parametrize("readings", [{}, None, [], "nothing", {"unreadable": "no"}])
+def test_nothing_at_all_is_unknown(check_id, readings):
+    assert judge(BY_ID[check_id], readings, healthy_node.expectations())["status"] == UNKNOWN
+
+
+# Texts that a check shows and does not judge by, or one of several that may all be right.
+SHOWN_ONLY = ("amp_dtype", "groups[0]", "architectures[1]", "architectures[2]", "architectures[3]", "architectures[4]")
+
+
+@pytest.mark.parametrize("check_id", BY_ID)
+def test_a_word_that_nobody_knows_does_not_pass(check_id, looked_at):
+    for path in healthy_node.leaves(node()["readings"]):
+        name = dotted("readings", path)
+        readings = node()["readings"]
+        shown_only = not isinstance(value_at(readings, path), str) or name.endswith(SHOWN_ONLY)
+        if name not in looked_at[check_id] or shown_only:
+            continue
+        healthy_node.put(readings, path, "banana!")
+        assert judge(BY_ID[check_id], readings, healthy_node.expectations())["status"] != PASS, path
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([], UNKNOWN),
+        ([SKIP], UNKNOWN),
+        ([SKIP, SKIP, PASS], PASS),
+        ([PASS, WARN], WARN),
+        ([PASS, WARN, UNKNOWN], UNKNOWN),
+        ([PASS, WARN, UNKNOWN, FAIL], FAIL),
+        ([FAIL, PASS], FAIL),
+        ([PASS, "pass"], UNKNOWN),
+        ([PASS, None], UNKNOWN),
+        ([PASS], PASS),
+    ],
+)
+def test_verdict_is_the_worst_that_counts(statuses, expected):
+    assert worst(statuses) == expected
+
+
+def test_a_check_that_breaks_is_unknown():
+    def broken(readings, expected):
+        raise ZeroDivisionError("oops")
+
+    record = judge(Check("a.b", "system", "Why?", "Do.", broken), {}, {"gpu_count": 1})
+    assert record["status"] == UNKNOWN
+    assert "ZeroDivisionError: oops" in record["message"]
+
+
+def test_without_a_smoke_test_its_check_is_unknown():
+    records = run_checks(healthy_node.readings(), healthy_node.expectations(), None)
+    assert [r["id"] for r in records if r["status"] == UNKNOWN] == ["smoke.amp"]
+    assert "no smoke test was run" in records[-1]["message"]
+
+
+def test_a_node_without_gpus_skips_what_needs_one_and_says_so():
+    readings = healthy_node.readings()
+    readings["probe"]["gpus"] = []
+    readings["nvidia_smi"] = {"reachable": False, "status": "not_installed", "message": "not installed", "action": ""}
+    records = {r["id"]: r for r in run_checks(readings, healthy_node.expectations(gpu_count=0), healthy_node.smoke())}
+    assert records["gpu.count"]["status"] == PASS
+    assert records["driver.reachable"]["status"] == SKIP
+    assert records["driver.reachable"]["message"] == "the inventory expects no GPU on this node"
+    assert not [r for r in records.values() if r["status"] == SKIP and not r["message"]]
+
+
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        ("text", 5),
+        ("text", "N/A"),
+        ("text", "[Unknown Error]"),
+        ("text", "[GPU requires reset]"),
+        ("version", "580.x"),
+        ("version", "580."),
+        ("pci_id", "3b:00.0"),
+        ("number", True),
+        ("number", "5"),
+        ("number", -1),
+        ("flag", 1),
+        ("flag", "true"),
+        ("each", {}),
+        ("names", []),
+        ("wish", None),
+    ],
+)
+def test_evidence_refuses_what_is_not_what_was_asked_for(method, value):
+    with pytest.raises(Unreadable) as error:
+        getattr(Evidence({"a": value}, "readings"), method)("a")
+    assert "readings.a" in str(error.value)
+
+
+def test_an_unreadable_record_keeps_its_reason_at_any_depth():
+    evidence = Evidence({"probe": {"unreadable": "disk on fire"}}, "readings")
+    for path in (("probe",), ("probe", "gpus"), ("probe", "a", "b")):
+        with pytest.raises(Unreadable, match="disk on fire"):
+            evidence.flag(*path)
+    assert Evidence({"a": {"unreadable": "x"}}, "r").absent("a") is False

@@ -133,11 +133,15 @@ SPEC = {
 def wrong_parameter(params):
     """What is wrong with the parameters beside the expectations, "" when nothing is."""
     if not params["nvidia_smi_timeout"] > 0:
-        return "nvidia_smi_timeout: {} is no time to wait; expected seconds above 0".format(params["nvidia_smi_timeout"])
+        return "nvidia_smi_timeout: {} is no time to wait; expected seconds above 0".format(
+            params["nvidia_smi_timeout"]
+        )
     for name in ("report_path", "verified_path"):
         path = params[name]
         if path and not (os.path.isabs(path) and os.path.isdir(os.path.dirname(path))):
-            return "{}: {}: expected an absolute path in an existing folder; the role verify makes it".format(name, path)
+            return "{}: {}: expected an absolute path in an existing folder; the role verify makes it".format(
+                name, path
+            )
     return ""
 
 
@@ -160,9 +164,7 @@ def main():
             written = write_files(report, params["report_path"], params["verified_path"])
         except OSError as error:
             module.fail_json(msg="cannot write {}: {}".format(error.filename or "the report", error.strerror))
-    module.exit_json(
-        changed=False, verdict=report["verdict"], checks=checks, readings=readings, report_path=written
-    )
+    module.exit_json(changed=False, verdict=report["verdict"], checks=checks, readings=readings, report_path=written)
 
 
 def write_files(report, report_path, verified_path):

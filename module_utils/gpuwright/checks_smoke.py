@@ -1,9 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of the smoke test: a short real training in full and in mixed precision on every GPU."""
 
-from .verdict import Check, failed, passed, unknown
+from .verdict import Check, failed, passed
 
 DAY_S = 24 * 3600
+
+
+def smoke_record(result):
+    """The record of the smoke test in a result of amp_smoke_test, or one that says why there is none.
+
+    None and a skipped task are no answer. A test that ended without a record has failed, and its message is the problem.
+    """
+    if result is None:
+        return {"unreadable": "no smoke test was run"}
+    if "devices" in result:
+        return result
+    if isinstance(result.get("smoke"), dict):
+        return result["smoke"]
+    message = str(result.get("msg") or "it gave no reason")
+    if result.get("skipped"):
+        return {"unreadable": "the smoke test was skipped: {}".format(message)}
+    return {"device": None, "devices": [], "problems": ["the smoke test did not run: {}".format(message)]}
 
 
 def amp(readings, expected):
@@ -14,12 +31,12 @@ def amp(readings, expected):
     """
     wanted = expected.text("smoke_device")
     smoke = readings.at("smoke")
-    if isinstance(smoke.value, dict) and smoke.value.get("skipped"):
-        return unknown("the smoke test was skipped: {}".format(smoke.value.get("msg") or "check mode"))
     problems = [problem.text() for problem in smoke.each("problems")]
     if problems:
         more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""
         return failed("failed", wanted, problems[0] + more)
+    if smoke.text("device") != wanted:
+        return failed(smoke.text("device"), wanted, "it was asked to run on {}".format(smoke.text("device")))
     devices = smoke.each("devices")
     for device in devices:
         name = device.text("device")
@@ -39,7 +56,8 @@ def amp(readings, expected):
 def describe(wanted, devices):
     if wanted == "cpu":
         return "trained on the CPU, as demanded; this says nothing about a GPU"
-    return "trained on {} in {}".format(", ".join(device.text("device") for device in devices), devices[0].text("amp_dtype"))
+    names = ", ".join(device.text("device") for device in devices)
+    return "trained on {} in float32 and {}".format(names, devices[0].text("amp_dtype"))
 
 
 def age(smoke):
@@ -47,7 +65,9 @@ def age(smoke):
     if "age_s" not in smoke.value:
         return ""
     seconds = smoke.number("age_s")
-    return ", {} days ago".format(seconds // DAY_S) if seconds >= 2 * DAY_S else ", {} hours ago".format(seconds // 3600)
+    return (
+        ", {} days ago".format(seconds // DAY_S) if seconds >= 2 * DAY_S else ", {} hours ago".format(seconds // 3600)
+    )
 
 
 CHECKS = (

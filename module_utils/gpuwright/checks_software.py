@@ -7,7 +7,7 @@ from .verdict import Check, failed, passed, skipped, unknown
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
 ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
-ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])[af]?")
+ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])(a?)")
 
 
 def release(version, parts):
@@ -155,7 +155,8 @@ def runs_on(built_for, capability):
         if not match:
             continue
         code = (int(match.group(2)), int(match.group(3)))
-        if code <= card and (match.group(1) == "compute" or code[0] == card[0]):
+        # The letter "a" restricts code to exactly this card.
+        if code == card or (not match.group(4) and code < card and (match.group(1) == "compute" or code[0] == card[0])):
             return True
     return False
 

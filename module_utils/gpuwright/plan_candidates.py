@@ -90,6 +90,11 @@ def _pytorches(matrix):
     return found
 
 
+def as_sentence(text):
+    """With a capital letter, except for a name that has none."""
+    return text if text.startswith("cuDNN") else text[:1].upper() + text[1:]
+
+
 def accepts(pin, value, candidate):
     """Whether a candidate is what the pin asks for; a pin says nothing about candidates of another kind."""
     if pin not in candidate.pins:
@@ -101,7 +106,7 @@ def accepts(pin, value, candidate):
 
 def has_ended(row, as_of):
     """Whether a row's last month of updates (YYYY-MM) lies before the day `as_of` (YYYY-MM-DD)."""
-    return row.get("status") == "eol" or bool(row["eol"]) and as_of[: len(row["eol"])] > row["eol"]
+    return row.get("status") == "eol" or (row["eol"] != "" and as_of[: len(row["eol"])] > row["eol"])
 
 
 def preference(candidate, chosen, as_of):
@@ -119,7 +124,7 @@ def preference(candidate, chosen, as_of):
     if candidate.kind == "pytorch":
         newest = _newest_first(candidate.pins["pytorch"])
         return (unverified, row["index"] != "pypi", newest, _newest_first(row["cuda"] or "0"))
-    return (unverified,) + _newest_first(candidate.pins[candidate.kind])
+    return (unverified, _newest_first(candidate.pins[candidate.kind]), -int(row["cuda_major"]))
 
 
 def _newest_first(version):

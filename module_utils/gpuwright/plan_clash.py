@@ -3,7 +3,8 @@
 
 import collections
 
-from .plan_candidates import PINS
+from .plan_candidates import PINS, as_sentence, has_ended
+from .versions import is_version, version_key
 
 MOST_CHOICES = 3
 MOST_REASONS = 3
@@ -37,7 +38,7 @@ def find_conflicts(problem, facts):
 
 def _explain(problem, clash):
     reasons = _reasons(problem, clash)
-    return ". ".join(reason[0].upper() + reason[1:] for reason in reasons[:MOST_REASONS]) + "."
+    return ". ".join(as_sentence(reason) for reason in reasons[:MOST_REASONS]) + "."
 
 
 def _reasons(problem, clash):
@@ -86,19 +87,40 @@ def _choices(problem, facts, clash):
     pins = [fact for fact in clash if fact.kind == "pin"]
     found = []
     for fact in pins:
-        answer = problem.search([other for other in facts if other is not fact])
-        # Where another clash stands in the way, the answer to this one alone is shown.
-        answer = answer or problem.search([other for other in clash if other is not fact])
-        if answer is not None:
-            found.append({fact.name: _value_in(answer, fact.name)})
+        rest = [other for other in facts if other is not fact]
+        if problem.search(rest) is None:
+            # Another clash stands in the way: show the answer to this one alone.
+            rest = [other for other in clash if other is not fact]
+        for answer in (problem.search(rest), _closest(problem, rest, fact)):
+            choice = answer and {fact.name: value_in(answer, fact.name)}
+            if choice and choice not in found:
+                found.append(choice)
     if not found and pins:
         answer = problem.search([fact for fact in facts if fact not in pins])
         if answer is not None:
-            found.append(collections.OrderedDict((fact.name, _value_in(answer, fact.name)) for fact in pins))
+            found.append(collections.OrderedDict((fact.name, value_in(answer, fact.name)) for fact in pins))
     return found[:MOST_CHOICES]
 
 
-def _value_in(answer, pin):
+def _closest(problem, rest, fact):
+    """The answer whose value is closest to what was pinned, among those that are maintained and verified; or None.
+
+    The best answer may be far away: who asked for PyTorch 2.15 may like 2.14 from another index more than 2.10 from PyPI.
+    """
+    if not is_version(fact.value):
+        return None
+    rows = [candidate for group in problem.candidates.values() for candidate in group if candidate.pins.get(fact.name)]
+    good = [row for row in rows if row.row["verified"] and not ("eol" in row.row and has_ended(row.row, problem.as_of))]
+    values = sorted({candidate.pins[fact.name] for candidate in good} | {fact.value}, key=version_key)
+    here = values.index(fact.value)
+    for value in sorted(values, key=lambda value: abs(values.index(value) - here)):
+        answer = problem.search(rest + [fact._replace(value=value)]) if value != fact.value else None
+        if answer is not None:
+            return answer
+    return None
+
+
+def value_in(answer, pin):
     """What a pin would have to be for this answer; "" where the part of the plan does not exist."""
     for candidate in answer.values():
         if pin in candidate.pins:
@@ -106,9 +128,16 @@ def _value_in(answer, pin):
     return ""
 
 
-def conflict_message(host_title, conflicts):
+def host_title(host):
+    """ "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)", for messages about a host."""
+    names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
+    system = "{id} {version}".format(**host["os"])
+    return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))
+
+
+def conflict_message(host, conflicts):
     """What a person reads: every conflict with its way out, and how to write it into the inventory."""
-    lines = ["No plan fits {}. Nothing was changed.".format(host_title)]
+    lines = ["No plan fits {}. Nothing was changed.".format(host_title(host))]
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
         lines.append("{}. {}".format(number, entry["what"]))

@@ -3,8 +3,8 @@
 
 import collections
 
-from .plan_candidates import CPU_BUILD, GPU_KINDS, KINDS, has_ended
-from .versions import is_part_of, major
+from .plan_candidates import CPU_BUILD, KINDS, PINS, as_sentence, has_ended
+from .versions import is_part_of, major, version_key
 
 SCHEMA = 1
 
@@ -42,10 +42,8 @@ def describe(matrix, host, release, problem, facts, answer):
 def _driver(family, host, driver):
     if driver is None:
         # Nothing to install: what is wanted is there.
-        return {
-            "branch": "", "flavour": "", "stream": "", "module": "", "version": "", "present": True,
-            "packages": [], "version_lock": [], "switch_removes": [],
-        }  # fmt: skip
+        texts = dict.fromkeys(("branch", "flavour", "stream", "module", "version"), "")
+        return dict(texts, present=True, packages=[], version_lock=[], switch_removes=[])
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]
     names = family["driver_packages"][driver.row["packages"]]
@@ -141,13 +139,34 @@ def _amp(matrix, facts, pytorch):
 def _because(problem, facts, answer, kind):
     """One sentence: what was chosen, by whom, and why nothing better."""
     chosen = answer[kind]
-    pins = [fact.name for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
+    pins = [PINS[fact.name] for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
     how = "pinned by {}".format(" and ".join(pins)) if pins else "the best that fits"
-    sentence = "{}{}: {}".format(chosen.label[0].upper(), chosen.label[1:], how)
-    remark = _remark(chosen)
-    better = problem.best_first(problem.pinned(kind, facts), answer)[0]
-    reason = "" if better is chosen else _why_not(problem, facts, answer, better)
-    return "; ".join(part for part in (sentence, remark, reason) if part)
+    parts = ["{}: {}".format(as_sentence(chosen.label), how), _remark(chosen)]
+    ranked = problem.best_first(problem.pinned(kind, facts), answer)
+    if ranked[0] is not chosen:
+        parts.append(_why_not(problem, facts, answer, ranked[0]))
+    newest = max(ranked, key=_release)
+    if _release(newest) > _release(chosen) and not _why_not(problem, facts, answer, newest):
+        parts.append(_why_later(newest, problem.as_of))
+    return "; ".join(part for part in parts if part)
+
+
+def _release(candidate):
+    """The version by which newer and older are told apart."""
+    pin = "driver_branch" if candidate.kind == "driver" else candidate.kind
+    return version_key(candidate.pins[pin])
+
+
+def _why_later(newest, as_of):
+    """Why something newer that fits too was not preferred."""
+    row = newest.row
+    if "eol" in row and has_ended(row, as_of):
+        return "{} is newer, but past its end of life".format(newest.label)
+    if not row["verified"]:
+        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
+    if row.get("index", "pypi") != "pypi":
+        return "{} is newer, but PyPI does not serve it".format(newest.label)
+    return ""
 
 
 def _remark(chosen):
@@ -169,11 +188,10 @@ def _warnings(as_of, release, family, answer):
     title = "{name} {version}".format(**release)
     found = _row_warnings(title, release, as_of)
     for candidate in answer.values():
-        label = candidate.label[0].upper() + candidate.label[1:]
-        found += _row_warnings(label, candidate.row, as_of)
+        found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
     if "driver" in answer:
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
-        found += [remark[0].upper() + remark[1:]] if remark else []
+        found += [as_sentence(remark)] if remark else []
         found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
     return found
 
@@ -181,7 +199,7 @@ def _warnings(as_of, release, family, answer):
 def _row_warnings(label, row, as_of):
     found = []
     if "eol" in row and has_ended(row, as_of):
-        found.append("{} gets no more updates{}".format(label, " since " + row["eol"] if row["eol"] else ""))
+        found.append("{} has had no updates{}".format(label, " since " + row["eol"] if row["eol"] else " for long"))
     if not row["verified"]:
         found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
     return found
@@ -198,10 +216,3 @@ def _cuda_warnings(driver, cuda, pytorch):
         text = "{} was built with CUDA {}: its extensions cannot be compiled with toolkit {}"
         found.append(text.format(pytorch.label, inside, cuda.pins["cuda"]))
     return found
-
-
-def planned_kinds(has_gpu, pins):
-    """The parts that the plan of a host has."""
-    return [
-        kind for kind in KINDS if (has_gpu or kind not in GPU_KINDS) and (kind != "nccl" or pins.get("nccl"))
-    ]

@@ -10,7 +10,9 @@ from .plan_candidates import CPU_BUILD
 from .versions import major, version_key
 
 Gpu = collections.namedtuple("Gpu", "name architecture capabilities")
-Gpu.__doc__ = """A kind of GPU in a host. `capabilities`: those that code must be found for, usually one, such as "7.0"."""
+Gpu.__doc__ = (
+    """A kind of GPU in a host. `capabilities`: those that code must be found for, usually one, such as "7.0"."""
+)
 
 
 class Rules(object):
@@ -57,15 +59,20 @@ class Rules(object):
         if architecture in driver.row["architectures"]:
             return ""
         complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
-        needed = _flavours_for(driver.row, architecture)
-        if needed:
-            return "{}, which needs the {} kernel module".format(complaint, needed[0])
-        branches = [branch for branch, row in self.matrix["drivers"].items() if _flavours_for(row, architecture)]
+        return "{}: {}".format(complaint, self._what_drives(architecture))
+
+    def _what_drives(self, architecture):
+        """ "volta needs the proprietary module of branch 580 or older"."""
+        rows = self.matrix["drivers"]
+        branches = sorted((branch for branch in rows if _flavours_for(rows[branch], architecture)), key=int)
         if not branches:
-            return "{}: no known branch does".format(complaint)
-        if int(driver.pins["driver_branch"]) > max(int(branch) for branch in branches):
-            return "{}: the last branch for {} is {}".format(complaint, architecture, max(branches, key=int))
-        return "{}: the first branch for {} is {}".format(complaint, architecture, min(branches, key=int))
+            return "no known branch drives " + architecture
+        flavours = {flavour for branch in branches for flavour in _flavours_for(rows[branch], architecture)}
+        module = "the {} module of ".format(flavours.pop()) if len(flavours) == 1 else ""
+        oldest, newest = min(rows, key=int), max(rows, key=int)
+        end = " or newer" if branches[-1] == newest else " or older" if branches[0] != branches[-1] else ""
+        edge = branches[0] if branches[-1] == newest and branches[0] != oldest else branches[-1]
+        return "{} needs {}branch {}{}".format(architecture, module, edge, end)
 
     def _cuda_compiles_for(self, gpu, cuda):
         architecture = gpu.architecture
@@ -159,7 +166,9 @@ def _cuda_holds_cudnn(cuda, cudnn):
 
 
 def _cuda_holds_nccl(cuda, nccl):
-    return "" if major(cuda.pins["cuda"]) == nccl.row["cuda_major"] else "{} is not for {}".format(nccl.label, cuda.label)
+    return (
+        "" if major(cuda.pins["cuda"]) == nccl.row["cuda_major"] else "{} is not for {}".format(nccl.label, cuda.label)
+    )
 
 
 def _python_has_wheels(python, pytorch):

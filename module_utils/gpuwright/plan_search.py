@@ -14,7 +14,7 @@ Fact = collections.namedtuple("Fact", "kind name value label")
 Fact.__doc__ = """Something that an answer must respect.
 
 kind   pin, gpu or os     name   of the pin     value  the pin's value, a Gpu, or a row of os_releases
-label  for people: "driver_branch 590"
+label  for people: system_driver_branch "590"
 """
 
 

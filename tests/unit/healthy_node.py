@@ -149,6 +149,9 @@ def leaves(record: object, path: tuple = ()) -> list[tuple]:
 
 
 SMOKE = {
+    "schema": 1,
+    "torch": "2.10.0+cu128",
+    "device": "cuda",
     "problems": [],
     "devices": [
         {

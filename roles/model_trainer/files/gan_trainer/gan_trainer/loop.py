@@ -171,6 +171,9 @@ def train(config: Config, resume: str = "auto") -> None:
         if state:
             trainer.restore(state)
         run.begin(trainer.steps_done)
+        if trainer.steps_done >= config.steps:
+            print(f"train-gan: {folder} already holds step {trainer.steps_done} of {config.steps}", flush=True)
+            return
         verb = f"resumes after step {trainer.steps_done}" if state else "starts"
         print(f"train-gan: {verb} on {device}, {precision.name}: {precision.because}", flush=True)
         loader = make_loader(config, trainer.steps_done, pin_memory=device.type == "cuda")

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be said about a question before any search: pins that do not exist, values nobody knows, unsupported hosts."""
+
+import difflib
+
+from .plan_candidates import CPU_BUILD, PINS, accepts
+from .plan_clash import conflict, value_in
+from .plan_rules import Gpu
+from .versions import is_version, major, version_key
+
+# Who pins these has taken over what the plan would have derived from a GPU's architecture.
+PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
+
+
+def pin_label(name, value):
+    """How a pin stands in the inventory."""
+    return '{} "{}"'.format(PINS[name], value)
+
+
+def misspelt_pins(matrix, pins):
+    """Conflicts for pins that do not exist, are no text, or do not look like what they should be."""
+    found = []
+    branches = sorted(matrix["drivers"], key=int)
+    for name, value in sorted(pins.items()):
+        if name not in PINS:
+            nearest = difflib.get_close_matches(name, list(PINS), 1)
+            hint = " Did you mean {}?".format(nearest[0]) if nearest else ""
+            found.append(conflict("There is no pin {}.{} Known: {}.".format(name, hint, ", ".join(PINS))))
+        elif not isinstance(value, str):
+            text = "{} is {!r}, which is not text. Write it in quotes: YAML turns 8.10 into 8.1."
+            found.append(conflict(text.format(PINS[name], value)))
+        elif name == "driver_version" and not (is_version(value) and major(value) in branches):
+            text = '{} is not a version of a known branch. Write it like "580.95.05"; known branches: {}.'
+            found.append(conflict(text.format(pin_label(name, value), ", ".join(branches))))
+    return found
+
+
+def unknown_pins(candidates, pins):
+    """Names of pins whose value no row of the matrix has."""
+    return [name for name in PINS if name in pins and not _is_known(name, pins[name], candidates)]
+
+
+def unknown_value(matrix, candidates, name, value, answer):
+    """The conflict for such a pin; `answer` is what would be chosen without it, or {}."""
+    allowed = _known_values(name, candidates)
+    text = "{} is not known. Known: {}."
+    if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
+        text = "{} is a module stream that moves on to the next branch by itself, whether that drives the GPUs or not. Known: {}."
+    nearest = difflib.get_close_matches(value, allowed, 3)
+    best = value_in(answer, name)
+    choices = ([best] if best and best not in nearest else []) + nearest
+    what = text.format(pin_label(name, value), ", ".join(allowed))
+    return conflict(what, [pin_label(name, value)], [{name: choice} for choice in choices[:3]])
+
+
+def _is_known(name, value, candidates):
+    return any(
+        name in candidate.pins and accepts(name, value, candidate)
+        for group in candidates.values()
+        for candidate in group
+    )
+
+
+def _known_values(name, candidates):
+    values = {
+        candidate.row["version"] if name in ("cudnn", "nccl") else candidate.pins[name]
+        for group in candidates.values()
+        for candidate in group
+        if candidate.pins.get(name)
+    }
+    return sorted(values, key=lambda value: (version_key(value) if is_version(value) else (), value))
+
+
+def find_release(matrix, system):
+    """The row of os_releases for what a host says of its operating system, or None."""
+    for release in matrix["os_releases"]:
+        if (release["id"], release["version"]) == (system["id"], system["version"]):
+            return release
+    return None
+
+
+def unsupported_host(matrix, host, release, pins):
+    """Conflicts for what the host is, whatever versions are pinned."""
+    found = []
+    if host["machine"] != matrix["machine"]:
+        text = "This host is {}: only {} is known."
+        found.append(conflict(text.format(host["machine"], matrix["machine"]), ["machine " + host["machine"]]))
+    if release is None:
+        title = "{id} {version}".format(**host["os"])
+        known = ", ".join("{id} {version}".format(**row) for row in matrix["os_releases"])
+        found.append(conflict("{} is not supported. Known: {}.".format(title, known), [title]))
+    strangers = kinds_of_gpu(matrix, host["gpus"])[1]
+    missing = [PINS[name] for name in PINS_FOR_UNKNOWN_GPU if name not in pins]
+    if strangers and missing:
+        title = ", ".join("{} ({})".format(gpu["name"], gpu["pci_id"]) for gpu in strangers)
+        text = "The architecture of {} is unknown, so nothing can be chosen for it. To choose yourself, set {}."
+        found.append(conflict(text.format(title, ", ".join(missing)), [title]))
+    if not host["gpus"] and pins.get("pytorch_build") != CPU_BUILD:
+        text = "No NVIDIA GPU is on the PCI bus of this host. If it should have one, look for the card; else set {}."
+        what = text.format(pin_label("pytorch_build", CPU_BUILD))
+        found.append(conflict(what, ["no NVIDIA GPU"], [{"pytorch_build": CPU_BUILD}]))
+    return found
+
+
+def kinds_of_gpu(matrix, gpus):
+    """The different GPUs of a host: those whose architecture is known, as `Gpu`, and the records of the others."""
+    known, strangers = [], []
+    for gpu in gpus:
+        architecture = matrix["architectures"].get(gpu["architecture"])
+        if architecture is None:
+            strangers.append(gpu)
+            continue
+        capability = gpu["compute_capability"]
+        kind = Gpu(
+            gpu["name"], gpu["architecture"], (capability,) if capability else tuple(architecture["capabilities"])
+        )
+        if kind not in known:
+            known.append(kind)
+    return known, strangers

@@ -1,0 +1,313 @@
+"""Every check can fail: one broken node per row, with the status and the words that it must end in."""
+
+from __future__ import annotations
+
+import healthy_node
+import pytest
+from gpuwright.checks import CHECKS, run_checks
+from gpuwright.checks_software import runs_on
+from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from healthy_node import KERNEL, PCI_ID
+
+GPU = ("probe", "gpus", 0)
+SMI = ("nvidia_smi",)
+SMI_GPU = ("nvidia_smi", "gpus", 0)
+NVIDIA = ("probe", "nvidia")
+DOWN = {
+    "reachable": False,
+    "rc": 9,
+    "status": "driver_not_loaded",
+    "message": "not loaded",
+    "action": "modprobe nvidia",
+}
+SECOND = {**healthy_node.READINGS["probe"]["gpus"][0], "pci_id": "0000:5e:00.0"}
+A100 = {
+    **healthy_node.READINGS["nvidia_smi"]["gpus"][0],
+    "name": "NVIDIA A100-PCIE-40GB",
+    "architecture": "ampere",
+    "retired_pages_pending": None,
+    "remapped_rows_pending": False,
+    "remapped_rows_failure": False,
+}
+GEFORCE = {
+    **healthy_node.READINGS["nvidia_smi"]["gpus"][0],
+    "name": "NVIDIA GeForce RTX 3090",
+    "ecc_mode": None,
+    "ecc_uncorrected_volatile": None,
+    "retired_pages_pending": None,
+}
+ON_CPU = {**healthy_node.SMOKE, "device": "cpu", "devices": [{**healthy_node.SMOKE["devices"][0], "device": "cpu"}]}
+KEY_ENROLLED = ("probe", "module_key_enrolled")
+APPLIED = ("smoke", "devices", 0, "amp", "steps_applied")
+
+# (check, {path in the readings: value}, {expectation: value}, status, words of the message)
+CASES = [
+    ("gpu.count", {("probe", "gpus"): []}, {}, FAIL, "0 of 1 expected"),
+    ("gpu.count", {}, {"gpu_count": 2}, FAIL, "1 of 2 expected"),
+    ("gpu.count", {}, {"gpu_count": 0}, FAIL, "1 of 0 expected"),
+    ("gpu.count", {("probe", "gpus", 0): SECOND}, {}, FAIL, "does not show 0000:5e:00.0"),
+    ("gpu.count", {(*SMI, "gpus"): [healthy_node.READINGS["nvidia_smi"]["gpus"][0]] * 2}, {}, FAIL, "shows 2 of 1"),
+    ("gpu.count", {SMI: DOWN}, {}, UNKNOWN, "driver cannot be asked"),
+    ("gpu.model", {(*GPU, "name"): "Tesla T4"}, {}, FAIL, "Tesla T4 instead of Tesla V100"),
+    ("gpu.model", {(*GPU, "name"): "unknown 10de:9999"}, {}, UNKNOWN, "no name for unknown 10de:9999"),
+    ("gpu.model", {("probe", "gpus"): []}, {}, FAIL, "no GPU"),
+    ("gpu.model", {}, {"gpu_model": ""}, SKIP, "names no model; this node has Tesla V100"),
+    (
+        "gpu.model",
+        {("probe", "gpus"): [{"name": "Tesla T4"}, {"name": "Tesla V100-PCIE-16GB"}]},
+        {"gpu_model": ""},
+        FAIL,
+        "different models",
+    ),
+    ("gpu.bound_driver", {(*GPU, "bound_driver"): None}, {}, FAIL, f"{PCI_ID} has none"),
+    ("gpu.bound_driver", {(*GPU, "bound_driver"): "vfio-pci"}, {}, FAIL, "vfio-pci"),
+    ("gpu.bound_driver", {(*GPU, "bound_driver"): "nouveau"}, {}, FAIL, "nouveau"),
+    ("gpu.bound_driver", {("probe", "gpus"): []}, {}, UNKNOWN, "no GPU"),
+    ("driver.reachable", {SMI: DOWN}, {}, FAIL, "not loaded"),
+    ("driver.reachable", {(*SMI, "status"): "timeout", (*SMI, "reachable"): False}, {}, FAIL, ""),
+    ("driver.reachable", {(*SMI, "status"): "reset_required"}, {}, FAIL, ""),
+    ("driver.reachable", {(*SMI, "status"): "unreadable", (*SMI, "reachable"): False}, {}, UNKNOWN, ""),
+    ("driver.reachable", {(*SMI, "reachable"): False}, {}, UNKNOWN, ""),
+    ("driver.version", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    ("driver.version", {(*NVIDIA, "loaded", "version"): "535.261.03"}, {}, FAIL, "nvidia-smi says 580.95.05"),
+    ("driver.version", {(*NVIDIA, "loaded", "version"): "535.261.03", SMI: DOWN}, {}, FAIL, "instead of 580.*"),
+    ("driver.version", {(*NVIDIA, "loaded", "version"): "5801.1", SMI: DOWN}, {}, FAIL, "5801.1 instead of 580.*"),
+    ("driver.version", {(*SMI, "driver_version"): "580.1"}, {}, FAIL, "580.95.05"),
+    ("driver.version", {}, {"driver.version": "580.105.08"}, FAIL, "580.95.05 instead of 580.105.08"),
+    ("driver.version", {}, {"driver.version": "580.95.05"}, PASS, "580.95.05"),
+    ("driver.flavour", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    ("driver.flavour", {(*NVIDIA, "loaded", "flavour"): "open"}, {}, FAIL, "open module is loaded instead"),
+    ("driver.module_matches_user_space", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    ("driver.module_matches_user_space", {(*NVIDIA, "user_space"): None}, {}, FAIL, "not installed"),
+    ("driver.module_matches_user_space", {(*NVIDIA, "user_space"): "580.105.08"}, {}, FAIL, "libraries are 580.105.08"),
+    ("driver.module_for_next_kernel", {(*NVIDIA, "modules", KERNEL): None}, {}, FAIL, f"no module for kernel {KERNEL}"),
+    ("driver.module_for_next_kernel", {("probe", "kernel", "next_boot"): "4.18.0-553"}, {}, UNKNOWN, "4.18.0-553"),
+    (
+        "driver.module_for_next_kernel",
+        {(*NVIDIA, "modules", KERNEL, "version"): "535.1"},
+        {},
+        FAIL,
+        "535.1 proprietary for kernel",
+    ),
+    ("driver.module_for_next_kernel", {(*NVIDIA, "modules", KERNEL, "flavour"): "open"}, {}, FAIL, "580.95.05 open"),
+    ("driver.module_for_next_kernel", {(*NVIDIA, "user_space"): None}, {}, FAIL, "not installed"),
+    ("driver.nouveau_absent", {("probe", "nouveau_loaded"): True}, {}, FAIL, "nouveau is loaded"),
+    ("driver.persistence", {("persistenced",): "inactive"}, {}, WARN, "nvidia-persistenced is inactive"),
+    ("driver.persistence", {(*SMI_GPU, "persistence_mode"): "Disabled"}, {}, WARN, PCI_ID),
+    ("driver.persistence", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
+    ("driver.persistence", {(*SMI, "gpus"): []}, {}, WARN, "no GPU at all"),
+    ("driver.device_nodes", {("device_nodes",): {}}, {}, FAIL, "0 of 1 /dev/nvidiaN"),
+    ("driver.device_nodes", {}, {"gpu_count": 2}, FAIL, "1 of 2 /dev/nvidiaN"),
+    (
+        "driver.device_nodes",
+        {("device_nodes", "/dev/nvidia0", "writable"): False},
+        {},
+        FAIL,
+        "may not use /dev/nvidia0",
+    ),
+    ("driver.device_nodes", {("device_nodes", "/dev/nvidiactl", "readable"): False}, {}, FAIL, "/dev/nvidiactl"),
+    (
+        "driver.device_nodes",
+        {("device_nodes",): {"/dev/nvidia0": {"readable": True, "writable": True}}},
+        {},
+        FAIL,
+        "/dev/nvidiactl and /dev/nvidia-uvm is missing",
+    ),
+    ("driver.uvm", {(*NVIDIA, "uvm_loaded"): False}, {}, FAIL, "nvidia_uvm is not loaded"),
+    ("driver.ecc", {(*SMI_GPU, "ecc_mode"): "Disabled"}, {}, FAIL, f"ECC is off on {PCI_ID}"),
+    ("driver.ecc", {(*SMI_GPU, "ecc_uncorrected_volatile"): 1}, {}, FAIL, f"1 on {PCI_ID}"),
+    ("driver.ecc", {SMI_GPU: GEFORCE}, {}, SKIP, "no ECC"),
+    ("driver.ecc", {SMI_GPU: {**GEFORCE, "ecc_mode": "Disabled"}}, {}, SKIP, "delivered with it off"),
+    ("driver.ecc", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
+    ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): True}, {}, FAIL, "waits to be retired"),
+    ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): None}, {}, UNKNOWN, "says nothing"),
+    ("driver.retired_pages", {SMI_GPU: A100}, {}, PASS, "no broken memory"),
+    ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_pending": True}}, {}, FAIL, "waits"),
+    ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_failure": True}}, {}, FAIL, "no spare memory"),
+    (
+        "driver.retired_pages",
+        {SMI_GPU: {**A100, "remapped_rows_pending": None, "remapped_rows_failure": None, "mig_mode": "Enabled"}},
+        {},
+        SKIP,
+        "no row remapping",
+    ),
+    (
+        "driver.retired_pages",
+        {SMI_GPU: {**A100, "remapped_rows_pending": None, "remapped_rows_failure": None, "mig_mode": "Disabled"}},
+        {},
+        UNKNOWN,
+        "says nothing",
+    ),
+    ("driver.retired_pages", {SMI_GPU: GEFORCE}, {}, SKIP, "no page retirement"),
+    ("driver.retired_pages", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
+    (
+        "reboot.pending",
+        {("probe", "reboot"): {"required": True, "reasons": ["nouveau is loaded", "x"]}},
+        {},
+        FAIL,
+        "reboot required: nouveau is loaded; x",
+    ),
+    ("secure_boot", {KEY_ENROLLED: False}, {}, WARN, "the next module"),
+    (
+        "secure_boot",
+        {KEY_ENROLLED: False, (*NVIDIA, "loaded"): None},
+        {},
+        FAIL,
+        "refuses the module's key",
+    ),
+    ("secure_boot", {KEY_ENROLLED: None}, {}, UNKNOWN, "module_key_enrolled"),
+    (
+        "secure_boot",
+        {("probe", "secure_boot"): "disabled", KEY_ENROLLED: None},
+        {},
+        PASS,
+        "disabled",
+    ),
+    ("secure_boot", {("probe", "secure_boot"): "maybe"}, {}, UNKNOWN, "maybe"),
+    ("cuda.version", {("cuda", "version_file"): "12.8.1"}, {}, FAIL, "version.json 12.8.1 instead of 12.9"),
+    ("cuda.version", {("cuda", "nvcc"): "11.8"}, {}, FAIL, "nvcc 11.8 instead of 12.9"),
+    ("cuda.version", {("cuda", "nvcc"): None}, {}, FAIL, "has no nvcc"),
+    ("cuda.version", {("cuda", "version_file"): None}, {}, FAIL, "has no version.json"),
+    ("cuda.version", {("cuda", "version_file"): None, ("cuda", "nvcc"): None}, {}, FAIL, "no toolkit in /usr/local"),
+    ("cuda.version", {("cuda", "version_file"): "12"}, {}, FAIL, "12 instead of 12.9"),
+    ("cuda.version", {}, {"cuda.version": ""}, SKIP, "installs no CUDA"),
+    ("cuda.version", {}, {"cuda.version": "12.9.0"}, FAIL, "12.9.1 instead of 12.9.0"),
+    ("cuda.link", {("cuda", "link"): "/usr/local/cuda-11.8"}, {}, FAIL, "leads to /usr/local/cuda-11.8"),
+    ("cuda.link", {("cuda", "link"): None}, {}, FAIL, "leads nowhere"),
+    ("cuda.link", {("cuda", "prefix"): None, ("cuda", "link"): None}, {}, FAIL, "there is no /usr/local/cuda-12.9"),
+    ("cuda.link", {}, {"cuda.version": ""}, SKIP, "installs no CUDA"),
+    ("cudnn.version", {("cudnn", "header"): "8.9.7"}, {}, FAIL, "cuDNN header 8.9.7 instead of 9.10.2"),
+    ("cudnn.version", {("cudnn", "library"): "9.11.0"}, {}, FAIL, "cuDNN library 9.11.0"),
+    ("cudnn.version", {("cudnn", "header"): None}, {}, FAIL, "header of cuDNN is not there"),
+    ("cudnn.version", {("cudnn", "library"): None}, {}, FAIL, "library of cuDNN is not there"),
+    ("cudnn.version", {}, {"cudnn.version": ""}, SKIP, "no cuDNN"),
+    ("nccl.version", {("nccl", "library"): "2.21.5"}, {}, FAIL, "NCCL 2.21.5 instead of 2.27.5"),
+    ("nccl.version", {("nccl", "library"): None}, {}, FAIL, "not there"),
+    ("nccl.version", {("nccl",): None}, {"nccl.version": ""}, SKIP, "no NCCL"),
+    ("runtime.allocator", {("allocators", "jemalloc", "problem"): "no such file"}, {}, FAIL, "no such file"),
+    ("runtime.allocator", {("allocators", "tcmalloc", "problem"): "is 32-bit"}, {}, FAIL, "is 32-bit"),
+    ("runtime.allocator", {("allocators", "tcmalloc", "path"): "/tmp/x.so"}, {}, UNKNOWN, "/tmp/x.so"),
+    ("runtime.allocator", {}, {"runtime.jemalloc": "", "runtime.tcmalloc": ""}, SKIP, "no allocator"),
+    ("runtime.launcher", {("launcher", "file"): None}, {}, FAIL, "is not there"),
+    ("runtime.launcher", {("launcher", "file", "executable"): False}, {}, FAIL, "no program"),
+    ("runtime.launcher", {("launcher", "file", "is_file"): False}, {}, FAIL, "no program"),
+    ("runtime.launcher", {("launcher", "file", "unsafe"): "owned by uid 1000"}, {}, FAIL, "owned by uid 1000"),
+    ("runtime.launcher", {("launcher", "policy"): "is not JSON"}, {}, FAIL, "is not JSON"),
+    ("framework.imports", {("venv",): None}, {}, FAIL, "no venv at /opt/gpuwright/venvs/current"),
+    (
+        "framework.imports",
+        {("venv", "imports", "torch"): "ImportError: libcudnn"},
+        {},
+        FAIL,
+        "import torch: Imp",
+    ),
+    ("framework.imports", {("venv", "imports", "numpy"): "ImportError: x"}, {}, FAIL, "import numpy"),
+    ("framework.pytorch_version", {("venv", "versions", "torch"): "2.9.1+cu128"}, {}, FAIL, "2.9.1+cu128 instead of"),
+    ("framework.pytorch_version", {("venv",): None}, {}, UNKNOWN, "venv"),
+    ("framework.cuda_build", {("venv", "torch", "build"): "cpu"}, {}, FAIL, "a cpu build, planned is cu128"),
+    ("framework.cuda_build", {("venv", "torch", "cuda_available"): False}, {}, FAIL, "finds no GPU"),
+    (
+        "framework.cuda_build",
+        {("venv", "torch", "build"): "cpu", ("venv", "torch", "cuda_available"): False},
+        {"pytorch.build": "cpu"},
+        PASS,
+        "a cpu build",
+    ),
+    ("framework.cuda_build", {}, {"pytorch.build": "cpu"}, FAIL, "a cu128 build, planned is cpu"),
+    ("framework.architectures", {("venv", "torch", "architectures"): ["sm_75", "sm_80"]}, {}, FAIL, "capability 7.0"),
+    ("framework.architectures", {("venv", "torch", "architectures"): []}, {}, FAIL, "capability 7.0"),
+    ("framework.architectures", {("venv", "torch", "cuda_available"): False}, {}, UNKNOWN, "only where it finds a GPU"),
+    ("framework.architectures", {("probe", "gpus"): []}, {}, UNKNOWN, "no GPU to compare"),
+    ("framework.architectures", {}, {"pytorch.build": "cpu"}, SKIP, "build for the CPU"),
+    ("model.trainer_installed", {("venv",): None}, {}, FAIL, "no venv"),
+    ("model.trainer_installed", {("venv", "imports", "gan_trainer"): "ModuleNotFoundError: x"}, {}, FAIL, "ModuleNot"),
+    ("model.trainer_user", {("trainer_user",): None}, {}, FAIL, "no local user trainer"),
+    ("model.trainer_user", {("trainer_user", "uid"): 0}, {}, FAIL, "is root"),
+    ("model.trainer_user", {("trainer_user", "shell"): "/bin/bash"}, {}, FAIL, "has the shell /bin/bash"),
+    ("model.trainer_user", {("trainer_user", "shell"): ""}, {}, FAIL, "has the shell /bin/sh"),
+    ("model.trainer_user", {("trainer_user", "groups"): ["trainer", "wheel"]}, {}, FAIL, "in the group wheel"),
+    ("model.trainer_user", {("trainer_user", "groups"): []}, {}, UNKNOWN, "no group"),
+    ("model.trainer_user", {("trainer_user", "password"): "set"}, {}, FAIL, "not locked"),
+    ("model.trainer_user", {("trainer_user", "password"): "empty"}, {}, FAIL, "not locked"),
+    (
+        "model.permissions",
+        {("permissions", "unsafe_count"): 3, ("permissions", "unsafe"): ["/opt/gpuwright/x: owned by uid 9"]},
+        {},
+        FAIL,
+        "3 files, such as /opt/gpuwright/x: owned by uid 9",
+    ),
+    ("model.permissions", {("permissions", "missing"): ["/opt/gpuwright"]}, {}, FAIL, "missing: /opt/gpuwright"),
+    ("model.permissions", {("permissions", "unsafe"): ["/x: odd"]}, {}, FAIL, "/x: odd"),
+    ("model.permissions", {("permissions", "looked_at"): 0}, {}, UNKNOWN, "no file"),
+    ("smoke.amp", {("smoke", "problems"): ["loss is not finite", "b"]}, {}, FAIL, "loss is not finite (+1 more)"),
+    ("smoke.amp", {("smoke", "devices", 0, "device"): "cpu"}, {}, FAIL, "ran on cpu instead of cuda"),
+    ("smoke.amp", {("smoke", "devices"): []}, {}, FAIL, "0 of 1 devices"),
+    ("smoke.amp", {}, {"gpu_count": 2}, FAIL, "1 of 2 devices"),
+    (
+        "smoke.amp",
+        {APPLIED: 0},
+        {},
+        FAIL,
+        "no training step was applied in amp",
+    ),
+    ("smoke.amp", {("smoke", "devices", 0, "fp32", "steps_applied"): 0}, {}, FAIL, "applied in fp32"),
+    ("smoke.amp", {("smoke", "devices", 0, "amp", "parameters_changed"): False}, {}, FAIL, "changed nothing"),
+    ("smoke.amp", {("smoke",): {"skipped": True, "msg": "check mode"}}, {}, UNKNOWN, "skipped: check mode"),
+    ("smoke.amp", {("smoke",): {"failed": False, "msg": "no venv"}}, {}, FAIL, "did not run: no venv"),
+    ("smoke.amp", {("smoke",): {"msg": "bad", "smoke": {"problems": ["lost"]}}}, {}, FAIL, "lost"),
+    ("smoke.amp", {("smoke",): {"smoke": healthy_node.SMOKE}}, {}, PASS, "trained on cuda:0 in float32 and float16"),
+    ("smoke.amp", {("smoke",): ON_CPU}, {"smoke_device": "cpu"}, PASS, "trained on the CPU, as demanded"),
+    ("smoke.amp", {("smoke",): ON_CPU}, {}, FAIL, "asked to run on cpu"),
+    ("smoke.amp", {("smoke", "device"): "cpu"}, {"smoke_device": "cpu"}, FAIL, "ran on cuda:0"),
+    ("smoke.amp", {("smoke", "age_s"): 3 * 86400}, {}, PASS, "3 days ago"),
+    ("smoke.amp", {("smoke", "age_s"): 7300}, {}, PASS, "2 hours ago"),
+]
+
+
+@pytest.mark.parametrize(("check_id", "changes", "wishes", "status", "words"), CASES)
+def test_broken_node(check_id, changes, wishes, status, words):
+    record = {**healthy_node.readings(), "smoke": healthy_node.smoke()}
+    for path, value in changes.items():
+        healthy_node.put(record, path, value)
+    expectations = healthy_node.expectations()
+    for name, value in wishes.items():
+        target = expectations["plan"] if "." in name else expectations
+        healthy_node.put(target, tuple(name.split(".")), value)
+    smoke = record.pop("smoke")
+    found = next(r for r in run_checks(record, expectations, smoke) if r["id"] == check_id)
+    assert (found["status"], words in found["message"]) == (status, True), found
+    assert bool(found["action"]) == (status not in (PASS, SKIP)), found
+
+
+def test_every_check_has_a_row_in_which_it_is_bad():
+    bad = {check_id for check_id, _changes, _wishes, status, _words in CASES if status in (FAIL, WARN)}
+    assert bad == {check.id for check in CHECKS}
+
+
+def test_the_action_of_nvidia_smi_is_kept():
+    record = {**healthy_node.readings(), "nvidia_smi": DOWN}
+    found = {r["id"]: r for r in run_checks(record, healthy_node.expectations(), healthy_node.smoke())}
+    assert found["driver.reachable"]["action"] == "modprobe nvidia"
+
+
+@pytest.mark.parametrize(
+    ("built_for", "capability", "expected"),
+    [
+        (["sm_70"], "7.0", True),
+        (["sm_70"], "7.5", True),
+        (["sm_75"], "7.0", False),
+        (["sm_70"], "8.0", False),
+        (["sm_80"], "8.6", True),
+        (["sm_86"], "8.0", False),
+        (["compute_70"], "9.0", True),
+        (["compute_90"], "8.6", False),
+        (["sm_90a"], "9.0", True),
+        (["sm_100a"], "10.3", False),
+        (["sm_120"], "12.0", True),
+        (["sm_100"], "12.0", False),
+        (["sm_7", "sm_", "banana"], "7.0", False),
+        ([], "7.0", False),
+    ],
+)
+def test_code_runs_on_the_card(built_for, capability, expected):
+    assert runs_on(built_for, capability) is expected

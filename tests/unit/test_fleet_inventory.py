@@ -1,0 +1,95 @@
+"""What `fleet up` writes, and how it plans addresses, sources and wheels."""
+
+from __future__ import annotations
+
+import ipaddress
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+FLEET = Path(__file__).resolve().parent.parent / "fleet"
+sys.path.insert(0, str(FLEET))
+
+from gpuwright_fleet import base, cli, containers, image, inventory, wheelhouse  # noqa: E402
+from gpuwright_fleet.shell import FleetError  # noqa: E402
+
+HOSTS = yaml.safe_load((FLEET / "hosts.yml").read_text())
+FINGERPRINTS = {"epel": "1" * 40, "nvidia": "2" * 40, "redhat": "3" * 40}
+
+
+def hosts() -> list[containers.Host]:
+    names = HOSTS["fleets"]["demo"]
+    plan = containers.address_plan(ipaddress.IPv4Network("10.9.8.0/24"), list(HOSTS["hosts"]))
+    return [containers.Host(name, plan[name], HOSTS["hosts"][name]) for name in names]
+
+
+def test_every_fleet_names_known_hosts_with_complete_gpus() -> None:
+    for names in HOSTS["fleets"].values():
+        for name in names:
+            for gpu in HOSTS["hosts"][name]["gpus"]:
+                assert {"pci", "device", "name", "uuid", "serial", "numa_node"} <= set(gpu)
+    uuids = [gpu["uuid"] for host in HOSTS["hosts"].values() for gpu in host["gpus"]]
+    assert len(uuids) == len(set(uuids))
+
+
+def test_inventory_is_read_back_as_it_was_meant() -> None:
+    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS))
+    group = yaml.safe_load(text)["gpu_nodes"]
+    assert group["hosts"]["a5-01"] == {"ansible_host": "10.9.8.10", "verify_expected_gpu_count": 1}
+    assert group["hosts"]["a5-02"] == {"ansible_host": "10.9.8.11", "verify_expected_gpu_count": 2}
+    assert group["vars"]["verify_expected_gpu_model"] == "Tesla V100-PCIE-16GB"
+    assert group["vars"]["framework_pytorch_version"] == "2.13.0"
+    assert group["vars"]["system_driver_repository_key_fingerprint"] == "2" * 40
+    assert "StrictHostKeyChecking=yes" in group["vars"]["ansible_ssh_common_args"]
+
+
+def test_versions_and_fingerprints_are_quoted_strings() -> None:
+    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS))
+    assert 'framework_pytorch_version: "2.13.0"' in text
+    assert f'system_kernel_epel_key_fingerprint: "{"1" * 40}"' in text
+
+
+def test_ssh_config_checks_host_keys() -> None:
+    text = inventory.ssh_config_text(hosts(), Path("/state"))
+    assert "Host a5-02\n    HostName 10.9.8.11\n" in text
+    assert "StrictHostKeyChecking yes" in text
+
+
+def test_hosts_may_be_chosen() -> None:
+    assert cli.host_names(HOSTS, "demo", None) == ["a5-01", "a5-02"]
+    assert cli.host_names(HOSTS, "my-own", "a5-21") == ["a5-21"]
+
+
+@pytest.mark.parametrize(("fleet", "only"), [("nowhere", None), ("demo", "a5-01,a5-99")])
+def test_an_unknown_name_is_an_error(fleet: str, only: str | None) -> None:
+    with pytest.raises(FleetError, match="Unknown"):
+        cli.host_names(HOSTS, fleet, only)
+
+
+def test_only_debian_12_sources_are_used() -> None:
+    targets = (
+        "Debian|bookworm|http://mirror.test/debian/|main\n"
+        "Debian|bookworm-security|http://mirror.test/security/|main\n"
+        "Node Source|nodistro|http://other.test/|main\n"
+        "Debian|trixie|http://mirror.test/debian/|main\n"
+    )
+    assert base.source_lines(targets) == [
+        "deb http://mirror.test/debian/ bookworm main",
+        "deb http://mirror.test/security/ bookworm-security main",
+    ]
+
+
+def test_a_bundle_is_split_into_its_certificates() -> None:
+    one = "-----BEGIN CERTIFICATE-----\nAAA\n-----END CERTIFICATE-----\n"
+    two = one.replace("AAA", "BBB")
+    assert image.split_certificates(f"# comment\n{one}\n# other\n{two}") == [one, two]
+
+
+def test_wheels_are_chosen_for_the_hosts_python() -> None:
+    command = wheelhouse.download_command("python", Path("lock.txt"), Path("wheels"), native=False)
+    assert "--require-hashes" in command
+    assert command[command.index("--python-version") + 1] == "3.11"
+    assert "manylinux_2_28_x86_64" in command
+    assert "--platform" not in wheelhouse.download_command("python", Path("l"), Path("w"), native=True)

@@ -26,82 +26,86 @@ author: gpuwright
 EXAMPLES = r"""
 - name: Read the host
   gpu_probe:
-  register: reading
 
-- name: Keep it for the roles
-  ansible.builtin.set_fact:
-    gpu_node: "{{ reading.gpu_node }}"
+- name: Use what was read
+  ansible.builtin.debug:
+    msg: "{{ gpu_node.gpus | length }} GPUs under kernel {{ gpu_node.kernel.running }}"
 """
 
 RETURN = r"""
-gpu_node:
-  description: The host. Memory and disk space are in MiB, clock-free counts are plain numbers, versions are strings.
+ansible_facts:
+  description: The fact C(gpu_node), so that later tasks of the play see the newest reading under one name.
   returned: success
   type: dict
   contains:
-    schema:
-      description: Version of this shape.
-      type: int
-      sample: 1
-    hostname:
-      description: The kernel's host name.
-      type: str
-    os:
-      description: Distribution with id, version, major, family (redhat, debian, unknown) and name.
+    gpu_node:
+      description: The host. Memory and disk space are in MiB, versions are strings.
       type: dict
-      sample: {id: rhel, version: "8.8", major: 8, family: redhat, name: "Red Hat Enterprise Linux 8.8 (Ootpa)"}
-    machine:
-      description: Machine name of uname.
-      type: str
-      sample: x86_64
-    kernel:
-      description: Releases of the kernels running, next_boot, installed (oldest first) and with_headers, and the
-        boot_id.
-      type: dict
-    secure_boot:
-      description: enabled, disabled, unsupported (no UEFI) or unknown.
-      type: str
-    module_key_enrolled:
-      description: Whether the key of DKMS is enrolled; null when there is no key or nobody can tell.
-      type: bool
-    cpu:
-      description: Model, sockets, physical cores and logical CPUs; a count that cannot be read is null.
-      type: dict
-    memory_mib:
-      description: All memory in MiB.
-      type: int
-    numa:
-      description: Per NUMA node its CPUs, in the kernel's list format, and its memory in MiB.
-      type: dict
-    gpus:
-      description: NVIDIA GPUs on the PCI bus with pci_id, device_id, name, architecture, compute_capability, numa_node
-        (-1 is the kernel's word for unknown), local_cpus, link and bound_driver.
-      type: list
-      elements: dict
-    nvidia:
-      description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules (module
-        file of the running and the next kernel), dkms (rows of dkms status) and user_space (version of the libraries).
-      type: dict
-    nouveau_loaded:
-      description: Whether the nouveau module is in the kernel.
-      type: bool
-    pythons:
-      description: Paths of Python 3 interpreters by version.
-      type: dict
-      sample: {"3.11": /usr/bin/python3.11}
-    disks:
-      description: Free MiB and free inodes per folder; a missing folder, or a number that does not exist, is null.
-      type: dict
-    in_use:
-      description: gpu_processes (pid and name), users logged in beside this connection, and jobs.
-      type: dict
-    verified:
-      description: Whether this host has passed verification before.
-      type: bool
-    reboot:
-      description: Whether a reboot is required, with one sentence for each reason; computed from state alone.
-      type: dict
-      sample: {required: true, reasons: [nouveau is loaded]}
+      contains:
+        schema:
+          description: Version of this shape.
+          type: int
+          sample: 1
+        hostname:
+          description: The kernel's host name.
+          type: str
+        os:
+          description: Distribution with id, version, major, family (redhat, debian, unknown) and name.
+          type: dict
+          sample: {id: rhel, version: "8.8", major: 8, family: redhat, name: "Red Hat Enterprise Linux 8.8 (Ootpa)"}
+        machine:
+          description: Machine name of uname.
+          type: str
+          sample: x86_64
+        kernel:
+          description: Releases of the kernels running, next_boot, installed (oldest first) and with_headers, and the
+            boot_id.
+          type: dict
+        secure_boot:
+          description: enabled, disabled, unsupported (no UEFI) or unknown.
+          type: str
+        module_key_enrolled:
+          description: Whether the key of DKMS is enrolled; null when there is no key or nobody can tell.
+          type: bool
+        cpu:
+          description: Model, sockets, physical cores and logical CPUs; a count that cannot be read is null.
+          type: dict
+        memory_mib:
+          description: All memory in MiB.
+          type: int
+        numa:
+          description: Per NUMA node its CPUs, in the kernel's list format, and its memory in MiB.
+          type: dict
+        gpus:
+          description: NVIDIA GPUs on the PCI bus with pci_id, device_id, name, architecture, compute_capability,
+            numa_node (-1 is the kernel's word for unknown), local_cpus, link and bound_driver.
+          type: list
+          elements: dict
+        nvidia:
+          description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules
+            (module files of the running and the next kernel), dkms (rows of dkms status) and user_space (version of
+            the libraries).
+          type: dict
+        nouveau_loaded:
+          description: Whether the nouveau module is in the kernel.
+          type: bool
+        pythons:
+          description: Paths of Python 3 interpreters by version.
+          type: dict
+          sample: {"3.11": /usr/bin/python3.11}
+        disks:
+          description: Free MiB and free inodes per folder; a missing folder, or a number that does not exist, is null.
+          type: dict
+        in_use:
+          description: gpu_processes (pid and name), users logged in beside this connection, and jobs.
+          type: dict
+        verified:
+          description: Whether this host has passed verification before.
+          type: bool
+        reboot:
+          description: Whether a reboot is required, with one sentence for each reason; computed from state alone.
+          type: dict
+          sample: {required: true, reasons: [nouveau is loaded]}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -106,10 +106,6 @@ readings:
   description: Everything that was read; a value that could not be read is C({unreadable: reason}).
   returned: success
   type: dict
-report_path:
-  description: The file that was written, null when none was.
-  returned: success
-  type: str
 """
 
 import os
@@ -117,9 +113,10 @@ import platform
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.checks import run_checks
+from ansible.module_utils.gpuwright.checks_smoke import smoke_record
 from ansible.module_utils.gpuwright.expectations import parse_expectations
 from ansible.module_utils.gpuwright.readings import collect
-from ansible.module_utils.gpuwright.report import PASSING, make_report, now_utc, write_json
+from ansible.module_utils.gpuwright.report import make_report, now_utc, write_report
 
 SPEC = {
     "expectations": {"type": "dict", "required": True},
@@ -132,16 +129,13 @@ SPEC = {
 
 def wrong_parameter(params):
     """What is wrong with the parameters beside the expectations, "" when nothing is."""
-    if not params["nvidia_smi_timeout"] > 0:
-        return "nvidia_smi_timeout: {} is no time to wait; expected seconds above 0".format(
-            params["nvidia_smi_timeout"]
-        )
+    seconds = params["nvidia_smi_timeout"]
+    if not seconds > 0:
+        return "nvidia_smi_timeout: {} is no time to wait; expected seconds above 0".format(seconds)
     for name in ("report_path", "verified_path"):
         path = params[name]
         if path and not (os.path.isabs(path) and os.path.isdir(os.path.dirname(path))):
-            return "{}: {}: expected an absolute path in an existing folder; the role verify makes it".format(
-                name, path
-            )
+            return "{}: {}: expected an absolute path in an existing folder".format(name, path)
     return ""
 
 
@@ -156,24 +150,15 @@ def main():
     except ValueError as error:
         module.fail_json(msg=str(error))
     readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"])
-    checks = run_checks(readings, expectations, params["smoke"])
-    report = make_report(platform.node(), now_utc(), checks, readings, expectations, params["smoke"])
-    written = None
+    smoke = smoke_record(params["smoke"])
+    checks = run_checks(readings, expectations, smoke)
+    report = make_report(platform.node(), now_utc(), checks, readings, expectations, smoke)
     if not module.check_mode:
         try:
-            written = write_files(report, params["report_path"], params["verified_path"])
+            write_report(report, params["report_path"], params["verified_path"])
         except OSError as error:
-            module.fail_json(msg="cannot write {}: {}".format(error.filename or "the report", error.strerror))
-    module.exit_json(changed=False, verdict=report["verdict"], checks=checks, readings=readings, report_path=written)
-
-
-def write_files(report, report_path, verified_path):
-    """Write what was asked for; returns the path of the report or None."""
-    if report_path:
-        write_json(report_path, report)
-    if verified_path and report["verdict"] in PASSING:
-        write_json(verified_path, {name: report[name] for name in ("schema", "host", "time", "verdict")})
-    return report_path
+            module.fail_json(msg="the report cannot be written: {}".format(error))
+    module.exit_json(changed=False, verdict=report["verdict"], checks=checks, readings=readings)
 
 
 if __name__ == "__main__":

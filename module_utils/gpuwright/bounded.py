@@ -46,11 +46,14 @@ def program_environment():
     return environment
 
 
-def run_bounded(command, timeout, limit_bytes=DEFAULT_LIMIT_BYTES, stop_signal=signal.SIGKILL):
+def run_bounded(
+    command, timeout, limit_bytes=DEFAULT_LIMIT_BYTES, stop_signal=signal.SIGKILL, environment=None, before_start=None
+):
     """Run `command` (a list, no shell) for at most `timeout` seconds: a `Finished`; never raises for the program.
 
     `limit_bytes` bounds stdout and stderr each. `stop_signal` goes to the whole process group at the deadline; SIGTERM
-    suits programs that must not be torn off, such as a package transaction.
+    suits programs that must not be torn off, such as a package transaction. `environment` replaces the caller's, and
+    `before_start` is called in the child just before the program, for instance to give up root.
     """
     executable = find_program(command[0])
     if executable is None:
@@ -63,11 +66,12 @@ def run_bounded(command, timeout, limit_bytes=DEFAULT_LIMIT_BYTES, stop_signal=s
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=program_environment(),
+            env=program_environment() if environment is None else environment,
             start_new_session=True,
+            preexec_fn=before_start,
         )
-    except OSError as error:
-        problem = "{} cannot be run: {}".format(executable, error.strerror or error)
+    except (OSError, subprocess.SubprocessError) as error:
+        problem = "{} cannot be run: {}".format(executable, getattr(error, "strerror", None) or error)
         return Finished(None, "", "", False, False, False, problem)
     with child.stdout, child.stderr:
         output, state = _collect(child, deadline, limit_bytes)

@@ -11,6 +11,8 @@ from .nvidia_smi_xml import DATA_CENTRE
 from .verdict import Check, failed, passed, skipped, unknown, warned
 
 RETIREMENT = ("retired_pages_pending", "remapped_rows_pending", "remapped_rows_failure")
+# What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
+NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
@@ -144,6 +146,8 @@ def module_for_next_kernel(readings, expected):
 
 def nouveau_absent(readings, expected):
     """nouveau is not loaded: it would hold the GPU and keep NVIDIA's module from it."""
+    if not readings.each("probe", "gpus"):
+        return unknown(NO_SYSFS)
     if readings.flag("probe", "nouveau_loaded"):
         return failed("loaded", "not loaded", "nouveau is loaded")
     return passed("not loaded", "not loaded", "nouveau is not loaded")
@@ -268,6 +272,8 @@ def reboot_pending(readings, expected):
 def secure_boot(readings, expected):
     """Secure Boot is off, or the key that signs DKMS modules is enrolled."""
     state = readings.text("probe", "secure_boot")
+    if state == "unsupported" and not readings.each("probe", "gpus"):
+        return unknown(NO_SYSFS)
     if state in ("disabled", "unsupported"):
         return passed(state, "off, or key enrolled", "Secure Boot is {}".format(state))
     if state != "enabled":

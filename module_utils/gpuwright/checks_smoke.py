@@ -3,24 +3,27 @@
 
 from .verdict import Check, failed, passed
 
-DAY_S = 24 * 3600
+# Seconds and name of the units in which an age is told; the largest of which there are two.
+AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 def smoke_record(result):
     """The record of the smoke test in a result of amp_smoke_test, or one that says why there is none.
 
-    None and a skipped task are no answer. A test that ended without a record has failed, and its message is the problem.
+    None and a skipped task are no answer. The module gives a message when it failed, with or without a record, and then
+    the message is a problem. A record itself is returned as it is.
     """
     if result is None:
         return {"unreadable": "no smoke test was run"}
-    if "devices" in result:
+    if "devices" in result or "unreadable" in result:
         return result
-    if isinstance(result.get("smoke"), dict):
-        return result["smoke"]
-    message = str(result.get("msg") or "it gave no reason")
+    lines = str(result.get("msg") or "").splitlines()
     if result.get("skipped"):
-        return {"unreadable": "the smoke test was skipped: {}".format(message)}
-    return {"device": None, "devices": [], "problems": ["the smoke test did not run: {}".format(message)]}
+        return {"unreadable": "the smoke test was skipped: {}".format(lines[0] if lines else "no reason given")}
+    record = result.get("smoke")
+    if not isinstance(record, dict):
+        return {"device": None, "devices": [], "problems": lines[:1] or ["the smoke test gave no record and no reason"]}
+    return record if record.get("problems") or not lines else dict(record, problems=lines[:1])
 
 
 def amp(readings, expected):
@@ -65,9 +68,8 @@ def age(smoke):
     if "age_s" not in smoke.value:
         return ""
     seconds = smoke.number("age_s")
-    return (
-        ", {} days ago".format(seconds // DAY_S) if seconds >= 2 * DAY_S else ", {} hours ago".format(seconds // 3600)
-    )
+    size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= 2 * size or size == 1)
+    return ", {} {} ago".format(seconds // size, unit)
 
 
 CHECKS = (

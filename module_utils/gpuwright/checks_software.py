@@ -81,7 +81,7 @@ def nccl_version(readings, expected):
 
 
 def allocator(readings, expected):
-    """Each planned allocator library passes the launcher's own test: it is there, loadable, and changed by root only."""
+    """Each planned allocator library passes the launcher's own test: there, loadable, and changed by root only."""
     names = [name for name in ("jemalloc", "tcmalloc") if expected.wish("plan", "runtime", name)]
     if not names:
         return skipped("the plan installs no allocator library")

@@ -118,6 +118,7 @@ NAMES = {
     "1023": "Tesla K40m",
     "1024": "Tesla K40c",
     "102d": "Tesla K80",
+    "118f": "Tesla K10",
     "13f2": "Tesla M60",
     "13bd": "Tesla M10",
     "1431": "Tesla M4",

@@ -2,6 +2,7 @@
 """Read a host's files below a root folder; what is absent or unreadable is None or empty, never an exception."""
 
 import os
+import re
 
 LIMIT_BYTES = 1024 * 1024
 MAX_LINKS = 40
@@ -64,12 +65,14 @@ def read_text(root, path):
     return None if data is None else data.decode("utf-8", "replace").strip()
 
 
+def to_int(text):
+    """A decimal number, or None; stricter than int(), which also takes "1_0" and digits of other scripts."""
+    return int(text) if re.match(r"-?[0-9]{1,18}$", text or "") else None
+
+
 def read_int(root, path):
     """The file's decimal number, or None."""
-    try:
-        return int(read_text(root, path) or "")
-    except ValueError:
-        return None
+    return to_int(read_text(root, path))
 
 
 def names_in(root, folder):

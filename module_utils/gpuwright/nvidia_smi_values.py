@@ -70,18 +70,27 @@ def read_text(text):
 
 
 def first_known(values):
-    """The first real value, else None when any of them is None, else UNKNOWN (of tags that differ between drivers)."""
+    """The first real value; without one, UNKNOWN unless all of them, and at least one, are None."""
     values = list(values)
     for value in values:
         if value is not None and value != UNKNOWN:
             return value
-    return None if None in values else UNKNOWN
+    return UNKNOWN if UNKNOWN in values or not values else None
+
+
+def any_flag(flags):
+    """True when one is; else UNKNOWN when one is, or there is none; None when all are; else False."""
+    flags = list(flags)
+    if True in flags:
+        return True
+    if UNKNOWN in flags or not flags:
+        return UNKNOWN
+    return None if set(flags) == {None} else False
 
 
 def total(counts):
-    """The sum of counters, parts that the card does not have left out; UNKNOWN when one is, None when it has none."""
+    """The sum of counters; None when all are, UNKNOWN when one is missing among others, for it may be the one that counts."""
     counts = list(counts)
-    if not counts or UNKNOWN in counts:
-        return UNKNOWN
-    present = [count for count in counts if count is not None]
-    return sum(present) if present else None
+    if counts and set(counts) == {None}:
+        return None
+    return UNKNOWN if not counts or UNKNOWN in counts or None in counts else sum(counts)

@@ -12,6 +12,7 @@ from .devices import CHIPS, describe_device
 from .nvidia_smi_values import (
     NEEDS_RESET,
     UNKNOWN,
+    any_flag,
     clean,
     first_known,
     read_flag,
@@ -149,8 +150,7 @@ def _uncorrected(errors):
 
 def _retirement_pending(gpu):
     tags = [gpu.find("retired_pages/" + name) for name in ("pending_retirement", "pending_blacklist")]
-    flags = [read_flag(tag.text) for tag in tags if tag is not None]
-    return True if True in flags else first_known(flags)
+    return any_flag(read_flag(tag.text) for tag in tags if tag is not None)
 
 
 def _remapped(gpu, name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What could be chosen for each part of a plan: the rows of the matrix as candidates, and which of two is liked better."""
+"""What could be chosen for each part of a plan: the rows of the matrix as candidates, and which is liked better."""
 
 import collections
 
@@ -36,7 +36,7 @@ row    what the matrix says about it
 
 
 def list_candidates(matrix, pins):
-    """`{kind: [Candidate, ...]}`, unfiltered; `pins` only adds the exact driver version, of which the matrix has no rows."""
+    """`{kind: [Candidate, ...]}`, unfiltered. `pins` only adds an exact driver version, which has no row."""
     return collections.OrderedDict(
         [
             ("driver", _drivers(matrix, pins.get("driver_version", ""))),

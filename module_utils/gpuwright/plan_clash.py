@@ -105,7 +105,7 @@ def _choices(problem, facts, clash):
 def _closest(problem, rest, fact):
     """The answer whose value is closest to what was pinned, among those that are maintained and verified; or None.
 
-    The best answer may be far away: who asked for PyTorch 2.15 may like 2.14 from another index more than 2.10 from PyPI.
+    The best answer may be far away: who asks for PyTorch 2.15 may like 2.14 from another index better than 2.10.
     """
     if not is_version(fact.value):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be said about a question before any search: pins that do not exist, values nobody knows, unsupported hosts."""
+"""What is wrong with a question before any search: pins that do not exist, unknown values, unsupported hosts."""
 
 import difflib
 
@@ -45,7 +45,7 @@ def unknown_value(matrix, candidates, name, value, answer):
     allowed = _known_values(name, candidates)
     text = "{} is not known. Known: {}."
     if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
-        text = "{} is a module stream that moves on to the next branch by itself, whether that drives the GPUs or not. Known: {}."
+        text = "{} is a module stream that moves on by itself to branches that may not drive the GPUs. Known: {}."
     nearest = difflib.get_close_matches(value, allowed, 3)
     best = value_in(answer, name)
     choices = ([best] if best and best not in nearest else []) + nearest

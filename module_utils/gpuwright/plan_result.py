@@ -145,8 +145,8 @@ def _because(problem, facts, answer, kind):
     ranked = problem.best_first(problem.pinned(kind, facts), answer)
     if ranked[0] is not chosen:
         parts.append(_why_not(problem, facts, answer, ranked[0]))
-    newest = max(ranked, key=_release)
-    if _release(newest) > _release(chosen) and not _why_not(problem, facts, answer, newest):
+    newest = max((other for other in ranked if not _why_not(problem, facts, answer, other)), key=_release)
+    if _release(newest) > _release(chosen):
         parts.append(_why_later(newest, problem.as_of))
     return "; ".join(part for part in parts if part)
 

@@ -69,14 +69,14 @@ class Problem(object):
         return sorted(candidates, key=lambda candidate: preference(candidate, chosen, self.as_of))
 
     def search(self, facts):
-        """The best `{kind: Candidate}` under these facts, or None. Best means: nothing chosen earlier could be better."""
+        """The best `{kind: Candidate}` under these facts, or None. An earlier kind has its best value first."""
         domains = {kind: self.allowed(kind, facts) for kind in self.kinds}
         if not all(domains.values()) or self.hopeless_pair(domains):
             return None
         return self._extend(collections.OrderedDict(), domains)
 
     def hopeless_pair(self, domains):
-        """Two kinds of which no candidates go together, or None. Found early, it saves the search from trying them all."""
+        """Two kinds of which no candidates go together, or None. Known early, it saves trying them all."""
         for index, kind in enumerate(self.kinds):
             for other in self.kinds[index + 1 :]:
                 if all(self.pair_refusal(one, two) for one in domains[kind] for two in domains[other]):

@@ -8,7 +8,7 @@ import os
 import re
 
 from .bounded import run_bounded
-from .hostfiles import below, exists, names_in, read_assignments, read_text
+from .hostfiles import exists, names_in, read_assignments, read_text, resolve
 from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
 from .probe_kernel import read_kernel, read_module_key_enrolled, read_secure_boot
 from .probe_nvidia import read_nvidia
@@ -81,6 +81,7 @@ def read_pythons(root="/"):
         for name in names_in(root, folder):
             match = re.match(r"python(3\.[0-9]+)$", name)
             path = "{}/{}".format(folder, name)
-            if match and exists(root, path) and os.access(below(root, path), os.X_OK):
+            target = resolve(root, path) if match else None
+            if target and os.access(target, os.X_OK):
                 found.setdefault(match.group(1), path)
     return found

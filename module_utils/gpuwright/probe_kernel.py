@@ -3,7 +3,7 @@
 
 import re
 
-from .hostfiles import exists, names_in, read_assignments, read_bytes, read_text
+from .hostfiles import exists, names_in, read_assignments, read_bytes, read_text, to_int
 from .rpmversion import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
@@ -58,10 +58,11 @@ def _saved_entry_kernel(root):
         kernel = re.search(r"(?m)^linux\s+\S*vmlinuz-(\S+)", read_text(root, ENTRIES_FOLDER + "/" + name) or "")
         if match and kernel:
             entries[match.group(1)] = kernel.group(1)
-    if saved.isdigit():
+    position = to_int(saved)
+    if position is not None:
         # A number counts from the top of the menu, which has the newest kernel first.
         menu = sorted(entries.values(), key=kernel_sort_key, reverse=True)
-        return menu[int(saved)] if int(saved) < len(menu) else None
+        return menu[position] if 0 <= position < len(menu) else None
     return entries.get(saved)
 
 

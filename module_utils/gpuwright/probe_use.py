@@ -5,7 +5,7 @@ import os
 import re
 import struct
 
-from .hostfiles import below, names_in, read_assignments, read_bytes, read_text
+from .hostfiles import below, names_in, read_assignments, read_bytes, read_text, to_int
 
 SESSION_FOLDER = "/run/systemd/sessions"
 SLURM_FOLDERS = ("/var/spool/slurmd", "/var/spool/slurm/d", "/var/spool/slurm/slurmd")
@@ -44,12 +44,12 @@ def read_ancestors(root, pid):
         found.append(pid)
         # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
         fields = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(")")[2].split()
-        pid = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
+        pid = to_int(fields[1]) if len(fields) > 1 else None
     return found
 
 
 def _processes(root):
-    return [int(name) for name in names_in(root, "/proc") if name.isdigit()]
+    return [int(name) for name in names_in(root, "/proc") if re.match(r"[0-9]+$", name)]
 
 
 def _command_name(root, pid):
@@ -108,8 +108,7 @@ def read_users(root, own):
 
 
 def _leader(session):
-    leader = session.get("LEADER", "")
-    return int(leader) if leader.isdigit() else None
+    return to_int(session.get("LEADER"))
 
 
 def read_terminal_logins(root):

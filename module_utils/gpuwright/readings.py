@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that the checks look at, read once. A reading that fails is `{"unreadable": "why"}`, never an exception."""
+"""Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
 
 from .bounded import run_bounded
 from .hostfiles import names_in
@@ -31,7 +31,7 @@ ROOT_ONLY = ("/opt/gpuwright", "/usr/local/lib/gpuwright", "/etc/gpuwright", LAU
 
 
 def attempt(read, *arguments):
-    """The reading, or `{"unreadable": "why"}`: on a broken node anything may go wrong, and nothing may stop the rest."""
+    """The reading, or `{"unreadable": "why"}`: on a broken node anything may go wrong, nothing may stop the rest."""
     try:
         return read(*arguments)
     except Exception as error:
@@ -121,7 +121,7 @@ def major(version):
 
 
 def read_allocators(root, plan):
-    """`{name: {path, problem}}` of the allocator libraries that the plan names; problem is that of the launcher's test."""
+    """`{name: {path, problem}}` of the allocator libraries that the plan names, by the launcher's own test."""
     paths = {name: plan["runtime"].get(name, "") for name in sorted(PACKAGES)}
     return {name: attempt(read_allocator, root, name, path) for name, path in paths.items() if path}
 

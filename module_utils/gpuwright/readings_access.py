@@ -124,7 +124,9 @@ def _walk(full):
     if os.path.islink(full) or not os.path.isdir(full):
         return
     for folder, folders, files in os.walk(full, onerror=_raise):
-        for name in folders + files:
+        # Sorted, so that two readings of one state name the same examples.
+        folders.sort()
+        for name in sorted(folders + files):
             yield os.path.join(folder, name)
 
 

@@ -64,6 +64,14 @@ def write_json(path, value):
         os.close(descriptor)
 
 
+def write_report(report, report_path, verified_path):
+    """Write the report, and after a verdict that passes the mark of a node that has passed; None as a path: not wanted."""
+    if report_path:
+        write_json(report_path, report)
+    if verified_path and report["verdict"] in PASSING:
+        write_json(verified_path, {name: report[name] for name in ("schema", "host", "time", "verdict")})
+
+
 def read_json(path):
     """The record in a JSON file; OSError when it cannot be read, ValueError when it is not a JSON record."""
     with open(path) as file:

@@ -91,7 +91,7 @@ def _expectation(key, value):
 def find_library(name, policy, root="/"):
     """The proved path of an allocator's library; LaunchError names the file, the fault and the cure."""
     path = policy["libraries"].get(name)
-    if path is None:
+    if not path:
         candidates = KNOWN_LIBRARIES[name]
         existing = [candidate for candidate in candidates if exists(root, candidate)]
         path = (existing or candidates)[0]

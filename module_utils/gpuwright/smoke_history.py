@@ -22,7 +22,7 @@ SAME_AS_THEN = (("the loaded driver", loaded_driver), ("PyTorch", installed_pyto
 def last_smoke(path, readings, now):
     """The smoke test in the report at `path` with `age_s` added, or `{"unreadable": "why"}`.
 
-    It does not count any more when the driver or PyTorch is another than in that report. `now` is in the report's format.
+    It counts no more when the driver or PyTorch is another than in that report. `now` is in the report's format.
     """
     try:
         report = read_json(path)

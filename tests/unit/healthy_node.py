@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from host_tree import HostTree
+
+DATA = Path(__file__).parent / "data"
+# The first bytes of a shared library for x86-64 (elf(5)).
+ELF_LIBRARY = struct.pack("=16sHH", b"\x7fELF\x02\x01\x01", 3, {"x86_64": 62, "aarch64": 183}[os.uname().machine])
 
 KERNEL = "4.18.0-477.10.1.el8_8.x86_64"
 PCI_ID = "0000:3b:00.0"
@@ -167,3 +178,61 @@ SMOKE = {
 
 def smoke() -> dict:
     return copy.deepcopy(SMOKE)
+
+
+def put_node(host: HostTree) -> None:
+    """The files of that node, for readers that start at a root folder."""
+    host.running_kernel(KERNEL)
+    host.kernel(KERNEL, headers=True)
+    host.pci_device(PCI_ID)
+    host.bind(PCI_ID, "nvidia")
+    host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
+    host.put("/sys/module/nvidia_uvm/refcnt", "0\n")
+    host.put("/sys/firmware/efi/efivars/SecureBoot-8be4df61", b"\x06\0\0\0\x01")
+    host.put("/var/lib/dkms/mok.pub", "certificate")
+    host.put("/usr/lib64/libnvidia-ml.so.580.95.05")
+    host.link("/usr/lib64/libnvidia-ml.so.1", "libnvidia-ml.so.580.95.05")
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        host.put(f"/dev/{name}")
+        (host.folder / "dev" / name).chmod(0o666)
+    host.put("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\ntrainer:x:991:991::/var/lib/trainer:/sbin/nologin\n")
+    host.put("/etc/group", "root:x:0:\nwheel:x:10:alice\ntrainer:x:991:\n")
+    host.put("/etc/shadow", "root:$6$abc:19000::::::\ntrainer:!!:19000::::::\n")
+    host.put("/usr/local/cuda-12.9/version.json", '{"cuda": {"name": "CUDA SDK", "version": "12.9.1"}}')
+    put_program(host, "/usr/local/cuda-12.9/bin/nvcc", "echo 'Cuda compilation tools, release 12.9, V12.9.86'")
+    host.link("/etc/alternatives/cuda", "/usr/local/cuda-12.9")
+    host.link("/usr/local/cuda", "/etc/alternatives/cuda")
+    header = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 10\n#define CUDNN_PATCHLEVEL 2\n#define CUDNN_VERSION 91002\n"
+    host.put("/usr/include/cudnn_version.h", header)
+    for name, version in (("libcudnn", "9.10.2"), ("libnccl", "2.27.5")):
+        host.put(f"/usr/lib64/{name}.so.{version}")
+        host.link(f"/usr/lib64/{name}.so.{version.split('.')[0]}", f"{name}.so.{version}")
+    for path in (PLAN["runtime"]["jemalloc"], PLAN["runtime"]["tcmalloc"]):
+        host.put(path, ELF_LIBRARY)
+    put_program(host, "/usr/local/bin/gpu-run", "exit 0")
+    put_program(host, "/usr/local/bin/gpu-doctor", "exit 0")
+    host.put("/etc/gpuwright/expectations.json", json.dumps(EXPECTATIONS))
+    host.put("/usr/local/lib/gpuwright/gpuwright/__init__.py")
+    put_program(
+        host, "/opt/gpuwright/venvs/abc/bin/python", f"echo noise\ncat <<'E'\n{json.dumps(READINGS['venv'])}\nE"
+    )
+    host.link("/opt/gpuwright/venvs/current", "abc")
+
+
+def put_program(host: HostTree, path: str, script: str) -> None:
+    host.put(path, f"#!/bin/sh\n{script}\n")
+    (host.folder / path.lstrip("/")).chmod(0o755)
+
+
+def put_commands(write: Callable[[str, str], object]) -> None:
+    """What the node's programs answer; `write(name, script)` puts one of them into PATH."""
+    answers = {
+        "nvidia-smi": f"cat {DATA}/nvidia_smi/580-v100.xml",
+        "systemctl": "echo active",
+        "modinfo": "printf 'version:        580.95.05\\nlicense:        NVIDIA\\n'",
+        "dkms": f"echo 'nvidia/580.95.05, {KERNEL}, x86_64: installed'",
+        "mokutil": "echo /var/lib/dkms/mok.pub is already enrolled",
+        "grubby": f"echo /boot/vmlinuz-{KERNEL}",
+    }
+    for name, script in answers.items():
+        write(name, f"#!/bin/sh\n{script}\n")

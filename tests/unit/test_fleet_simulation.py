@@ -165,3 +165,30 @@ def test_power_limit_out_of_range_is_refused(smi: ModuleType) -> None:
 def test_table_lines_have_one_width(smi: ModuleType) -> None:
     lines = smi.answer([], [V100], {}, {})[1].splitlines()
     assert {len(line) for line in lines if line[:1] in "|+" and line} == {91}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["--cpunodebind=0", "--membind=0", "python", "-m", "x"],
+            ["--cpunodebind=0", "--membind=0", "python", "-m", "x"],
+        ),
+        (["--cpunodebind=1", "--membind=1", "python", "-m", "x"], ["--physcpubind=c1", "python", "-m", "x"]),
+        (["-N", "1", "-m1", "true"], ["--physcpubind=c1", "true"]),
+        (["--membind=1", "true"], ["--localalloc", "true"]),
+        (["--hardware"], ["--hardware"]),
+        (["--interleave=all", "true"], ["--interleave=all", "true"]),
+    ],
+)
+def test_numactl_binds_cpus_of_simulated_nodes(arguments: list[str], expected: list[str]) -> None:
+    numactl = load(FLEET / "packages/numactl/usr/bin/numactl")
+    assert numactl.translate(arguments, {0}, lambda node: f"c{node}") == expected
+
+
+def test_pci_configuration_space() -> None:
+    config = hardware.pci_config("0x10de", "0x1db4", "0x030200", "0x1214")
+    assert len(config) == 64
+    assert config[:4] == b"\xde\x10\xb4\x1d"
+    assert config[9:12] == b"\x00\x02\x03"
+    assert config[44:48] == b"\xde\x10\x14\x12"

@@ -85,7 +85,16 @@ def test_names(host):
 
 
 def test_numbers(host):
-    for text, expected in {"-1\n": -1, "16": 16, "": None, "0x10": None, "1 2": None, "\xff": None}.items():
+    for text, expected in {
+        "-1\n": -1,
+        "16": 16,
+        "": None,
+        "0x10": None,
+        "1 2": None,
+        "1_0": None,
+        "\u00b2": None,
+        "\xff": None,
+    }.items():
         host.put("/n", text)
         assert read_int(host.root, "/n") == expected
 

@@ -8,7 +8,7 @@ import time
 def test_a_host_without_gpu_is_read_whole(run_module, fake_bin):
     fake_bin("dkms", "#!/bin/sh\necho 'nvidia/580.95.05, 4.18.0-477.10.1.el8_8.x86_64, x86_64: installed'\n")
     answer = run_module("gpu_probe", check=True)
-    node = answer["gpu_node"]
+    node = answer["ansible_facts"]["gpu_node"]
     assert (answer["rc_process"], answer["changed"]) == (0, False)
     assert node["schema"] == 1
     assert node["nvidia"]["dkms"] == [
@@ -20,7 +20,7 @@ def test_a_host_without_gpu_is_read_whole(run_module, fake_bin):
 def test_programs_that_fail_or_talk_nonsense_leave_values_empty(run_module, fake_bin):
     for name in ("grubby", "modinfo", "dkms", "mokutil"):
         fake_bin(name, "#!/bin/sh\necho ': , / vmlinuz-: version license'\nexit 1\n")
-    node = run_module("gpu_probe")["gpu_node"]
+    node = run_module("gpu_probe")["ansible_facts"]["gpu_node"]
     assert node["nvidia"]["dkms"] == []
     assert set(node["nvidia"]["modules"].values()) == {None}
     assert node["module_key_enrolled"] is None

@@ -25,6 +25,8 @@ from .repositories import build_repositories
 from .shell import FleetError, run, say
 from .wheelhouse import build_wheelhouse
 
+KEEP = 2
+
 
 @dataclass(frozen=True)
 class Built:
@@ -46,11 +48,33 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
+def surplus(folders: list[Path], in_use: set[str]) -> list[Path]:
+    """Old cache folders: all but the newest of each kind that no running fleet serves."""
+    kept: dict[str, int] = {}
+    old = []
+    for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
+        kind = folder.name.rpartition("-")[0]
+        kept[kind] = kept.get(kind, 0) + 1
+        if kept[kind] > KEEP and str(folder) not in in_use:
+            old.append(folder)
+    return old
+
+
+def prune() -> None:
+    """Builds of former states of the files: a few hundred MB each."""
+    folders = [path for path in cache_dir().glob("*-????????????") if path.is_dir()]
+    if len(folders) > 3:  # base, repositories, wheelhouse
+        for folder in surplus(folders, containers.served_folders()):
+            shutil.rmtree(folder)
+
+
 def build() -> Built:
     with locked("build"):
         base = build_base()
         repositories = build_repositories(base, base_key())
-        return Built(build_image(base, repositories), repositories, build_wheelhouse())
+        built = Built(build_image(base, repositories), repositories, build_wheelhouse())
+        prune()
+        return built
 
 
 def host_names(data: dict[str, Any], fleet: str, only: str | None) -> list[str]:

@@ -60,8 +60,12 @@ def state_of(name: str) -> dict[str, str]:
         return {}
     data = json.loads(result.stdout)[0]
     mounts = {mount["Destination"]: mount["Source"] for mount in data["Mounts"]}
-    repository = mounts.get("/srv/repositories", "")
-    return {"status": data["State"]["Status"], "image": data["ImageName"], "repository": repository}
+    return {
+        "status": data["State"]["Status"],
+        "image": data["ImageName"],
+        "repository": mounts.get("/srv/repositories", ""),
+        "sources": "\n".join(mounts.values()),
+    }
 
 
 def remove(name: str) -> None:
@@ -145,6 +149,14 @@ def take_down(fleet: str) -> int:
         remove(name)
     podman("network", "rm", "--force", network_name(fleet), check=False)
     return len(names)
+
+
+def served_folders() -> set[str]:
+    """The cache folders that containers mount."""
+    names = podman("ps", "--all", "--filter", "label=gpuwright.fleet", "--format", "{{.Names}}").stdout.split()
+    return {
+        source.removesuffix("/wheels") for name in names for source in state_of(name).get("sources", "").split("\n")
+    }
 
 
 def overview() -> list[dict[str, str]]:

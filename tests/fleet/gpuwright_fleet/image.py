@@ -56,7 +56,8 @@ def build_image(base: Path, repositories: Path) -> str:
     parent = base_image(base)
     with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
         context = Path(temporary)
-        shutil.copytree(EL8_DIR, context, symlinks=True, dirs_exist_ok=True)
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(EL8_DIR, context, symlinks=True, dirs_exist_ok=True, ignore=ignore)
         shutil.copytree(repositories / "keys", context / "keys")
         if not os.environ.get("FLEET_EL8_IMAGE"):
             (context / "installed").mkdir()
@@ -72,4 +73,13 @@ def build_image(base: Path, repositories: Path) -> str:
                 "build", "--isolation", "chroot", "--network", "host", "--pull=never", "--layers=false",
                 "--build-arg", f"BASE={parent}", "--tag", name, str(context),
             )  # fmt: skip
+    remove_old_images(name)
     return name
+
+
+def remove_old_images(newest: str) -> None:
+    """Images of former builds; podman refuses to remove one that a container uses, and that is fine."""
+    names = podman("images", "--format", "{{.Repository}}:{{.Tag}}").stdout.split()
+    for name in names:
+        if name.startswith("localhost/gpuwright-el8:") and name != newest:
+            podman("image", "rm", name, check=False)

@@ -32,7 +32,7 @@ def unpack_twin(deb_dir: Path, name: str, root: Path) -> None:
 
 def copy_tree(source: Path, root: Path, package: Package) -> None:
     """Copy a folder; @NAME@ in paths and texts is replaced, executable bits are kept."""
-    for file in sorted(p for p in source.rglob("*") if p.is_file()):
+    for file in sorted(p for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
         target = root / fill(str(file.relative_to(source)), package.words)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(fill(file.read_text(), package.words))
@@ -66,6 +66,10 @@ def make_payload(package: Package, deb_dir: Path, root: Path) -> list[str]:
         keep_only(root, package.twin_paths)
     if package.libraries_to:
         move_libraries(root, package.libraries_to)
+    for old, new in package.moves.items():
+        target = root / new.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (root / old.lstrip("/")).rename(target)
     if package.tree:
         copy_tree(PACKAGES_DIR / package.tree, root, package)
     for path, text in package.files.items():

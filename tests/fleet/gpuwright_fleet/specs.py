@@ -28,6 +28,7 @@ class Package:
     twin_paths: tuple[str, ...] = ()
     libraries_to: str = ""
     tree: str = ""
+    moves: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     dirs: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
-    """Write `state` and delete all but the newest `keep` checkpoints; raises OSError and leaves the older ones whole."""
+    """Write `state`, then delete all but the newest `keep` checkpoints; an OSError leaves the older ones whole."""
     path = folder / f"checkpoint-{step:010d}.pt"
     temporary = path.with_suffix(".tmp")
     try:
@@ -49,7 +49,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """The newest readable state, on the CPU; None when there is no checkpoint, CheckpointError when none can be read."""
+    """The newest readable state, on the CPU; None without any checkpoint, CheckpointError when none can be read."""
     candidates = list_checkpoints(folder)
     for path in candidates:
         try:
@@ -59,5 +59,5 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
             reason = str(error).strip().splitlines() or [type(error).__name__]
             print(f"train-gan: {path} cannot be read: {reason[0]}; trying the one before", file=sys.stderr, flush=True)
     if candidates:
-        raise CheckpointError(f"{folder}: none of {len(candidates)} checkpoints can be read; move them away to start anew")
+        raise CheckpointError(f"{folder}: no checkpoint of {len(candidates)} can be read; move them away to start anew")
     return None

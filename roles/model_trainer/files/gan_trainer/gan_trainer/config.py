@@ -95,9 +95,9 @@ def make_config(values: dict[str, Any]) -> Config:
             faults.append(f"{key}: unknown key with value {value!r}; {hint}")
             continue
         converted = _convert(value, types[key])
-        allowed = _allowed(options[key].metadata)
+        allowed = _allowed(options[key].metadata, types[key])
         if converted is None:
-            faults.append(f"{key}: {value!r} is not {TYPE_NAMES[types[key]]}" + (f"; allowed: {allowed}" if allowed else ""))
+            faults.append(f"{key}: {value!r} is not {TYPE_NAMES[types[key]]}; allowed: {allowed}")
         elif not _within(converted, options[key].metadata):
             faults.append(f"{key}: {value!r} is out of range; allowed: {allowed}")
         good[key] = converted
@@ -125,10 +125,10 @@ def _within(value: Any, limits: Any) -> bool:
     return isinstance(value, (str, bool)) or limits["low"] <= value <= limits["high"]
 
 
-def _allowed(limits: Any) -> str:
+def _allowed(limits: Any, kind: type) -> str:
     if limits["choices"]:
         return ", ".join(map(str, limits["choices"]))
-    return "" if limits["low"] == -math.inf else f"{limits['low']} to {limits['high']}"
+    return TYPE_NAMES[kind] if limits["low"] == -math.inf else f"{limits['low']} to {limits['high']}"
 
 
 def _contradictions(config: Config) -> list[str]:
@@ -136,8 +136,8 @@ def _contradictions(config: Config) -> list[str]:
     if config.device == "cpu" and config.precision == "fp16":
         faults.append("precision: 'fp16' needs a GPU, device is 'cpu'; allowed there: auto, fp32, bf16")
     if config.data == "synthetic" and config.batch_size > config.synthetic_images:
-        images = config.synthetic_images
-        faults.append(f"batch_size: {config.batch_size} is more than synthetic_images, {images}; allowed: 1 to {images}")
+        limit = config.synthetic_images
+        faults.append(f"batch_size: {config.batch_size} is more than synthetic_images; allowed: 1 to {limit}")
     return faults
 
 

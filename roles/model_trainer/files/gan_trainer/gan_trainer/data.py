@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images as uint8 tensors (3, S, S): normalising happens on the device, so a quarter of float32's bytes travel there."""
+"""Images as uint8 tensors (3, S, S): the device normalises them, so a quarter of float32's bytes travel there."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Iterator
@@ -16,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from . import CPUS_AT_START
 from .config import Config
+from .run_folder import STOP_SIGNALS
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 MAX_WORKERS = 8
@@ -50,7 +52,8 @@ class SyntheticImages(Dataset):
 class FolderImages(Dataset):
     """All JPEG, PNG and WebP files below a folder, cut to their middle square and scaled.
 
-    An unreadable file is named on stderr and replaced by the next one; after `max_bad` of them (in one worker) DataError.
+    An unreadable file is named on stderr and replaced by the next one; more than `max_bad` of them in one worker raise
+    DataError.
     """
 
     def __init__(self, folder: str, size: int, max_bad: int) -> None:
@@ -115,10 +118,14 @@ class Batches:
             yield order[position * self.batch_size : (position + 1) * self.batch_size]
 
 
-def release_affinity(worker: int) -> None:
-    """Give a data worker back the CPUs that the trainer was started with: OpenMP may have tied its parent to one core."""
+def prepare_worker(worker: int) -> None:
+    """Undo in a data worker what it inherits to its harm."""
+    # OpenMP may have tied its parent to one core.
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, CPUS_AT_START)
+    # systemd and Slurm signal every process of a job, but when to stop is the trainer's decision: it saves first.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def make_dataset(config: Config) -> Dataset:
@@ -136,5 +143,5 @@ def make_loader(config: Config, start: int, pin_memory: bool) -> DataLoader:
         batch_sampler=Batches(len(dataset), config.batch_size, config.seed, start, config.steps),
         num_workers=workers,
         pin_memory=pin_memory,
-        worker_init_fn=release_affinity,
+        worker_init_fn=prepare_worker,
     )

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import copy
-import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,9 @@ class Trainer:
             network.to(device=device, memory_format=self.layout)
         self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
         # The fused optimizer is one kernel, and it reads GradScaler's verdict on the GPU instead of waiting for it.
-        adam = {"betas": (config.beta1, config.beta2), "fused": on_gpu}
-        self.generator_optimizer = torch.optim.Adam(self.generator.parameters(), config.lr_generator, **adam)
-        self.discriminator_optimizer = torch.optim.Adam(self.discriminator.parameters(), config.lr_discriminator, **adam)
+        adam = partial(torch.optim.Adam, betas=(config.beta1, config.beta2), fused=on_gpu)
+        self.generator_optimizer = adam(self.generator.parameters(), config.lr_generator)
+        self.discriminator_optimizer = adam(self.discriminator.parameters(), config.lr_discriminator)
         self.scaler = make_scaler(precision)
         self.noise = torch.Generator(device).manual_seed(config.seed)
         self.steps_done = self.steps_summed = 0
@@ -96,14 +96,14 @@ class Trainer:
             networks = {"generator": self.generator, "discriminator": self.discriminator}
             broken = [name for name, network in networks.items() if not is_finite(network)]
             raise TrainingError(
-                f"loss not finite: first in step {bad_step}, noticed in step {self.steps_done} ({self.precision.name}); "
+                f"loss not finite: first in step {bad_step}, noticed in step {self.steps_done}, {self.precision.name}; "
                 f"parameters not finite: {' and '.join(broken) or 'none'}. Nothing of this was saved. "
                 "Lower lr_discriminator and lr_generator, or try precision=fp32 to tell overflow from divergence"
             )
         if self.scaler.is_enabled() and self.scaler.get_scale() < 1.0:
             raise TrainingError(
-                f"loss scale fell to {self.scaler.get_scale():g} by step {self.steps_done}: nearly every float16 gradient "
-                "overflows. Lower the learning rates, or train with precision=fp32"
+                f"loss scale fell to {self.scaler.get_scale():g} by step {self.steps_done}: float16 gradients overflow "
+                "in nearly every step. Lower the learning rates, or train with precision=fp32"
             )
 
     def statistics(self) -> dict[str, Any]:
@@ -111,9 +111,14 @@ class Trainer:
         d_loss, g_loss = (self.loss_sums / max(1, self.steps_summed)).tolist()
         self.loss_sums.zero_()
         self.steps_summed = 0
-        peak = torch.cuda.max_memory_allocated(self.device) >> 20 if self.device.type == "cuda" else None
-        scale = self.scaler.get_scale()
-        return {"step": self.steps_done, "d_loss": d_loss, "g_loss": g_loss, "loss_scale": scale, "peak_memory_mib": peak}
+        on_gpu = self.device.type == "cuda"
+        return {
+            "step": self.steps_done,
+            "d_loss": d_loss,
+            "g_loss": g_loss,
+            "loss_scale": self.scaler.get_scale(),
+            "peak_memory_mib": torch.cuda.max_memory_allocated(self.device) >> 20 if on_gpu else None,
+        }
 
     def parts(self) -> dict[str, Any]:
         """What has a state_dict."""
@@ -123,8 +128,9 @@ class Trainer:
     def state(self) -> dict[str, Any]:
         """Everything that the next step depends on, as tensors and plain values."""
         state = {name: part.state_dict() for name, part in self.parts().items()}
-        sums = {"loss_sums": self.loss_sums, "steps_summed": self.steps_summed}
-        return {**state, **sums, "noise": self.noise.get_state(), "config": asdict(self.config), "step": self.steps_done}
+        state.update(loss_sums=self.loss_sums, steps_summed=self.steps_summed, noise=self.noise.get_state())
+        state.update(step=self.steps_done, config=asdict(self.config))
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state`; learning rates and betas follow the present configuration. Raises CheckpointError."""
@@ -166,7 +172,7 @@ def train(config: Config, resume: str = "auto") -> None:
     folder = Path(config.run_dir)
     with RunFolder(folder, config) as run:
         if resume == "never" and list_checkpoints(folder):
-            raise CheckpointError(f"run_dir: {folder} holds checkpoints of another run; choose a new folder to start anew")
+            raise CheckpointError(f"run_dir: {folder} holds checkpoints; choose a new folder to start anew")
         state = load_checkpoint(folder)
         if state:
             trainer.restore(state)

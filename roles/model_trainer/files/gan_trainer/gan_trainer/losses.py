@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GAN objectives. They take logits (N,) of any float type and compute in float32, since a sigmoid in half precision saturates."""
+"""GAN objectives on logits (N,) of any float type.
+
+They compute in float32: in half precision the exponentials of confident logits overflow or vanish.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which number format the networks compute in, and why.
 
-Every path has the same two objects, an autocast context and a GradScaler; where they have nothing to do they are switched
-off, not left out, so that the training step is written once.
+Every path has the same two objects, an autocast context and a GradScaler; where they have nothing to do they are
+switched off, not left out, so that the training step is written once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def choose_precision(wanted: str, capability: Capability) -> Precision:
         return _choose_for_cpu(wanted)
     version = "compute capability {}.{}".format(*capability)
     if wanted == "bf16" and capability < (8, 0):
-        raise PrecisionError(f"precision: bf16 needs compute capability 8.0, this GPU has {version[-3:]}; use fp16 or auto")
+        raise PrecisionError(
+            f"precision: bf16 needs compute capability 8.0 and this GPU has {version}; use auto or fp16"
+        )
     if wanted != "auto":
         return Precision(wanted, "asked for")
     if capability >= (8, 0):

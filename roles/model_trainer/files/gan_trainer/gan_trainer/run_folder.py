@@ -12,6 +12,9 @@ from typing import Any
 
 from .config import Config, as_yaml
 
+# systemd's stop, and Slurm's warning before the end of a job.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
 
 class RunFolderError(RuntimeError):
     """The run folder cannot be used; the text names it."""
@@ -76,11 +79,11 @@ class RunFolder:
 
 
 class StopSignal:
-    """Notes SIGTERM (systemd) and SIGUSR1 (Slurm's warning) so that the loop can save and end."""
+    """Notes a request to stop, so that the loop can save and end."""
 
     def __init__(self) -> None:
         self.asked = False
-        for number in (signal.SIGTERM, signal.SIGUSR1):
+        for number in STOP_SIGNALS:
             signal.signal(number, self.note)
 
     def note(self, number: int, frame: object) -> None:

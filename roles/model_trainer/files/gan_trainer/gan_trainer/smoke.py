@@ -17,7 +17,7 @@ MIN_STEPS, MAX_STEPS = 10, 100_000
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    summary = "Train a small GAN in float32 and in mixed precision on every GPU, or on the CPU, and report what happened."
+    summary = "Train a small GAN in float32 and in mixed precision on every GPU or on the CPU; report what happened."
     parser = argparse.ArgumentParser("python -m gan_trainer.smoke", description=summary, allow_abbrev=False)
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True, help="where it must run")
     parser.add_argument("--steps", type=int, default=50, help="training steps in each precision (default: 50)")
@@ -44,7 +44,7 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     targets = list_targets(device)
     if not targets:
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
-        report["problems"].append(f"cuda was demanded, but torch {torch.__version__}, built {built}, finds no usable GPU")
+        report["problems"].append(f"cuda was demanded; torch {torch.__version__}, built {built}, finds no usable GPU")
     for target in targets:
         record, problems = try_target(target, steps)
         report["devices"].append(record)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trainings behind gan_trainer.smoke, and what is wrong with them.
 
-A loss scaler that skips every step, and a training that quietly ran on the CPU, raise no exception. So what counts here is
-what the training did: where its tensors are, which steps were applied, what the losses and parameters became.
+A loss scaler that skips every step, and a training that quietly ran on the CPU, raise no exception. So what counts here
+is what the training did: where its tensors are, which steps were applied, what the losses and parameters became.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .loop import Trainer
 from .precision import Capability, Precision, choose_precision
 
 DISTINCT_BATCHES = 4
-# GAN losses rise and fall for good reasons; beside a generator this slow the discriminator's loss falls when training works.
+# GAN losses rise and fall for good reasons; beside a generator this slow the discriminator's loss must fall.
 RATES = {"lr_discriminator": 1e-3, "lr_generator": 1e-5}
 GPU_SIZE = {"image_size": 64, "channels": 64, "batch_size": 64, "latent_dim": 128}
 CPU_SIZE = {"image_size": 32, "channels": 8, "batch_size": 8, "latent_dim": 16}

@@ -6,6 +6,7 @@ Reads /etc/fleet/hardware.json (written by `fleet up` from hosts.yml). Runs on P
 import json
 import os
 import shutil
+import struct
 import subprocess
 import uuid
 
@@ -98,6 +99,25 @@ def node_files(cpus, node, nodes, memory_kib):
     }
 
 
+def pci_config(vendor, device, pci_class, subsystem):
+    """The 64 bytes of configuration space that lspci reads; hexadecimal numbers."""
+    number, header = int(pci_class, 16), 1 if pci_class.startswith("0x0604") else 0
+    class_bytes = bytes([0xA1, number & 255, number >> 8 & 255, number >> 16 & 255])
+    start = (
+        struct.pack("<HHHH", int(vendor, 16), int(device, 16), 0x0406, 0x0010) + class_bytes + bytes([0, 0, header, 0])
+    )
+    return start + bytes(28) + struct.pack("<HH", int(vendor, 16), int(subsystem, 16)) + bytes(16)
+
+
+def write_device(folder, files):
+    """A PCI device: its text files, and what lspci wants besides."""
+    write_tree(
+        folder, dict(files, irq="0\n", resource="0x0000000000000000 0x0000000000000000 0x0000000000000000\n" * 13)
+    )
+    with open(folder + "/config", "wb") as stream:
+        stream.write(pci_config(files["vendor"], files["device"], files["class"], files["subsystem_device"]))
+
+
 def write_tree(folder, files):
     os.makedirs(folder, exist_ok=True)
     for name, text in files.items():
@@ -148,11 +168,11 @@ def main():
 
     devices = SIMULATED + "/pci"
     for address, pci_class, vendor, device, driver in ORDINARY_DEVICES:
-        write_tree(os.path.join(devices, address), ordinary_files(address, pci_class, vendor, device))
+        write_device(os.path.join(devices, address), ordinary_files(address, pci_class, vendor, device))
         if driver:
             os.symlink("../../../../bus/pci/drivers/" + driver, os.path.join(devices, address, "driver"))
     for gpu in hardware["gpus"]:
-        write_tree(os.path.join(devices, gpu["pci"]), gpu_files(gpu, shares[max(0, gpu["numa_node"])]))
+        write_device(os.path.join(devices, gpu["pci"]), gpu_files(gpu, shares[max(0, gpu["numa_node"])]))
     bind(devices, "/sys/bus/pci/devices")
 
     if nodes > 1:

@@ -1,0 +1,185 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+
+DOCUMENTATION = r"""
+---
+module: amp_smoke_test
+short_description: Train a small GAN in full and in mixed precision on every GPU
+version_added: "1.0.0"
+description:
+  - Runs the trainer's smoke test in the node's environment through the launcher, as an ordinary user and without
+    anything of root's environment.
+  - Fails when a GPU was demanded and the training ran elsewhere, when no training step was applied, when a loss was not
+    finite or did not fall, when parameters stayed as they were, and when the test gave no report in time.
+  - At the deadline its whole process group is killed, and a process that cannot be killed is not waited for.
+  - Never reports a change. What the test writes goes to a temporary home that is removed.
+options:
+  python:
+    description: Full path of the Python in which torch and gan_trainer are installed.
+    type: path
+    required: true
+  launcher:
+    description: Full path of gpu-run.
+    type: path
+    default: /usr/local/bin/gpu-run
+  user:
+    description: User to run as; another one than the present needs root.
+    type: str
+    required: true
+  device:
+    description: Where the training must run, every visible GPU or the CPU. On a CPU it is a rehearsal of the software
+      and says nothing about speed.
+    type: str
+    choices: [cuda, cpu]
+    required: true
+  steps:
+    description: Training steps in each precision, 10 to 100000.
+    type: int
+    default: 50
+  timeout:
+    description: Seconds for the whole test, above 0.
+    type: float
+    default: 600
+attributes:
+  check_mode:
+    support: none
+    description: Skipped, since it would load the GPUs.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to compare.
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Train 100 steps on every GPU
+  amp_smoke_test:
+    python: /opt/gpuwright/venvs/current/bin/python
+    user: trainer
+    device: cuda
+    steps: 100
+  register: smoke_result
+
+- name: Show what mixed precision gains on the first GPU
+  ansible.builtin.debug:
+    msg: "{{ smoke_result.smoke.devices[0].amp_dtype }}: {{ smoke_result.smoke.devices[0].speed_ratio }} times"
+"""
+
+RETURN = r"""
+smoke:
+  description: The test's record; null when it gave none.
+  returned: unless skipped
+  type: dict
+  contains:
+    schema:
+      description: Version of this record, 1.
+      type: int
+    torch:
+      description: Version of torch; null when it cannot be imported.
+      type: str
+    cuda:
+      description: CUDA version that torch was built for; null in a build for CPUs.
+      type: str
+    device:
+      description: Where it had to run, cuda or cpu.
+      type: str
+    steps:
+      description: Training steps that were asked for in each precision.
+      type: int
+    devices:
+      description: One record per GPU, or one for the CPU.
+      type: list
+      elements: dict
+      contains:
+        device:
+          description: Where it ran, for example cuda:0.
+          type: str
+        name:
+          description: Name of the GPU.
+          type: str
+        amp_dtype:
+          description: Number format of the mixed-precision training.
+          type: str
+        amp_dtype_because:
+          description: Why this format.
+          type: str
+        fp32:
+          description: The training in float32; null when it failed. RV(smoke.devices[].amp) has the same keys.
+          type: dict
+          contains:
+            steps_applied:
+              description: Steps in which the optimizers changed the parameters.
+              type: int
+            steps_skipped:
+              description: Steps that the loss scaler skipped because a gradient overflowed.
+              type: int
+            loss_first:
+              description: The discriminator's loss in the first step; null when it was not finite.
+              type: float
+            loss_last:
+              description: Its mean over the last fifth of the steps; null when it was not finite.
+              type: float
+            parameters_changed:
+              description: Whether every parameter tensor differs from its start.
+              type: bool
+            peak_memory_mib:
+              description: Largest GPU memory that tensors held, in MiB; null on a CPU.
+              type: int
+            seconds:
+              description: Duration of the training in seconds.
+              type: float
+        amp:
+          description: The training in mixed precision.
+          type: dict
+        speed_ratio:
+          description: Images per second in mixed precision over those in float32; null on a CPU.
+          type: float
+    problems:
+      description: What is wrong, one sentence each.
+      type: list
+      elements: str
+command:
+  description: The command that was run.
+  returned: unless skipped
+  type: list
+  elements: str
+msg:
+  description: Host, fault, next step and the last 20 lines of stderr.
+  returned: failure
+  type: str
+"""
+
+import platform
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.smoke import SmokeError, check_run, describe, run_smoke, smoke_command
+
+ARGUMENTS = {
+    "python": {"type": "path", "required": True},
+    "launcher": {"type": "path", "default": "/usr/local/bin/gpu-run"},
+    "user": {"type": "str", "required": True},
+    "device": {"type": "str", "choices": ["cuda", "cpu"], "required": True},
+    "steps": {"type": "int", "default": 50},
+    "timeout": {"type": "float", "default": 600.0},
+}
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    params = module.params
+    if module.check_mode:
+        module.exit_json(changed=False, skipped=True, msg="the smoke test trains on the GPUs, so check mode skips it")
+    if not params["timeout"] > 0:
+        module.fail_json(msg="timeout is {} s, expected a number above 0".format(params["timeout"]))
+    command = []
+    try:
+        command = smoke_command(params["launcher"], params["python"], params["device"], params["steps"])
+        finished = run_smoke(command, params["user"], params["timeout"])
+        report = check_run(finished, command, params["device"], params["user"])
+    except SmokeError as error:
+        message = describe(error, platform.node())
+        module.fail_json(msg=message, smoke=error.report, command=command, changed=False)
+    module.exit_json(changed=False, smoke=report, command=command)
+
+
+if __name__ == "__main__":
+    main()

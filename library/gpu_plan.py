@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: decide every version for a node, or refuse before anything is changed."""
+
+DOCUMENTATION = r"""
+module: gpu_plan
+short_description: Choose driver, CUDA, cuDNN, Python and PyTorch for the GPUs of a node
+description:
+  - Answers with a plan in which everything fits, or fails with what clashes and the nearest values that fit.
+  - What is not pinned gets the best value that fits all GPUs of the node. Best is what is still maintained, what was
+    verified, what PyPI itself serves, and of these the newest.
+  - Pure. It reads nothing from the node and changes nothing, the same in check mode.
+options:
+  matrix:
+    description: Content of roles/preflight/files/matrix.yml, which says what fits what.
+    type: dict
+    required: true
+  host:
+    description: What M(gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus and nvidia.
+    type: dict
+    required: true
+  pins:
+    description:
+      - Values that the plan must respect, as quoted text. An empty text leaves the choice to the plan.
+      - Known are C(driver_branch), C(driver_flavour) (proprietary or open), C(driver_version), C(cuda), C(cudnn),
+        C(nccl), C(python), C(pytorch) and C(pytorch_build) (a build such as cu128, or cpu).
+      - C(cuda), C(cudnn), C(nccl) and C(pytorch) may name a series, such as "2.14" for its newest release that fits.
+      - Without C(nccl), no NCCL is planned.
+    type: dict
+    default: {}
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Plan
+  gpu_plan:
+    matrix: "{{ lookup('file', 'matrix.yml') | from_yaml }}"
+    host: "{{ gpu_node }}"
+    pins:
+      driver_branch: "580"
+      pytorch: "2.10.0"
+  register: answer
+"""
+
+RETURN = r"""
+gpu_node_plan:
+  description: The plan, as docs/architecture.md describes it.
+  type: dict
+  returned: success
+  sample: {"schema": 1, "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms"}}
+conflicts:
+  description:
+    - Why there is no plan. Each has C(what) (sentences), C(clash) (the facts that do not go together) and C(choices)
+      (up to three ways out, each a dict of pins and the values that fit).
+  type: list
+  elements: dict
+  returned: when there is no plan
+  sample:
+    - what: "CUDA 13.0 cannot compile for Tesla V100-PCIE-16GB (volta): the last toolkit for volta is 12.9."
+      clash: ["Tesla V100-PCIE-16GB (volta)", "system_cuda_version \"13.0\""]
+      choices: [{"cuda": "12.9"}]
+msg:
+  description: The conflicts as plain text of several lines, with the inventory variables to set.
+  type: str
+  returned: when there is no plan
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.plan import solve
+from ansible.module_utils.gpuwright.plan_clash import conflict_message
+
+
+def main():
+    """Ask the solver; a refusal is a failure of the task."""
+    module = AnsibleModule(
+        argument_spec={
+            "matrix": {"type": "dict", "required": True},
+            "host": {"type": "dict", "required": True},
+            "pins": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    host = module.params["host"]
+    try:
+        plan = solve(module.params["matrix"], host, module.params["pins"])
+    except KeyError as error:
+        module.fail_json(
+            msg="{} is missing in host or matrix. Expected are what gpu_probe returns and matrix.yml.".format(error)
+        )
+    if "conflicts" in plan:
+        conflicts = plan["conflicts"]
+        module.fail_json(msg=conflict_message(host, conflicts), conflicts=conflicts)
+    module.exit_json(changed=False, gpu_node_plan=plan)
+
+
+if __name__ == "__main__":
+    main()

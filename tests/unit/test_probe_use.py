@@ -1,0 +1,145 @@
+"""Who would lose work in a reboot, on made-up hosts."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from gpuwright.probe_use import read_ancestors, read_in_use
+from host_tree import HostTree
+
+GPU = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")
+# sshd's session leader, the shell and the Python that runs the module.
+LEADER, SHELL, OWN = 900, 901, 902
+
+
+@pytest.fixture
+def host(tmp_path):
+    tree = HostTree(tmp_path)
+    tree.process(LEADER, "sshd")
+    tree.process(SHELL, "sh", parent=LEADER)
+    tree.process(OWN, "python3", parent=SHELL)
+    return tree
+
+
+def in_use(host):
+    return read_in_use(host.root, OWN)
+
+
+def test_nobody(host):
+    assert in_use(host) == {"gpu_processes": [], "users": [], "jobs": []}
+
+
+def test_a_training_is_seen(host):
+    host.process(4321, "python3.11", files=GPU)
+    host.process(4322, "bash", files=("/dev/null", "/dev/pts/0"))
+    assert in_use(host)["gpu_processes"] == [{"pid": 4321, "name": "python3.11"}]
+
+
+@pytest.mark.parametrize(
+    "name", ["nvidia-persistenced", "nv-hostengine", "dcgm-exporter", "nvidia_gpu_exporter", "Xorg", "nvidia-smi"]
+)
+def test_programs_that_always_hold_the_gpu_lose_nothing(host, name):
+    host.process(50, name, files=GPU)
+    assert in_use(host)["gpu_processes"] == []
+
+
+@pytest.mark.parametrize("file", ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-caps/nvidia-cap1", "/tmp/nvidia0"])
+def test_other_files_are_no_gpu(host, file):
+    host.process(50, "python3", files=(file,))
+    assert in_use(host)["gpu_processes"] == []
+
+
+def test_the_caller_itself_does_not_count(host):
+    host.process(OWN, "python3", parent=SHELL, files=GPU)
+    assert in_use(host)["gpu_processes"] == []
+
+
+def test_a_process_that_ends_meanwhile_is_skipped(host):
+    host.put("/proc/77/comm", "gone\n")
+    host.link("/proc/78/fd", "/nonexistent")
+    assert in_use(host)["gpu_processes"] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give its rights away")
+def test_processes_that_may_not_be_examined_count_as_work(host):
+    host.process(50, "python3", files=GPU)
+    folder = host.folder / "proc/50/fd"
+    folder.chmod(0)
+    host.folder.chmod(0o755)
+    for parent in host.folder.parents:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        answer = in_use(host)["gpu_processes"]
+        os._exit(0 if len(answer) == 1 and answer[0]["pid"] is None and "root" in answer[0]["name"] else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("sessions", "expected"),
+    [
+        ([("1", "deploy", LEADER, "", "user")], []),
+        ([("1", "deploy", LEADER, "pts/0", "user")], []),
+        ([("1", "deploy", LEADER, "", "user"), ("2", "alice", 50, "pts/1", "user")], ["alice"]),
+        ([("1", "deploy", LEADER, "", "user"), ("2", "alice", 50, "", "user")], ["alice"]),
+        # Another connection of the same automation, and the same person at a terminal.
+        ([("1", "deploy", LEADER, "", "user"), ("2", "deploy", 50, "", "user")], []),
+        ([("1", "deploy", LEADER, "", "user"), ("2", "deploy", 50, "tty1", "user")], ["deploy"]),
+        ([("2", "alice", 50, "tty1", "user-early"), ("3", "alice", 51, "tty2", "user")], ["alice"]),
+        (
+            [("c1", "gdm", 50, "tty1", "greeter"), ("4", "bob", 51, "", "background"), ("5", "bob", 52, "", "manager")],
+            [],
+        ),
+    ],
+)
+def test_users(host, sessions, expected):
+    for number, user, leader, tty, kind in sessions:
+        host.session(number, user, leader, tty, kind)
+    assert in_use(host)["users"] == expected
+
+
+def test_a_damaged_session_file_is_no_user(host):
+    host.put("/run/systemd/sessions/1", "\xff\0=\nLEADER=x\n")
+    host.put("/run/systemd/sessions/1.ref", "")
+    assert in_use(host)["users"] == []
+
+
+def test_a_session_without_a_readable_leader_still_counts(host):
+    host.put("/run/systemd/sessions/9", "USER=alice\nCLASS=user\nLEADER=\n")
+    assert in_use(host)["users"] == ["alice"]
+
+
+def test_utmp_knows_the_terminals_that_logind_of_rhel_8_does_not(host):
+    host.process(60, "bash")
+    host.session("1", "deploy", LEADER)
+    host.session("2", "deploy", 60)
+    host.utmp((7, "deploy", 60), (7, "deploy", SHELL), (8, "gone", 60), (7, "stale", 61), (2, "reboot", 0))
+    assert in_use(host)["users"] == ["deploy"]
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\0" * 384, b"\xff" * 1000])
+def test_a_damaged_utmp_is_nobody(host, content):
+    host.put("/run/utmp", content)
+    assert in_use(host)["users"] == []
+
+
+def test_slurm_jobs(host):
+    host.put("/var/spool/slurmd/job00123/slurm_script")
+    host.put("/var/spool/slurm/d/job77/slurm_script")
+    host.put("/var/spool/slurmd/cred_state")
+    assert in_use(host)["jobs"] == ["slurm job 123", "slurm job 77"]
+
+
+def test_an_interactive_slurm_step_is_a_job(host):
+    host.process(70, "slurmstepd")
+    assert in_use(host)["jobs"] == ["slurm step, process 70"]
+
+
+def test_ancestors(host):
+    assert read_ancestors(host.root, OWN) == [OWN, SHELL, LEADER]
+    host.put("/proc/5/stat", "5 (evil) S 6) (x) R 6 5 5")
+    host.put("/proc/6/stat", "6 (a) S 5 5 5")  # a circle cannot be, and must not hang
+    assert read_ancestors(host.root, 5) == [5, 6]
+    assert read_ancestors(host.root, 999_999) == [999_999]

@@ -90,7 +90,7 @@ def main():
     if "conflicts" in plan:
         conflicts = plan["conflicts"]
         module.fail_json(msg=conflict_message(host, conflicts), conflicts=conflicts)
-    module.exit_json(changed=False, gpu_node_plan=plan)
+    module.exit_json(changed=False, ansible_facts={"gpu_node_plan": plan})
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def any_flag(flags):
 
 
 def total(counts):
-    """The sum of counters; None when all are, UNKNOWN when one is missing among others, for it may be the one that counts."""
+    """The sum of counters; None when all are None, UNKNOWN when only some are, for the missing one may count."""
     counts = list(counts)
     if counts and set(counts) == {None}:
         return None

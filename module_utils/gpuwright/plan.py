@@ -37,18 +37,22 @@ def solve(matrix, host, pins):
     release = find_release(matrix, host["os"])
     conflicts = unsupported_host(matrix, host, release, pins)
     if conflicts:
-        return {"conflicts": conflicts + [unknown_value(matrix, candidates, name, pins[name], {}) for name in unknown]}
+        return {"conflicts": conflicts}
 
     gpus, strangers = kinds_of_gpu(matrix, host["gpus"])
     kinds = [kind for kind in KINDS if _is_planned(kind, host, pins)]
     unused = [name for name in PINS if name in pins and not any(name in candidates[kind][0].pins for kind in kinds)]
     known = [name for name in PINS if name in pins and name not in unused and name not in unknown]
     facts = [Fact("gpu", "gpu", gpu, "{} ({})".format(gpu.name, gpu.architecture)) for gpu in gpus]
-    facts += [Fact("pin", name, pins[name], pin_label(name, pins[name])) for name in known]
+    facts += [_pin(name, pins[name]) for name in known]
     facts += [Fact("os", "os", release, "{name} {version}".format(**release))]
     problem = Problem(matrix, candidates, kinds)
     answer = problem.search(facts)
-    conflicts = [unknown_value(matrix, candidates, name, pins[name], answer or {}) for name in unknown]
+
+    def find_answer(more_pins):
+        return problem.search(facts + [_pin(name, value) for name, value in more_pins.items()])
+
+    conflicts = [unknown_value(matrix, candidates, name, pins[name], find_answer) for name in unknown]
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts:
@@ -60,6 +64,10 @@ def solve(matrix, host, pins):
     for name in unused:
         plan["warnings"].append("{} is not used: this host has no NVIDIA GPU".format(PINS[name]))
     return plan
+
+
+def _pin(name, value):
+    return Fact("pin", name, value, pin_label(name, value))
 
 
 def _is_planned(kind, host, pins):

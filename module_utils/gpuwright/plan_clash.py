@@ -22,18 +22,23 @@ def conflict(what, clash=(), choices=()):
 
 def find_conflicts(problem, facts):
     """Every independent clash among `facts`, for which `problem` has no answer."""
-    found = []
+    clashes = []
     left = list(facts)
     while problem.search(left) is None:
         clash = problem.smallest_clash(left)
-        labels = [fact.label for fact in clash]
-        found.append(conflict(_explain(problem, clash), labels, _choices(problem, facts, clash)))
-        pins = [fact for fact in clash if fact.kind == "pin"]
+        clashes.append(clash)
         # Without its pins the rest may still clash elsewhere; a clash without pins is the end of it.
-        left = [fact for fact in left if fact not in pins]
-        if not pins:
+        if not _pins(clash):
             break
-    return found
+        left = [fact for fact in left if fact not in _pins(clash)]
+    return [
+        conflict(_explain(problem, clash), [fact.label for fact in clash], _choices(problem, facts, clash, clashes))
+        for clash in clashes
+    ]
+
+
+def _pins(facts):
+    return [fact for fact in facts if fact.kind == "pin"]
 
 
 def _explain(problem, clash):
@@ -82,21 +87,23 @@ def _pins_disagree(problem, kind, clash):
     return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
 
 
-def _choices(problem, facts, clash):
-    """The nearest answers: one pin of the clash changed, everything else kept as far as it can be."""
-    pins = [fact for fact in clash if fact.kind == "pin"]
+def _choices(problem, facts, clash, clashes):
+    """The nearest answers: one pin of the clash changed, everything else kept that is not itself in a clash."""
+    pins = _pins(clash)
+    blamed = [fact for other in clashes if other is not clash for fact in _pins(other)]
+    kept = [fact for fact in facts if fact not in blamed]
     found = []
     for fact in pins:
-        rest = [other for other in facts if other is not fact]
-        if problem.search(rest) is None:
-            # Another clash stands in the way: show the answer to this one alone.
-            rest = [other for other in clash if other is not fact]
-        for answer in (problem.search(rest), _closest(problem, rest, fact)):
+        rest = [other for other in kept if other is not fact]
+        answers = [problem.search(rest)]
+        if not blamed:
+            answers.append(_closest(problem, rest, fact))
+        for answer in answers:
             choice = answer and {fact.name: value_in(answer, fact.name)}
             if choice and choice not in found:
                 found.append(choice)
     if not found and pins:
-        answer = problem.search([fact for fact in facts if fact not in pins])
+        answer = problem.search([fact for fact in kept if fact not in pins])
         if answer is not None:
             found.append(collections.OrderedDict((fact.name, value_in(answer, fact.name)) for fact in pins))
     return found[:MOST_CHOICES]
@@ -109,9 +116,16 @@ def _closest(problem, rest, fact):
     """
     if not is_version(fact.value):
         return None
-    rows = [candidate for group in problem.candidates.values() for candidate in group if candidate.pins.get(fact.name)]
-    good = [row for row in rows if row.row["verified"] and not ("eol" in row.row and has_ended(row.row, problem.as_of))]
-    values = sorted({candidate.pins[fact.name] for candidate in good} | {fact.value}, key=version_key)
+    values = {
+        candidate.pins[fact.name]
+        for group in problem.candidates.values()
+        for candidate in group
+        if candidate.pins.get(fact.name)
+        and fact.name not in candidate.needs
+        and candidate.row["verified"]
+        and not ("eol" in candidate.row and has_ended(candidate.row, problem.as_of))
+    }
+    values = sorted(values | {fact.value}, key=version_key)
     here = values.index(fact.value)
     for value in sorted(values, key=lambda value: abs(values.index(value) - here)):
         answer = problem.search(rest + [fact._replace(value=value)]) if value != fact.value else None

@@ -4,7 +4,7 @@
 import difflib
 
 from .plan_candidates import CPU_BUILD, PINS, accepts
-from .plan_clash import conflict, value_in
+from .plan_clash import MOST_CHOICES, conflict, value_in
 from .plan_rules import Gpu
 from .versions import is_version, major, version_key
 
@@ -40,17 +40,16 @@ def unknown_pins(candidates, pins):
     return [name for name in PINS if name in pins and not _is_known(name, pins[name], candidates)]
 
 
-def unknown_value(matrix, candidates, name, value, answer):
-    """The conflict for such a pin; `answer` is what would be chosen without it, or {}."""
+def unknown_value(matrix, candidates, name, value, find_answer):
+    """The conflict for such a pin. `find_answer(pins)` is the search with further pins: what it finds is offered."""
     allowed = _known_values(name, candidates)
     text = "{} is not known. Known: {}."
     if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
         text = "{} is a module stream that moves on by itself to branches that may not drive the GPUs. Known: {}."
-    nearest = difflib.get_close_matches(value, allowed, 3)
-    best = value_in(answer, name)
-    choices = ([best] if best and best not in nearest else []) + nearest
+    choices = [value_in(find_answer({}) or {}, name)] + difflib.get_close_matches(value, allowed, MOST_CHOICES)
+    fitting = [choice for choice in dict.fromkeys(choices) if choice and find_answer({name: choice})]
     what = text.format(pin_label(name, value), ", ".join(allowed))
-    return conflict(what, [pin_label(name, value)], [{name: choice} for choice in choices[:3]])
+    return conflict(what, [pin_label(name, value)], [{name: choice} for choice in fitting[:MOST_CHOICES]])
 
 
 def _is_known(name, value, candidates):

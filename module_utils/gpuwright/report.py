@@ -65,7 +65,7 @@ def write_json(path, value):
 
 
 def write_report(report, report_path, verified_path):
-    """Write the report, and after a verdict that passes the mark of a node that has passed; None as a path: not wanted."""
+    """Write the report, and the mark of a node that has passed when it has; a path that is None is not written."""
     if report_path:
         write_json(report_path, report)
     if verified_path and report["verdict"] in PASSING:

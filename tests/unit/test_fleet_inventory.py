@@ -93,3 +93,7 @@ def test_wheels_are_chosen_for_the_hosts_python() -> None:
     assert command[command.index("--python-version") + 1] == "3.11"
     assert "manylinux_2_28_x86_64" in command
     assert "--platform" not in wheelhouse.download_command("python", Path("l"), Path("w"), native=True)
+
+
+def test_a_host_keeps_its_mac_address_when_it_is_made_anew() -> None:
+    assert containers.mac_address("10.89.0.11") == "02:67:0a:59:00:0b"

@@ -148,7 +148,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_scraps(tmp_path):
     with pytest.raises(TypeError):
         write_json(str(path), {"a": object()})
     assert json.loads(path.read_text()) == {"a": 1}
-    assert os.listdir(tmp_path) == ["report.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_the_mode_of_a_report_does_not_depend_on_the_umask(tmp_path):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from gpuwright.nvidia_smi_values import (
     UNKNOWN,
-    clean,
     any_flag,
+    clean,
     first_known,
     read_flag,
     read_mode,

@@ -245,7 +245,7 @@ def test_warnings_around_the_xml_are_passed_over():
 
 
 BOMB = (
-    '<?xml version="1.0"?>\n<!DOCTYPE nvidia_smi_log [\n<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;&a;&a;">\n]>\n'
+    '<?xml version="1.0"?>\n<!DOCTYPE nvidia_smi_log [\n<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;">\n]>\n'
     "<nvidia_smi_log><driver_version>&b;</driver_version></nvidia_smi_log>\n"
 )
 FILE_ENTITY = (

@@ -53,6 +53,11 @@ def address_plan(network: ipaddress.IPv4Network, hosts: list[str]) -> dict[str, 
     return plan | {name: str(network[10 + number]) for number, name in enumerate(hosts)}
 
 
+def mac_address(address: str) -> str:
+    """The same for a host that is made anew: others keep the old one in their ARP tables for half a minute."""
+    return "02:67:" + ":".join(f"{octet:02x}" for octet in ipaddress.IPv4Address(address).packed)
+
+
 def state_of(name: str) -> dict[str, str]:
     """State, image and mounted sources of a container; empty when there is none."""
     result = podman("inspect", "--type", "container", name, check=False)
@@ -81,7 +86,8 @@ def start_repository_server(fleet: str, image: str, repositories: Path, address:
     say(f"   {name}: {address} (repositories)")
     podman(
         "run", "--detach", "--name", name, "--hostname", "repo", "--restart", "always", "--systemd=false",
-        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet), "--ip", address,
+        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet),
+        "--ip", address, "--mac-address", mac_address(address),
         "--volume", f"{repositories}:/srv/repositories:ro", image,
         "/usr/libexec/platform-python", "-m", "http.server", "--directory", "/srv/repositories", "80",
     )  # fmt: skip
@@ -106,7 +112,8 @@ def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Pat
         volumes.append(f"{wheelhouse}:/srv/gpuwright/wheelhouse:ro")
     podman(
         "run", "--detach", "--name", name, "--hostname", host.name, "--restart", "always", "--systemd=always",
-        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet), "--ip", host.address,
+        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet),
+        "--ip", host.address, "--mac-address", mac_address(host.address),
         "--add-host", f"{REPOSITORY_HOST}:{repo_address}", "--security-opt", "unmask=ALL", "--shm-size", "2g",
         *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in volumes), image,
     )  # fmt: skip

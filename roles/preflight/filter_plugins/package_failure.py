@@ -51,7 +51,7 @@ def package_failure(result: dict, names: list[str]) -> str:
 
 
 class FilterModule:
-    """Filters of the role system_packages."""
+    """Filters of the role preflight, with which every play begins."""
 
     def filters(self) -> dict:
         return {"package_failure": package_failure}

@@ -1,0 +1,219 @@
+"""gpu-doctor as a program: the installed script on a made-up node."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import healthy_node
+import pytest
+from gpuwright.report import make_report
+from gpuwright.smoke_history import last_smoke
+from host_tree import HostTree
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPT = REPOSITORY / "roles" / "verify" / "files" / "gpu-doctor"
+THEN = "2026-01-05T10:00:00Z"
+Run = Callable[..., subprocess.CompletedProcess]
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up node must belong to root")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Not pytest's own folder, into which an ordinary user cannot look."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture
+def node(folder: Path) -> HostTree:
+    host = HostTree(folder / "node")
+    healthy_node.put_node(host)
+    (host.folder / "etc/shadow").chmod(0o600)
+    put_report(host)
+    return host
+
+
+def put_report(host: HostTree, readings: dict | None = None, smoke: dict | None = healthy_node.SMOKE) -> None:
+    record = make_report("a5-01", THEN, [], readings or healthy_node.readings(), healthy_node.expectations(), smoke)
+    host.put("/var/lib/gpuwright/report.json", json.dumps(record))
+
+
+@pytest.fixture
+def doctor(folder: Path, node: HostTree, node_python: str) -> Run:
+    """The script as installed, but with a copy of this checkout's library, the interpreter under test and that node."""
+    shutil.copytree(REPOSITORY / "module_utils", folder / "lib")
+    text = SCRIPT.read_text()
+    for installed, here in {
+        "/usr/local/lib/gpuwright": str(folder / "lib"),
+        "/usr/libexec/platform-python": node_python,
+        "main()": f'main(root="{node.root}")',
+    }.items():
+        assert installed in text
+        text = text.replace(installed, here)
+    programs = folder / "bin"
+    programs.mkdir()
+
+    def write(name: str, script: str) -> None:
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+
+    healthy_node.put_commands(write)
+    # Where an ordinary user can read it.
+    shutil.copy(healthy_node.DATA / "nvidia_smi/580-v100.xml", folder)
+    write("nvidia-smi", f"#!/bin/sh\ncat {folder}/580-v100.xml\n")
+    write("gpu-doctor", text)
+
+    def run(*arguments: str, **more: object) -> subprocess.CompletedProcess:
+        command = [programs / "gpu-doctor", *arguments]
+        environment = {"PATH": f"{programs}:/usr/bin:/bin"}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, cwd="/", **more)
+
+    return run
+
+
+def test_a_healthy_node(doctor):
+    done = doctor()
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["STATUS", "CHECK", "VALUE", "EXPECTED"]
+    assert ": PASS (30 checks: 30 PASS; 0 skipped)" in lines[-1]
+
+
+def test_json_is_the_report(doctor):
+    done = doctor("--json")
+    answer = json.loads(done.stdout)
+    assert set(answer) == {"schema", "host", "time", "verdict", "checks", "readings", "expectations", "smoke"}
+    assert answer["verdict"] == "PASS"
+    smoke = next(check for check in answer["checks"] if check["id"] == "smoke.amp")
+    assert "days ago" in smoke["message"]
+    assert answer["smoke"]["age_s"] > 0
+
+
+def test_a_failing_check_comes_first_with_its_action(doctor, node):
+    (node.folder / "usr/local/cuda").unlink()
+    done = doctor()
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert lines[1].split() == ["FAIL", "cuda.link", "none", "/usr/local/cuda-12.9"]
+    assert lines[2].strip() == "/usr/local/cuda leads nowhere"
+    assert lines[3].strip().startswith("-> Run alternatives --display cuda")
+    assert ": FAIL (30 checks: 1 FAIL, 29 PASS; 0 skipped)" in lines[-1]
+
+
+def test_an_ordinary_user_is_told_what_only_root_sees(doctor, folder):
+    done = doctor("--json", user=65534, group=65534, extra_groups=[])
+    answer = json.loads(done.stdout)
+    bad = {check["id"]: check["message"] for check in answer["checks"] if check["status"] != "PASS"}
+    assert list(bad) == ["model.trainer_user"]
+    assert "readable by root only" in bad["model.trainer_user"]
+    assert (done.returncode, answer["verdict"]) == (3, "UNKNOWN")
+
+
+def test_a_node_that_was_never_verified(doctor, node):
+    (node.folder / "var/lib/gpuwright/report.json").unlink()
+    done = doctor()
+    assert done.returncode == 3
+    assert "this node has not been verified yet" in done.stdout
+
+
+def test_explain(doctor):
+    done = doctor("--explain", "driver.uvm")
+    assert done.returncode == 0
+    assert done.stdout.startswith("driver.uvm (system layer)\nquestion  Is the module that CUDA needs loaded?\nrule")
+    assert "modprobe nvidia_uvm" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--explain", "driver.nothing"], "there is no check 'driver.nothing'; the checks are:\n"),
+        (["--jsno"], "unrecognized arguments: --jsno"),
+        (["--expectations", "/nowhere"], "/nowhere: No such file or directory"),
+        (["--expectations", "/etc/passwd"], "/etc/passwd: Expecting value"),
+    ],
+)
+def test_usage_errors(doctor, arguments, words):
+    done = doctor(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "[]", '{"schema": 1'])
+def test_a_node_without_usable_expectations_is_unknown(doctor, node, content):
+    path = node.folder / "etc/gpuwright/expectations.json"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    done = doctor()
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "expectations.json" in done.stderr and "ansible-playbook" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_nothing_is_written(doctor, folder):
+    before = sorted(str(path) for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    doctor()
+    assert sorted(str(path) for path in folder.rglob("*") if "__pycache__" not in path.parts) == before
+
+
+def test_the_script_says_when_there_is_no_python(tmp_path):
+    text = SCRIPT.read_text().replace("/usr/libexec/platform-python", "/no").replace("/usr/bin/python3", "/no")
+    path = tmp_path / "gpu-doctor"
+    path.write_text(text)
+    done = subprocess.run(["/bin/sh", path], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "no Python found" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({("probe", "nvidia", "loaded", "version"): "580.82.07"}, "the loaded driver is another"),
+        ({("probe", "nvidia", "loaded"): None}, "the loaded driver is another"),
+        ({("venv", "versions", "torch"): "2.9.0"}, "PyTorch is another"),
+        ({("venv",): {"unreadable": "x"}}, "PyTorch is another"),
+    ],
+)
+def test_an_old_smoke_test_counts_only_for_what_it_tested(tmp_path, change, words):
+    host = HostTree(tmp_path)
+    readings = healthy_node.readings()
+    for path, value in change.items():
+        healthy_node.put(readings, path, value)
+    put_report(host, readings)
+    found = last_smoke(f"{host.root}/var/lib/gpuwright/report.json", healthy_node.readings(), THEN)
+    assert words in found["unreadable"]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"smoke": 5}', '{"smoke": {"devices": []}, "readings": {}}', '{"smoke": null}']
+)
+def test_a_damaged_report_is_no_smoke_test(tmp_path, content):
+    path = tmp_path / "report.json"
+    path.write_text(content)
+    assert "unreadable" in last_smoke(str(path), healthy_node.readings(), THEN)
+
+
+def test_a_report_without_a_time_is_no_smoke_test(tmp_path):
+    host = HostTree(tmp_path)
+    put_report(host)
+    path = tmp_path / "var/lib/gpuwright/report.json"
+    path.write_text(path.read_text().replace(THEN, "soon"))
+    assert "unreadable" in last_smoke(str(path), healthy_node.readings(), THEN)
+
+
+def test_a_node_without_a_driver_keeps_its_smoke_test_on_the_cpu(tmp_path):
+    host = HostTree(tmp_path)
+    readings = healthy_node.readings()
+    readings["probe"]["nvidia"]["loaded"] = None
+    put_report(host, readings)
+    found = last_smoke(f"{host.root}/var/lib/gpuwright/report.json", readings, "2026-01-05T10:00:09Z")
+    assert found["age_s"] == 9

@@ -103,7 +103,7 @@ checks:
       description: What to do, empty for PASS and SKIP.
       type: str
 readings:
-  description: Everything that was read; a value that could not be read is C({unreadable: reason}).
+  description: Everything that was read; a value that could not be read is a record whose only key is C(unreadable).
   returned: success
   type: dict
 """

@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the cards and of the driver that runs them: rules, and the table `CHECKS` at the end.
+"""Checks of the cards themselves: number, model, who holds them, memory errors.
 
-Readings are those of `readings.collect`. Sources of the rules: the rows of the field's trusted checkers (DCGM, gpud,
-Azure and AWS health checks), and NVIDIA's driver documentation; none of them is allowed its habit of passing `[N/A]`.
+Readings are those of `readings.collect`. The rules are those of the field's trusted checkers (DCGM, gpud, the health
+checks of Azure and AWS), without their habit of passing a value that cannot be read.
 """
 
-import re
-
 from .nvidia_smi_xml import DATA_CENTRE
-from .verdict import Check, failed, passed, skipped, unknown, warned
+from .verdict import Check, failed, passed, skipped, unknown
 
 RETIREMENT = ("retired_pages_pending", "remapped_rows_pending", "remapped_rows_failure")
-# What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
-NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
-CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
-SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
 def count(readings, expected):
@@ -69,129 +63,6 @@ def bound_driver(readings, expected):
     if others:
         return failed("; ".join(others), "nvidia", "not bound to nvidia: {}".format("; ".join(others)))
     return passed("nvidia", "nvidia", "bound to nvidia")
-
-
-def reachable(readings, expected):
-    """nvidia-smi answers within its deadline and with exit status 0."""
-    status = readings.text("nvidia_smi", "status")
-    smi = readings.at("nvidia_smi").value
-    message = str(smi.get("message") or "nvidia-smi: {}".format(status))
-    action = str(smi.get("action") or "")
-    if status == "ok" and readings.flag("nvidia_smi", "reachable"):
-        return passed("ok", "ok", "nvidia-smi answers")
-    if status in ("ok", "unreadable"):
-        return unknown(message, status, "ok", action)
-    return failed(status, "ok", message, action)
-
-
-def driver_version(readings, expected):
-    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one."""
-    branch = expected.version("plan", "driver", "branch")
-    wanted = expected.wish("plan", "driver", "version") or branch + ".*"
-    if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", wanted, "no nvidia module is loaded")
-    loaded = readings.version("probe", "nvidia", "loaded", "version")
-    asked = readings.version("nvidia_smi", "driver_version") if readings.flag("nvidia_smi", "reachable") else loaded
-    if asked != loaded:
-        return failed(loaded, wanted, "the module is {} but nvidia-smi says {}".format(loaded, asked))
-    fits = loaded.startswith(branch + ".") if wanted == branch + ".*" else loaded == wanted
-    if not fits:
-        return failed(loaded, wanted, "{} instead of {}".format(loaded, wanted))
-    return passed(loaded, wanted, loaded)
-
-
-def driver_flavour(readings, expected):
-    """The loaded module is open or proprietary as planned: Volta and older run on the proprietary one only."""
-    wanted = expected.text("plan", "driver", "flavour")
-    if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", wanted, "no nvidia module is loaded")
-    flavour = readings.text("probe", "nvidia", "loaded", "flavour")
-    if flavour != wanted:
-        return failed(flavour, wanted, "the {} module is loaded instead of the {} one".format(flavour, wanted))
-    return passed(flavour, wanted, "the {} module is loaded".format(flavour))
-
-
-def module_matches_user_space(readings, expected):
-    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
-    if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", None, "no nvidia module is loaded")
-    loaded = readings.version("probe", "nvidia", "loaded", "version")
-    if readings.absent("probe", "nvidia", "user_space"):
-        return failed(loaded, None, "the driver's user space is not installed")
-    on_disk = readings.version("probe", "nvidia", "user_space")
-    if loaded != on_disk:
-        return failed(loaded, on_disk, "module {} is loaded, libraries are {}".format(loaded, on_disk))
-    return passed(loaded, on_disk, "both are {}".format(loaded))
-
-
-def module_for_next_kernel(readings, expected):
-    """The kernel that boots next has a module file of the version of the libraries and of the planned flavour."""
-    kernel = readings.text("probe", "kernel", "next_boot")
-    flavour = expected.text("plan", "driver", "flavour")
-    action = "Build it: dkms autoinstall -k {}; a failed build is explained in {}".format(
-        kernel, "/var/lib/dkms/*/*/build/make.log"
-    )
-    if readings.absent("probe", "nvidia", "modules", kernel):
-        return failed("none", flavour, "no module for kernel {}".format(kernel), action)
-    module = readings.at("probe", "nvidia", "modules", kernel)
-    version = module.version("version")
-    if readings.absent("probe", "nvidia", "user_space"):
-        return failed(version, None, "the driver's user space is not installed", action)
-    wanted = "{} {}".format(readings.version("probe", "nvidia", "user_space"), flavour)
-    found = "{} {}".format(version, module.text("flavour"))
-    if found != wanted:
-        return failed(found, wanted, "{} for kernel {} instead of {}".format(found, kernel, wanted), action)
-    return passed(found, wanted, "built for {}".format(kernel))
-
-
-def nouveau_absent(readings, expected):
-    """nouveau is not loaded: it would hold the GPU and keep NVIDIA's module from it."""
-    if not readings.each("probe", "gpus"):
-        return unknown(NO_SYSFS)
-    if readings.flag("probe", "nouveau_loaded"):
-        return failed("loaded", "not loaded", "nouveau is loaded")
-    return passed("not loaded", "not loaded", "nouveau is not loaded")
-
-
-def persistence(readings, expected):
-    """nvidia-persistenced is active and each card says so; without it the driver forgets its settings when idle."""
-    state = readings.text("persistenced")
-    if state != "active":
-        return warned(state, "active", "nvidia-persistenced is {}".format(state))
-    if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("the daemon is active, but the driver cannot be asked", state, "active")
-    modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
-    off = [pci_id for pci_id, mode in modes if mode != "Enabled"]
-    if off or not modes:
-        return warned("off", "Enabled", "persistence mode is off on {}".format(", ".join(off) or "no GPU at all"))
-    return passed("active", "active", "nvidia-persistenced is active")
-
-
-def device_nodes(readings, expected):
-    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
-    wanted = expected.number("gpu_count")
-    user = expected.text("trainer_user")
-    nodes = readings.at("device_nodes")
-    names = nodes.names()
-    usable = [name for name in names if nodes.flag(name, "readable") and nodes.flag(name, "writable")]
-    shut = sorted(set(names) - set(usable))
-    cards = [name for name in names if CARD_NODE.fullmatch(name)]
-    missing = [name for name in SHARED_NODES if name not in names]
-    value = "{} of {}".format(len(usable), len(names))
-    if len(cards) < wanted:
-        return failed(value, wanted, "{} of {} /dev/nvidiaN exist".format(len(cards), wanted))
-    if missing:
-        return failed(value, "all", "{} is missing".format(" and ".join(missing)))
-    if shut:
-        return failed(value, "all", "{} may not use {}".format(user, ", ".join(shut)))
-    return passed(value, "all", "{} may use all {}".format(user, len(names)))
-
-
-def uvm(readings, expected):
-    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it."""
-    if readings.flag("probe", "nvidia", "uvm_loaded"):
-        return passed("loaded", "loaded", "nvidia_uvm is loaded")
-    return failed("not loaded", "loaded", "nvidia_uvm is not loaded")
 
 
 def ecc(readings, expected):
@@ -261,31 +132,6 @@ def answering_gpus(readings):
     return readings.each("nvidia_smi", "gpus") if readings.flag("nvidia_smi", "reachable") else []
 
 
-def reboot_pending(readings, expected):
-    """Nothing of what is installed waits for a reboot; computed from the state of the node, not from what a run did."""
-    if not readings.flag("probe", "reboot", "required"):
-        return passed("no", "no", "no reboot is needed")
-    reasons = [str(reason.value) for reason in readings.each("probe", "reboot", "reasons")]
-    return failed("yes", "no", "reboot required: {}".format("; ".join(reasons) or "no reason given"))
-
-
-def secure_boot(readings, expected):
-    """Secure Boot is off, or the key that signs DKMS modules is enrolled."""
-    state = readings.text("probe", "secure_boot")
-    if state == "unsupported" and not readings.each("probe", "gpus"):
-        return unknown(NO_SYSFS)
-    if state in ("disabled", "unsupported"):
-        return passed(state, "off, or key enrolled", "Secure Boot is {}".format(state))
-    if state != "enabled":
-        return unknown("Secure Boot reads {!r}".format(state), state)
-    if readings.flag("probe", "module_key_enrolled"):
-        return passed("enabled, key enrolled", "off, or key enrolled", "the module's key is enrolled")
-    if readings.absent("probe", "nvidia", "loaded"):
-        return failed("enabled, key not enrolled", "off, or key enrolled", "the firmware refuses the module's key")
-    # Another key signed what runs now; what DKMS builds at the next kernel update will not load.
-    return warned("enabled, key not enrolled", "off, or key enrolled", "the next module that DKMS builds will not load")
-
-
 CHECKS = (
     Check(
         "gpu.count",
@@ -311,70 +157,6 @@ CHECKS = (
         bound_driver,
     ),
     Check(
-        "driver.reachable",
-        "system",
-        "Does nvidia-smi answer?",
-        "Run nvidia-smi on the node; its text and dmesg | grep -i nvrm say why.",
-        reachable,
-    ),
-    Check(
-        "driver.version",
-        "system",
-        "Is the planned driver loaded?",
-        "Run ansible-playbook site.yml --tags system, then reboot if it says so.",
-        driver_version,
-    ),
-    Check(
-        "driver.flavour",
-        "system",
-        "Is the module open or proprietary as planned?",
-        "Run ansible-playbook site.yml --tags system; the module stream must be switched.",
-        driver_flavour,
-    ),
-    Check(
-        "driver.module_matches_user_space",
-        "system",
-        "Do the loaded module and the driver's libraries belong together?",
-        "Reboot the node, or install the missing part: ansible-playbook site.yml --tags system",
-        module_matches_user_space,
-    ),
-    Check(
-        "driver.module_for_next_kernel",
-        "system",
-        "Will the driver be there after the next boot?",
-        "Build it: dkms autoinstall; a failed build is explained in /var/lib/dkms/*/*/build/make.log",
-        module_for_next_kernel,
-    ),
-    Check(
-        "driver.nouveau_absent",
-        "system",
-        "Is nouveau out of the way?",
-        "Check that rd.driver.blacklist=nouveau is in /proc/cmdline (grubby --info=ALL), then reboot.",
-        nouveau_absent,
-    ),
-    Check(
-        "driver.persistence",
-        "system",
-        "Does the driver stay initialised when nobody uses it?",
-        "Run: systemctl enable --now nvidia-persistenced",
-        persistence,
-    ),
-    Check(
-        "driver.device_nodes",
-        "system",
-        "May the trainer user open the GPU's device files?",
-        "Run: nvidia-modprobe -u -c 0 and compare ls -l /dev/nvidia* with NVreg_DeviceFileMode.",
-        device_nodes,
-        unit="files",
-    ),
-    Check(
-        "driver.uvm",
-        "system",
-        "Is the module that CUDA needs loaded?",
-        "Run: modprobe nvidia_uvm; it must be listed in /etc/modules-load.d to be there after a boot.",
-        uvm,
-    ),
-    Check(
         "driver.ecc",
         "system",
         "Is the GPU's memory protected and free of errors?",
@@ -387,20 +169,5 @@ CHECKS = (
         "Does broken GPU memory wait to be taken out of use?",
         "Reboot once; if pages are pending again, run NVIDIA's field diagnostic.",
         retired_pages,
-    ),
-    Check(
-        "reboot.pending",
-        "system",
-        "Is what is installed also what runs?",
-        "Reboot the node when nobody works on it; system_driver_reboot=allowed lets a run do it.",
-        reboot_pending,
-        needs_gpu=False,
-    ),
-    Check(
-        "secure_boot",
-        "system",
-        "Does the firmware accept the module?",
-        "Run mokutil --import /var/lib/dkms/mok.pub, reboot, and confirm the key at the console.",
-        secure_boot,
     ),
 )

@@ -76,7 +76,8 @@ class Dnf(object):
 
     def available_streams(self, name):
         """Streams that the enabled repositories offer; raises `StreamError` when dnf cannot say."""
-        command = ["dnf", "-q", "module", "list", name]
+        # -y: a repository that signs its metadata has dnf ask whether its configured key may be used.
+        command = ["dnf", "-q", "-y", "module", "list", name]
         finished = self._run(command)
         if finished.rc == 0 or "No matching Modules to list" in finished.stderr:
             return parse_module_list(name, finished.stdout)

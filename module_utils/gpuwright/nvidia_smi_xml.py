@@ -167,10 +167,12 @@ def _recovery_action(gpu):
     if action is not None:
         text = read_text(action)
         return text.lower() if isinstance(text, str) else text
+    # Drivers of all ages write this in the place of the values that they cannot read.
+    if any(clean(tag.text) == NEEDS_RESET for tag in gpu.iter()):
+        return "gpu reset"
     status = gpu.find("gpu_reset_status")
     if status is None:
-        needs_reset = any(clean(tag.text) == NEEDS_RESET for tag in gpu.iter())
-        return "gpu reset" if needs_reset else None
+        return None
     flags = [read_flag(status.findtext(name)) for name in ("reset_required", "drain_and_reset_recommended")]
     if True in flags:
         return "gpu reset" if flags[0] is True else "drain and reset"

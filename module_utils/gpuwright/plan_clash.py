@@ -31,9 +31,10 @@ def find_conflicts(problem, facts):
         if not _pins(clash):
             break
         left = [fact for fact in left if fact not in _pins(clash)]
+    choices = [_choices(problem, facts, clashes[0])] if len(clashes) == 1 else _joint_choices(problem, facts, clashes)
     return [
-        conflict(_explain(problem, clash), [fact.label for fact in clash], _choices(problem, facts, clash, clashes))
-        for clash in clashes
+        conflict(_explain(problem, clash), [fact.label for fact in clash], choices[index])
+        for index, clash in enumerate(clashes)
     ]
 
 
@@ -87,26 +88,31 @@ def _pins_disagree(problem, kind, clash):
     return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
 
 
-def _choices(problem, facts, clash, clashes):
-    """The nearest answers: one pin of the clash changed, everything else kept that is not itself in a clash."""
-    pins = _pins(clash)
-    blamed = [fact for other in clashes if other is not clash for fact in _pins(other)]
-    kept = [fact for fact in facts if fact not in blamed]
+def _choices(problem, facts, clash):
+    """The ways out of the only clash: one pin changed, everything else kept."""
     found = []
-    for fact in pins:
-        rest = [other for other in kept if other is not fact]
-        answers = [problem.search(rest)]
-        if not blamed:
-            answers.append(_closest(problem, rest, fact))
-        for answer in answers:
+    for fact in _pins(clash):
+        rest = [other for other in facts if other is not fact]
+        for answer in (problem.search(rest), _closest(problem, rest, fact)):
             choice = answer and {fact.name: value_in(answer, fact.name)}
             if choice and choice not in found:
                 found.append(choice)
-    if not found and pins:
-        answer = problem.search([fact for fact in kept if fact not in pins])
-        if answer is not None:
-            found.append(collections.OrderedDict((fact.name, value_in(answer, fact.name)) for fact in pins))
-    return found[:MOST_CHOICES]
+    return found[:MOST_CHOICES] or _joint_choices(problem, facts, [clash])[0]
+
+
+def _joint_choices(problem, facts, clashes):
+    """For each of several clashes one way out, such that all of them together lead to a plan."""
+    blamed = [fact for fact in facts if any(fact in _pins(clash) for clash in clashes)]
+    kept = [fact for fact in facts if fact not in blamed]
+    # As many pins as possible stay: first come, first kept.
+    for fact in blamed:
+        if problem.search(kept + [fact]) is not None:
+            kept.append(fact)
+    answer = problem.search(kept)
+    if answer is None:
+        return [[] for _clash in clashes]
+    changed = [[fact.name for fact in _pins(clash) if fact not in kept] for clash in clashes]
+    return [[{name: value_in(answer, name) for name in names}] for names in changed]
 
 
 def _closest(problem, rest, fact):

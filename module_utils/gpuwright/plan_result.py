@@ -73,16 +73,16 @@ def _kernels(host):
 
 
 def is_driver_present(host, driver):
-    """Whether module and libraries of the planned driver are on the node already, whoever installed them.
+    """Whether the planned driver is on the node and at work already, whoever installed it.
 
-    For every kernel that may boot, in one version, of the planned flavour and branch (or exact version). What is loaded
-    now is another question: a reboot answers it.
+    Libraries, loaded module, and the module files of every kernel that may boot must be of one version, of the planned
+    flavour, and of the planned branch or exact version.
     """
     nvidia = host.get("nvidia") or {}
     user_space = nvidia.get("user_space") or ""
     exact = driver.pins["driver_version"]
     fits = user_space == exact if exact else is_part_of(user_space, driver.pins["driver_branch"])
-    modules = [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
+    modules = [nvidia.get("loaded")] + [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
     wanted = (user_space, driver.pins["driver_flavour"])
     return fits and all(module and (module["version"], module["flavour"]) == wanted for module in modules)
 

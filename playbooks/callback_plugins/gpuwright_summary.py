@@ -346,7 +346,7 @@ class CallbackModule(CallbackBase):
         nodes = [row for row in rows if row.host != "localhost" or row.word in ("LOST", "STOPPED")] or rows
         if not nodes:
             return
-        self._say("\nGPU nodes, worst first")
+        self._say("GPU nodes, worst first")
         for host, word, text in table(nodes):
             self._say(f"{host}  {stringc(word.ljust(WORD_WIDTH), COLOURS.get(word, C.COLOR_ERROR))}  {text}".rstrip())
         todo = advice(nodes, hosts)

@@ -106,6 +106,7 @@ CASES = [
         FAIL,
         "may not use /dev/nvidia0",
     ),
+    ("driver.device_nodes", {("device_nodes", "/dev/nvidia-modeset"): {"readable": False}}, {}, PASS, "may use all 3"),
     ("driver.device_nodes", {("device_nodes", "/dev/nvidiactl", "readable"): False}, {}, FAIL, "/dev/nvidiactl"),
     (
         "driver.device_nodes",

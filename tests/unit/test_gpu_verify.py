@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import stat
+from pathlib import Path
 
 import healthy_node
 import pytest
+import yaml
 from gpuwright import report
 from gpuwright.expectations import parse_expectations
 from gpuwright.report import age_seconds, exit_status, make_report, summary_line, table, write_json, write_report
 
+MODULE = Path(__file__).resolve().parents[2] / "library" / "gpu_verify.py"
+DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
 CHECK = {
     "id": "gpu.count",
     "layer": "system",
@@ -192,3 +197,15 @@ def test_table_does_not_let_a_name_repaint_the_terminal():
     assert all(line.isprintable() for line in lines)
     assert len(lines) == 4
     assert report.printable("a\x1b[0m\u202eb") == "a [0m b"
+
+
+def test_the_module_documents_every_parameter_and_result():
+    source = MODULE.read_text()
+    blocks = {name: yaml.safe_load(source.split(f'{name} = r"""')[1].split('"""')[0]) for name in DOCUMENTS}
+    spec = ast.literal_eval(source.split("SPEC = ")[1].split("\n}\n")[0] + "\n}")
+    options = blocks["DOCUMENTATION"]["options"]
+    assert set(options) == set(spec)
+    for name, option in options.items():
+        assert {key: option[key] for key in ("type", "required", "default") if key in option} == spec[name], name
+    assert set(blocks["RETURN"]) == {"verdict", "checks", "readings"}
+    assert set(blocks["RETURN"]["checks"]["contains"]) == set(CHECK)

@@ -12,14 +12,14 @@ from gpuwright.nvidia_smi import BY_EXIT_STATUS, interpret
 DATA = Path(__file__).parent / "data" / "nvidia_smi"
 V100 = (DATA / "580-v100.xml").read_text()
 STATUSES = {
-    "ok", "not_installed", "driver_not_loaded", "version_mismatch", "no_devices", "gpu_lost", "reset_required", "timeout",
-    "unreadable", "failed",
+    "ok", "not_installed", "driver_not_loaded", "version_mismatch", "no_devices", "gpu_lost", "reset_required",
+    "timeout", "unreadable", "failed",
 }  # fmt: skip
 FIELDS = {"reachable", "rc", "status", "message", "action", "driver_version", "cuda_version", "gpus"}
 
 NOT_LOADED = (
-    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver "
-    "is installed and running.\n\n"
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA "
+    "driver is installed and running.\n\n"
 )
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.161\n"
 LOST = (
@@ -126,7 +126,7 @@ def answering(text: str, rc: int = 0) -> str:
 
 
 def test_the_module_returns_typed_records(run_module, fake_bin):
-    fake_bin("nvidia-smi", answering(V100).replace("cat", '[ "$*" = "-q -x" ] || exit 2\ncat'))
+    fake_bin("nvidia-smi", answering(V100).replace("cat", '[ "$*" = "-q -x" ] || exit 2\ncat', 1))
     answer = run_module("nvidia_smi_info", check=True)
     assert answer["rc_process"] == 0 and answer["changed"] is False
     assert set(answer) >= FIELDS

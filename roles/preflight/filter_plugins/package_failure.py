@@ -13,10 +13,10 @@ CAUSES = (
         "See what there is with `dnf list --showduplicates '{what}*'`; enable the repository that carries it.",
     ),
     (
-        r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled|signature verification error|signature.*BAD"
-        r"|Import of key\(s\) didn't help",
+        r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled"
+        r"|signature verification error|signature.*BAD|Failed to validate GPG|Import of key\(s\) didn't help",
         "a package or the repository's metadata is not signed with the trusted key",
-        "Do not switch the check off. Compare the repository's key with the vendor's, then `dnf clean all` and run again.",
+        "Do not switch the check off. Compare the repository's key with the vendor's, `dnf clean all`, and run again.",
     ),
     (
         r"No space left|[Nn]eeds? \d+\s?[MG]B more space|Disk [Rr]equirements|not enough (free )?space",
@@ -24,8 +24,8 @@ CAUSES = (
         "Free space (`df -h`, `dnf clean packages`) and run again.",
     ),
     (
-        r"Failed to download metadata for repo '(?P<what>[^']+)'|Cannot download repomd|Curl error|All mirrors were tried"
-        r"|Cannot retrieve|Status code: \d+",
+        r"Failed to download metadata for repo '(?P<what>[^']+)'|Cannot download repomd|Curl error"
+        r"|All mirrors were tried|Cannot retrieve|Status code: \d+",
         "a repository cannot be reached{of_what}",
         "Check the address and the way there (`curl -I` its baseurl, proxy, DNS), then run again.",
     ),
@@ -47,7 +47,8 @@ def package_failure(result: dict, names: list[str]) -> str:
             what = next((value for value in match.groupdict().values() if value), "")
             values = {"what": what, "of_what": f" ({what})" if what else ""}
             return f"Packages: {cause.format(**values)}. dnf said: {said[:600]} {action.format(**values)}"
-    return f"Packages {', '.join(names[:6])}: dnf said: {said[:600]} Run `dnf install {' '.join(names[:6])}` there to see it."
+    some = " ".join(names[:6])
+    return f"Packages: {some} could not be installed. dnf said: {said[:600]} Run `dnf install {some}` there to see it."
 
 
 class FilterModule:

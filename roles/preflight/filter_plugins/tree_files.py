@@ -6,22 +6,26 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-# Made by Python and its build tools beside the sources, never copied.
-LEFT_OUT = ("__pycache__", "build", ".pytest_cache")
+# Kinds of files that are sources. Caches and other products lie beside them on a developer's controller.
+SUFFIXES = (".py", ".toml", ".md")
 
 
 def tree_files(folder: str) -> dict[str, str]:
-    """Relative name and content of every text file below `folder`. Raises FileNotFoundError where there is none."""
+    """Relative name and content of every source below `folder`. Raises FileNotFoundError where there is none."""
     root = Path(folder)
     files = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
         for path in sorted(root.rglob("*"))
-        if path.is_file()
-        and not any(part in LEFT_OUT or part.endswith(".egg-info") for part in path.relative_to(root).parts)
+        if path.suffix in SUFFIXES and path.is_file() and not is_product(path.relative_to(root))
     }
     if not files:
-        raise FileNotFoundError(f"no files below {folder}")
+        raise FileNotFoundError(f"no sources below {folder}")
     return files
+
+
+def is_product(path: Path) -> bool:
+    """Whether a build or a test left it there."""
+    return any(part == "build" or part.startswith(".") or part.endswith(".egg-info") for part in path.parts)
 
 
 def tree_digest(files: dict[str, str]) -> str:

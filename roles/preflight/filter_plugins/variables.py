@@ -58,9 +58,14 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
         if owner:
             yield f"{name} is internal to the role {owner} and cannot be set"
         return
-    is_ours = any(name.startswith(f"{role}_") for role in roles)
-    nearest = difflib.get_close_matches(name, options, 1, 0.6 if is_ours else CLOSE)
-    if is_ours or nearest:
+    nearest = difflib.get_close_matches(name, options, 1, CLOSE)
+    # Roles may begin alike (system_driver, system_driver_x): the longest that fits is meant.
+    role = max((role for role in roles if name.startswith(f"{role}_")), key=len, default="")
+    if role:
+        # The words after the role's name decide: all of its variables are alike in the words before.
+        endings = {option.removeprefix(f"{role}_"): option for option in roles[role]}
+        nearest = [endings[end] for end in difflib.get_close_matches(name.removeprefix(f"{role}_"), endings, 1)]
+    if role or nearest:
         yield f"unknown variable {name}" + (f", did you mean {nearest[0]}?" if nearest else "")
 
 

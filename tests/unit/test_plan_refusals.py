@@ -1,0 +1,293 @@
+"""Questions to the planner that have no answer, and what every question has in common: time and determinism."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from conftest import MODULE_UTILS, node_pythons
+from gpuwright.plan import solve
+from test_plan_questions import MATRIX, PLANS, ask, make_host, name
+
+VARIABLES = {
+    "driver_branch": "system_driver_branch",
+    "driver_flavour": "system_driver_flavour",
+    "driver_version": "system_driver_version",
+    "cuda": "system_cuda_version",
+    "cudnn": "system_cuda_cudnn_version",
+    "nccl": "system_cuda_nccl_version",
+    "python": "framework_pytorch_python",
+    "pytorch": "framework_pytorch_version",
+    "pytorch_build": "framework_pytorch_build",
+}
+
+
+class Refusal(NamedTuple):
+    """A question without an answer.
+
+    words that must be said, the facts that clash (pins by name), and one way out that must be offered, if there is one.
+    """
+
+    gpus: str
+    system: str
+    pins: dict[str, str]
+    words: str
+    clash: list[str]
+    choice: dict[str, str] | None
+
+
+def cannot(
+    words: str,
+    clash: list[str],
+    choice: dict[str, str] | None,
+    gpus: str = "V100",
+    system: str = "rhel 8.8",
+    **pins: str,
+) -> Refusal:
+    return Refusal(gpus, system, pins, words, clash, choice)
+
+
+V100 = "Tesla V100-PCIE-16GB (volta)"
+ONLY_580 = "volta needs the proprietary module of branch 580 or older"
+NO_CODE = "has no code for Tesla V100-PCIE-16GB (sm_70)"
+REFUSALS = [
+    # -- V100: driver
+    cannot(ONLY_580, [V100, "driver_branch"], {"driver_branch": "580"}, driver_branch="590"),
+    cannot(ONLY_580, [V100, "driver_branch"], {"driver_branch": "580"}, driver_branch="595"),
+    cannot(ONLY_580, [V100, "driver_branch"], {"driver_branch": "580"}, driver_branch="610"),
+    cannot(ONLY_580, [V100, "driver_branch"], {"driver_branch": "580"}, driver_branch="615"),
+    cannot(ONLY_580, [V100, "driver_branch"], {"driver_branch": "580"}, driver_branch="620"),
+    cannot(ONLY_580, [V100, "driver_flavour"], {"driver_flavour": "proprietary"}, driver_flavour="open"),
+    cannot(
+        ONLY_580,
+        [V100, "driver_flavour"],
+        {"driver_flavour": "proprietary"},
+        driver_branch="580",
+        driver_flavour="open",
+    ),
+    cannot("moves on by itself", ["driver_branch"], {"driver_branch": "580"}, driver_branch="open-dkms"),
+    cannot("moves on by itself", ["driver_branch"], {"driver_branch": "580"}, driver_branch="latest-dkms"),
+    cannot(ONLY_580, [V100, "driver_version"], {"driver_version": ""}, driver_version="590.48.01"),
+    cannot(
+        "There is no",
+        ["driver_branch", "driver_version"],
+        {"driver_branch": "570"},
+        driver_version="570.172.08",
+        driver_branch="580",
+    ),
+    # An exact version below the 525.60.13 that CUDA 12 needs.
+    cannot(
+        "CUDA 12.2 needs driver 525.60.13 or newer",
+        ["cuda", "driver_version"],
+        {"cuda": "11.8"},
+        driver_version="525.53",
+        cuda="12.2",
+    ),
+    # -- V100: CUDA, cuDNN, NCCL
+    cannot("the last toolkit for volta is 12.9", [V100, "cuda"], {"cuda": "12.9"}, cuda="13"),
+    cannot("the last toolkit for volta is 12.9", [V100, "cuda"], {"cuda": "12.9"}, cuda="13.0"),
+    cannot("the last toolkit for volta is 12.9", [V100, "cuda"], {"cuda": "12.9"}, cuda="13.1"),
+    cannot("the last toolkit for volta is 12.9", [V100, "cuda"], {"cuda": "12.9"}, cuda="13.2"),
+    cannot("the last toolkit for volta is 12.9", [V100, "cuda"], {"cuda": "12.9"}, cuda="13.3"),
+    cannot("the last toolkit for volta is 12.9", [V100, "cuda"], {"cuda": "12.9"}, cuda="13.4"),
+    cannot("the last cuDNN for volta is 9.10.2", [V100, "cudnn"], {"cudnn": "9.10.2"}, cudnn="9.13"),
+    cannot("the last cuDNN for volta is 9.10.2", [V100, "cudnn"], {"cudnn": "9.10.2"}, cudnn="9.13.0"),
+    cannot("the last cuDNN for volta is 9.10.2", [V100, "cudnn"], {"cudnn": "9.10.2"}, cudnn="9.17.0"),
+    cannot("the last cuDNN for volta is 9.10.2", [V100, "cudnn"], {"cudnn": "9.10.2"}, cudnn="9.26.0.51"),
+    cannot("for CUDA 12.0 to 12.2, not for 12.9", ["cudnn", "cuda"], {"cuda": "12.2"}, cudnn="8.9.7", cuda="12.9"),
+    cannot(
+        "525.60.13 or newer, not driver 470",
+        ["cuda", "driver_branch"],
+        {"driver_branch": "580"},
+        driver_branch="470",
+        cuda="12.9",
+    ),
+    cannot("CUDA 13", [V100, "nccl"], {"nccl": "2.27.5"}, nccl="2.28.9"),
+    # -- V100: PyTorch
+    cannot(NO_CODE, [V100, "pytorch"], {"pytorch": "2.14.1"}, pytorch="2.15"),
+    cannot(NO_CODE, [V100, "pytorch_build"], {"pytorch_build": "cu128"}, pytorch_build="cu130"),
+    cannot(
+        NO_CODE, [V100, "pytorch_build", "pytorch"], {"pytorch_build": "cu126"}, pytorch="2.11.0", pytorch_build="cu128"
+    ),
+    cannot(NO_CODE, [V100, "pytorch_build", "pytorch"], {"pytorch": "2.10.0"}, pytorch="2.7.1", pytorch_build="cu128"),
+    cannot(
+        "There is no", ["pytorch_build", "pytorch"], {"pytorch_build": "cu128"}, pytorch="2.10.0", pytorch_build="cu118"
+    ),
+    cannot(
+        "525.60.13 or newer",
+        ["pytorch_build", "driver_branch"],
+        {"driver_branch": "580"},
+        driver_branch="470",
+        pytorch_build="cu128",
+    ),
+    # -- Python
+    cannot("RHEL 8.8 has no Python 3.12", ["RHEL 8.8", "python"], {"python": "3.11"}, python="3.12"),
+    cannot(
+        "Rocky Linux 8.6 has no Python 3.11",
+        ["Rocky Linux 8.6", "python"],
+        {"python": "3.9"},
+        "A100",
+        "rocky 8.6",
+        python="3.11",
+    ),
+    cannot("no wheels for Python 3.8", ["python", "pytorch"], {"pytorch": "2.4.1"}, python="3.8", pytorch="2.5"),
+    cannot(
+        "no wheels for Python 3.9",
+        ["python", "pytorch"],
+        {"python": "3.12"},
+        "A100",
+        "rhel 8.10",
+        python="3.9",
+        pytorch="2.9.1",
+    ),
+    cannot(
+        "no wheels for Python 3.9", ["RHEL 8.6", "pytorch"], {"pytorch": "2.8.0"}, "A100", "rhel 8.6", pytorch="2.10.0"
+    ),
+    # -- other GPUs
+    cannot("no known cuDNN has", ["Tesla K80 (kepler)"], None, "K80"),
+    cannot(
+        "sm_60",
+        ["Tesla P100-PCIE-16GB (pascal)", "pytorch_build"],
+        {"pytorch_build": "cu126"},
+        "P100",
+        pytorch_build="cu128",
+    ),
+    cannot(
+        "branch 580 or older",
+        ["Tesla M60 (maxwell)", "driver_branch"],
+        {"driver_branch": "580"},
+        "M60",
+        driver_branch="595",
+    ),
+    cannot(
+        "branch 525 or newer",
+        ["NVIDIA H100 PCIe (hopper)", "driver_branch"],
+        {"driver_branch": "595"},
+        "H100",
+        "rhel 8.10",
+        driver_branch="515",
+    ),
+    cannot(
+        "the open module of branch 570 or newer",
+        ["NVIDIA B200 (blackwell)", "driver_flavour"],
+        {"driver_flavour": "open"},
+        "B200",
+        "rhel 8.10",
+        driver_flavour="proprietary",
+    ),
+    cannot(
+        "the first toolkit for blackwell is 12.8",
+        ["NVIDIA B200 (blackwell)", "cuda"],
+        {"cuda": "12.8"},
+        "B200",
+        "rhel 8.10",
+        cuda="12.6",
+    ),
+    cannot(
+        "sm_100", ["NVIDIA B200 (blackwell)", "pytorch"], {"pytorch": "2.7.1"}, "B200", "rhel 8.10", pytorch="2.6.0"
+    ),
+    cannot(
+        "There is no",
+        ["driver_branch", "driver_flavour"],
+        {"driver_flavour": "open"},
+        "A100",
+        "rhel 8.10",
+        driver_branch="620",
+        driver_flavour="proprietary",
+    ),
+    cannot(
+        "580.65.06 or newer",
+        ["pytorch_build", "driver_branch"],
+        {"driver_branch": "595"},
+        "A100",
+        "rhel 8.10",
+        driver_branch="570",
+        pytorch_build="cu130",
+    ),
+    cannot(ONLY_580, [V100, "NVIDIA B200 (blackwell)"], None, "V100 B200"),
+    # -- values that nobody knows
+    cannot("Known: 470, 510", ["driver_branch"], {"driver_branch": "580"}, driver_branch="58O"),
+    cannot("Known: 470, 510", ["driver_branch"], {"driver_branch": "580"}, driver_branch="581"),
+    cannot("Known: 11.8, 12.0", ["cuda"], {"cuda": "12.9"}, cuda="12.7"),
+    cannot("Known: 8.9.7, 9.10.2", ["cudnn"], {"cudnn": "9.10.2"}, cudnn="9.99"),
+    cannot("2.15.0", ["pytorch"], {"pytorch": "2.10.0"}, pytorch="3.0"),
+    cannot("cu128", ["pytorch_build"], {"pytorch_build": "cu128"}, pytorch_build="cu12.8"),
+    cannot("Known: 3.8, 3.9, 3.11, 3.12", ["python"], {"python": "3.11"}, python="3.10"),
+    cannot("Known: open, proprietary", ["driver_flavour"], {"driver_flavour": "proprietary"}, driver_flavour="opne"),
+    cannot('like "580.95.05"', [], None, driver_version="newest"),
+    cannot("known branches: 470", [], None, driver_version="999.1.2"),
+    cannot("Did you mean driver_", [], None, driver="580"),
+    # -- hosts that are not supported
+    cannot("rhel 8.8", ["rhel 9.4"], None, "V100", "rhel 9.4"),
+    cannot("rhel 8.8", ["debian 12"], None, "V100", "debian 12"),
+    cannot("not supported", ["ubuntu 22.04"], None, "V100", "ubuntu 22.04"),
+    cannot("not supported", ["centos 8"], None, "V100", "centos 8"),
+    cannot("No NVIDIA GPU is on the PCI bus", ["no NVIDIA GPU"], {"pytorch_build": "cpu"}, ""),
+    cannot("No NVIDIA GPU", ["no NVIDIA GPU"], {"pytorch_build": "cpu"}, "", pytorch_build="cu128"),
+    cannot("architecture of unknown 10de:ffff", ["unknown 10de:ffff (0000:3b:00.0)"], None, "?"),
+    cannot("set system_driver_flavour, ", ["unknown 10de:ffff (0000:3b:00.0)"], None, "?", driver_branch="580"),
+]
+
+
+each_refusal = pytest.mark.parametrize("question", REFUSALS, ids=name)
+
+
+@each_refusal
+def test_what_cannot_be_is_refused(question: Refusal) -> None:
+    answer = ask(question.gpus, question.system, **question.pins)
+    assert set(answer) == {"conflicts"}
+    assert len(answer["conflicts"]) == 1
+    conflict = answer["conflicts"][0]
+    assert question.words in conflict["what"]
+    pins = question.pins
+    clash = [f'{VARIABLES[fact]} "{pins[fact]}"' if fact in pins else fact for fact in question.clash]
+    assert sorted(conflict["clash"]) == sorted(clash)
+    if question.choice is None:
+        assert conflict["choices"] == []
+    else:
+        assert question.choice in conflict["choices"]
+    assert len(conflict["choices"]) <= 3
+
+
+@each_refusal
+def test_every_way_out_leads_to_a_plan(question: Refusal) -> None:
+    for choice in ask(question.gpus, question.system, **question.pins)["conflicts"][0]["choices"]:
+        assert "conflicts" not in ask(question.gpus, question.system, **{**question.pins, **choice})
+
+
+def test_there_are_enough_questions() -> None:
+    assert len({name(question) for question in [*PLANS, *REFUSALS]}) == len(PLANS) + len(REFUSALS) >= 100
+
+
+def test_no_answer_takes_50_ms() -> None:
+    for question in [*PLANS, *REFUSALS]:
+        host = make_host(question.gpus, question.system)
+        seconds = []
+        for _attempt in range(3):
+            started = time.perf_counter()
+            solve(MATRIX, host, question.pins)
+            seconds.append(time.perf_counter() - started)
+        assert min(seconds) < 0.05, question
+
+
+def test_every_python_gives_the_same_answers(tmp_path: Path) -> None:
+    """Python 3.6 orders sets by chance from run to run, so this is where a dependence on it would show."""
+    questions = tmp_path / "questions.json"
+    asked = [[make_host(question.gpus, question.system), question.pins] for question in [*PLANS, *REFUSALS]]
+    questions.write_text(json.dumps({"matrix": MATRIX, "asked": asked}))
+    program = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); from gpuwright.plan import solve; "
+        "data = json.load(open(sys.argv[2])); "
+        "print(json.dumps([solve(data['matrix'], host, pins) for host, pins in data['asked']], sort_keys=True))"
+    )
+    answers = set()
+    for python in node_pythons().values():
+        for seed in ("0", "1", "2"):
+            command = [python, "-c", program, str(MODULE_UTILS), str(questions)]
+            environment = {"PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
+            answers.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(answers) == 1

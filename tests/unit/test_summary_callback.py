@@ -1,0 +1,489 @@
+"""The summary in real runs of ansible-playbook: what it prints, in which order, how wide, and when it stays silent."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+PLUGIN = Path(__file__).resolve().parents[2] / "playbooks" / "callback_plugins" / "gpuwright_summary.py"
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+
+# Returns what it is given, under the name of the module whose results the summary reads.
+STUB = """
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(argument_spec={"answer": {"type": "dict"}}, supports_check_mode=True)
+module.exit_json(**module.params["answer"])
+"""
+
+
+def check(check_id: str, status: str = "PASS", message: str = "fine", action: str = "", value: object = None) -> dict:
+    return {"id": check_id, "status": status, "message": message, "action": action, "value": value}
+
+
+PASSED = {
+    "verdict": "PASS",
+    "checks": [check("a"), check("b", "SKIP", "why"), check("smoke.amp", value="cpu")],
+}
+FAILED = {
+    "verdict": "FAIL",
+    "checks": [
+        check("a"),
+        check("driver.persistence", "WARN", "off", "systemctl enable --now nvidia-persistenced"),
+        check("secure_boot", "UNKNOWN", "cannot tell", "find out"),
+        check("gpu.count", "FAIL", "1 of 2 expected", "Compare lspci -d 10de: with the order, " + "then " * 20),
+        check("cuda.link", "FAIL", "leads nowhere", "alternatives --display cuda"),
+    ],
+}
+WARNED = {"verdict": "WARN", "checks": [check("driver.persistence", "WARN", "off", "enable it")]}
+UNSURE = {"verdict": "UNKNOWN", "checks": [check("driver.ecc", "UNKNOWN", "cannot tell", "make it readable")]}
+
+VERIFY = {"name": "Hold", "gpu_verify": {"answer": "{{ answer }}"}, "when": "answer is defined"}
+
+
+class Run:
+    """A project folder in which small playbooks are run with the plugin enabled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hosts: dict[str, dict] = {}
+        (folder / "library").mkdir()
+        (folder / "library" / "gpu_verify.py").write_text(STUB)
+        (folder / "ansible.cfg").write_text(
+            f"[defaults]\nlibrary = library\nroles_path = roles\ncallback_plugins = {PLUGIN.parent}\n"
+            "callbacks_enabled = gpuwright_summary\ninventory = hosts.yml\ninterpreter_python = auto_silent\n"
+            "[ssh_connection]\nssh_args = -o ConnectTimeout=2 -o BatchMode=yes\n"
+        )
+
+    def host(self, name: str, answer: dict | None = None, **variables: object) -> None:
+        more = {} if answer is None else {"answer": answer}
+        python = {"ansible_python_interpreter": sys.executable}
+        self.hosts[name] = {"ansible_connection": "local", **python, **more, **variables}
+
+    def lost_host(self, name: str, **variables: object) -> None:
+        self.host(name, **{"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1, **variables})
+
+    def role(self, name: str, tasks: list[dict]) -> None:
+        path = self.folder / "roles" / name / "tasks" / "main.yml"
+        path.parent.mkdir(parents=True)
+        path.write_text(yaml.safe_dump(tasks, sort_keys=False))
+
+    def command(self, tasks: list[dict], play: dict, arguments: tuple[str, ...]) -> list[str]:
+        inventory = {"gpu_nodes": {"hosts": self.hosts}}
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
+        plays = [{"name": "P", "hosts": "gpu_nodes", "gather_facts": False, **play, "tasks": tasks}]
+        (self.folder / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
+        return [str(PLAYBOOK), "play.yml", *arguments]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        return {**kept, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCALHOST_WARNING": "0", **more}
+
+    def __call__(self, tasks: list[dict], *arguments: str, play: dict | None = None, **env: str) -> tuple[int, str]:
+        done = subprocess.run(
+            self.command(tasks, play or {}, arguments),
+            cwd=self.folder,
+            env=self.environment(**env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
+        assert "callback plugin" not in done.stdout, done.stdout
+        return done.returncode, done.stdout
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def summary(output: str) -> list[str]:
+    """The lines from the heading on."""
+    assert output.count("GPU nodes, worst first") == 1, output
+    return output.split("GPU nodes, worst first\n")[1].splitlines()
+
+
+def test_every_kind_of_end_worst_first(run):
+    run.host("a5-01", PASSED)
+    run.host("a5-02", FAILED)
+    run.lost_host("a5-03")
+    run.host("a5-04", stops=True)
+    run.host("a5-05", WARNED)
+    run.host("a5-06", UNSURE)
+    run.host("a5-07")
+    long = "kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is not in any repository; choose another kernel or a vault mirror"
+    run.role("system_kernel", [{"name": "Look", "ansible.builtin.fail": {"msg": long}, "when": "stops is defined"}])
+    tasks = [
+        {"name": "Reboot", "ansible.builtin.raw": "true"},
+        {"name": "Kernel", "ansible.builtin.include_role": {"name": "system_kernel"}},
+        VERIFY,
+        {
+            "name": "End with the verdict",
+            "ansible.builtin.assert": {"that": "answer.verdict in ['PASS', 'WARN']"},
+            "when": "answer is defined",
+        },
+    ]
+    code, output = run(tasks, "-f", "10")
+    assert code != 0
+    lines = summary(output)
+    assert lines[:7] == [
+        'a5-03  LOST     unreachable in "Reboot"',
+        "a5-04  STOPPED  system_kernel: kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is no..",
+        "a5-02  FAIL     gpu.count: 1 of 2 expected (+1 more)",
+        "a5-06  UNKNOWN  driver.ecc: cannot tell",
+        "a5-07  UNKNOWN  not verified in this run; 1 changed",
+        "a5-05  WARN     driver.persistence: off",
+        "a5-01  PASS     2 checks, 1 skipped; smoke test on cpu",
+    ]
+    assert all(len(line) <= 80 for line in lines)
+    advice = lines[lines.index("What to do") + 1 :]
+    assert advice[0].startswith("  a5-02 gpu.count: Compare lspci -d 10de: with the order, then")
+    assert [line for line in advice if not line.startswith("    ")] == [
+        advice[0],
+        "  a5-02 cuda.link: alternatives --display cuda",
+        "  a5-02 secure_boot: find out",
+        "  a5-06 driver.ecc: make it readable",
+    ]
+    assert "\x1b" not in output
+
+
+def test_a_run_that_verifies_nothing(run):
+    run.host("a5-01")
+    run.host("a5-02", stops=True)
+    run.lost_host("a5-03")
+    tasks = [
+        {"name": "Change", "ansible.builtin.command": "true"},
+        {
+            "name": "Stop",
+            "ansible.builtin.command": "sh -c 'echo x; echo deep reason >&2; exit 3'",
+            "when": "stops is defined",
+        },
+    ]
+    code, output = run(tasks)
+    assert code != 0
+    assert summary(output) == [
+        'a5-03  LOST     unreachable in "Change"',
+        "a5-02  STOPPED  Stop: deep reason",
+        "a5-01  DONE     1 changed",
+    ]
+
+
+def test_a_failure_that_was_rescued_is_none_and_the_last_word_counts(run):
+    run.host("a5-01", fine=True)
+    run.host("a5-02", fine=False)
+    tasks = [
+        {
+            "block": [{"name": "Install", "ansible.builtin.fail": {"msg": "raw error of dnf"}}],
+            "rescue": [
+                {
+                    "name": "Say it in words",
+                    "ansible.builtin.fail": {"msg": ["alice holds", "the package lock"]},
+                    "when": "not fine",
+                }
+            ],
+        },
+        {"name": "Ignored", "ansible.builtin.fail": {"msg": "no matter"}, "ignore_errors": True},
+    ]
+    _code, output = run(tasks)
+    assert summary(output) == [
+        "a5-02  STOPPED  Say it in words: alice holds the package lock",
+        "a5-01  DONE     0 changed",
+    ]
+
+
+def test_hosts_that_others_stopped_are_not_done(run):
+    run.host("a5-01")
+    run.host("a5-02", stops=True)
+    tasks = [
+        {"name": "Stop", "ansible.builtin.fail": {"msg": "too old"}, "when": "stops is defined"},
+        {"name": "Never", "ansible.builtin.command": "true"},
+    ]
+    _code, output = run(tasks, play={"any_errors_fatal": True})
+    assert summary(output) == [
+        "a5-01  STOPPED  the run ended because of other hosts; 0 changed",
+        "a5-02  STOPPED  Stop: too old",
+    ]
+
+
+def test_a_good_verdict_does_not_hide_a_later_failure(run):
+    run.host("a5-01", PASSED)
+    _code, output = run([VERIFY, {"name": "Fetch", "ansible.builtin.fail": {"msg": "disk full"}}])
+    assert summary(output) == ["a5-01  STOPPED  Fetch: disk full"]
+
+
+def test_reports_are_named(run):
+    run.host("a5-01", PASSED)
+    (run.folder / "report.json").write_text("{}")
+    fetch = {"src": f"{run.folder}/report.json", "dest": f"{run.folder}/reports/a5-01.json", "flat": True}
+    _code, output = run([VERIFY, {"name": "Fetch", "ansible.builtin.fetch": fetch}])
+    assert summary(output)[-1] == f"Report: {run.folder}/reports/a5-01.json"
+
+
+def test_reports_may_be_named_by_set_stats(run):
+    run.host("a5-01", PASSED)
+    run.host("a5-02", PASSED)
+    stats = {"data": {"gpuwright_reports": ["/r/a5-01.json", "/r/a5-02.json"]}, "per_host": False}
+    _code, output = run([VERIFY, {"name": "Say", "ansible.builtin.set_stats": stats, "run_once": True}])
+    assert summary(output)[-1] == "Reports: /r"
+
+
+def test_check_mode_says_that_it_enforces_nothing(run):
+    run.host("a5-01", FAILED)
+    code, output = run([VERIFY], "--check")
+    assert code == 0
+    assert summary(output)[0] == "a5-01  FAIL     gpu.count: 1 of 2 expected (+1 more)"
+    assert summary(output)[-1] == "Check mode: verdicts are not enforced."
+
+
+def test_what_a_node_says_cannot_repaint_the_terminal(run):
+    evil = {"verdict": "FAIL", "checks": [check("gpu.model", "FAIL", "x\x1b[2J\ny\u202e", "\x1b]0;title\x07")]}
+    run.host("a5-01", evil)
+    _code, output = run([VERIFY])
+    lines = summary(output)
+    assert lines[0] == "a5-01  FAIL     gpu.model: x [2J y"
+    assert all(line.isprintable() for line in lines)
+
+
+def test_hidden_output_stays_hidden(run):
+    run.host("a5-01")
+    _code, output = run([{"name": "Secret", "ansible.builtin.fail": {"msg": "hunter2"}, "no_log": True}])
+    assert "hunter2" not in output
+    assert summary(output) == ["a5-01  STOPPED  Secret: failed; its output is hidden (no_log)"]
+
+
+def test_json_output_stays_json(run):
+    run.host("a5-01", PASSED)
+    done = subprocess.run(
+        run.command([VERIFY], {}, ()),
+        cwd=run.folder,
+        env=run.environment(ANSIBLE_STDOUT_CALLBACK="own_json", ANSIBLE_CALLBACK_PLUGINS=f"{PLUGIN.parent}:callbacks"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "GPU nodes" not in done.stdout
+
+
+@pytest.fixture(autouse=True)
+def own_json(run):
+    """A small stdout plugin that prints JSON, since the real one is not part of ansible-core."""
+    folder = run.folder / "callbacks"
+    folder.mkdir()
+    (folder / "own_json.py").write_text(
+        "DOCUMENTATION = '''\nname: own_json\ntype: stdout\nshort_description: x\ndescription: x\n'''\n"
+        "from ansible.plugins.callback import CallbackBase\n"
+        "class CallbackModule(CallbackBase):\n"
+        "    CALLBACK_VERSION = 2.0\n    CALLBACK_TYPE = 'stdout'\n    CALLBACK_NAME = 'own_json'\n"
+        "    def v2_playbook_on_stats(self, stats):\n        self._display.display('{}')\n"
+    )
+
+
+def on_a_terminal(run: Run, tasks: list[dict], **env: str) -> str:
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        run.command(tasks, {}, ()),
+        cwd=run.folder,
+        env=run.environment(TERM="xterm-256color", **env),
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    output = b""
+    while True:
+        try:
+            chunk = os.read(controller, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        output += chunk
+    os.close(controller)
+    assert process.wait(timeout=60) == 0
+    return output.decode().replace("\r\n", "\n")
+
+
+def test_colours_on_a_terminal_and_the_same_text_without(run):
+    run.host("a5-01", PASSED)
+    run.host("a5-02", FAILED)
+    coloured = summary(on_a_terminal(run, [VERIFY]))
+    assert coloured[0].startswith("a5-02  \x1b[0;31mFAIL   \x1b[0m  gpu.count")
+    assert coloured[1].startswith("a5-01  \x1b[0;32mPASS   \x1b[0m  2 checks")
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured]
+    for variable in ("NO_COLOR", "ANSIBLE_NOCOLOR"):
+        assert summary(on_a_terminal(run, [VERIFY], **{variable: "1"})) == plain
+
+
+def test_heartbeat(run):
+    run.host("a5-01", seconds=3.4)
+    run.host("a5-02", seconds=0)
+    tasks = [
+        {
+            "name": "Build the {{ thing }}",
+            "ansible.builtin.command": "sleep {{ seconds }}",
+            "vars": {"thing": "module"},
+        },
+        {"name": "Quick", "ansible.builtin.command": "true"},
+    ]
+    _code, output = run(tasks, GPUWRIGHT_HEARTBEAT_SECONDS="1")
+    beats = [line for line in output.splitlines() if line.startswith("  ... ")]
+    # 1, 2 and 3 s after the start; the first may still wait for both hosts on a busy machine.
+    assert 2 <= len(beats) <= 4, output
+    assert beats[-1] == f"  ... Build the module: {len(beats)} s, waiting for a5-01"
+    assert not [line for line in beats if "Quick" in line]
+    # No line is torn: every heartbeat is a line of its own, and every line of Ansible's is whole.
+    assert re.search(r"^changed: \[a5-01\]$", output, re.MULTILINE)
+
+
+def test_heartbeats_arrive_while_the_task_runs(run):
+    run.host("a5-01")
+    process = subprocess.Popen(
+        run.command([{"name": "Sleep", "ansible.builtin.command": "sleep 4"}], {}, ()),
+        cwd=run.folder,
+        env=run.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if line.startswith("  ... Sleep"):
+            break
+    seen = time.monotonic()
+    process.stdout.read()
+    process.wait()
+    assert time.monotonic() - seen > 1.5
+
+
+def test_no_heartbeat_when_it_is_switched_off(run):
+    run.host("a5-01")
+    _code, output = run([{"ansible.builtin.command": "sleep 1.5"}], GPUWRIGHT_HEARTBEAT_SECONDS="0")
+    assert "  ... " not in output
+
+
+def test_many_forks_and_a_fast_heartbeat_lose_nothing(run):
+    for number in range(12):
+        run.host(f"n{number:02}")
+    tasks = [{"name": f"Step {step}", "ansible.builtin.command": "sleep 0.3"} for step in range(4)]
+    code, output = run(tasks, "-f", "6", GPUWRIGHT_HEARTBEAT_SECONDS="0.1")
+    assert code == 0
+    assert output.count("changed: [") == 48
+    lines = output.splitlines()
+    beats = [line for line in lines if "  ... " in line]
+    assert beats and all(re.fullmatch(r"  \.\.\. Step \d: \d+ s, waiting for n\d\d.*", line) for line in beats)
+    assert all(len(line) <= 80 for line in beats)
+
+
+def test_a_retry_says_why(run):
+    run.host("a5-01")
+    (run.folder / "library" / "locked.py").write_text(
+        "from ansible.module_utils.basic import AnsibleModule\n"
+        "module = AnsibleModule(argument_spec={})\n"
+        "module.exit_json(changed=False, locked=True, msg='process 77 (dnf update) holds the package lock')\n"
+    )
+    task = {"name": "Wait", "locked": {}, "register": "state", "until": "not state.locked", "retries": 3, "delay": 0}
+    _code, output = run([task])
+    assert output.count("  a5-01: process 77 (dnf update) holds the package lock\n") == 1
+
+
+# --- without a run: what needs many hosts, or words that no run gives
+
+
+@pytest.fixture(scope="module")
+def plugin() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gpuwright_summary", PLUGIN)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+STATS = {"unreachable": 0, "failures": 0, "changed": 2}
+
+
+def test_many_hosts_are_counted_and_the_bad_ones_listed(plugin):
+    rows = [plugin.Row(f"n{number:03}", "PASS", "31 checks") for number in range(100)]
+    rows += [plugin.Row("bad", "FAIL", "x"), plugin.Row("worse", "LOST", "y")]
+    assert [" ".join(line).split() for line in plugin.table(rows)] == [
+        ["worse", "LOST", "y"],
+        ["bad", "FAIL", "x"],
+        ["and", "PASS", "100", "hosts"],
+    ]
+
+
+def test_advice_has_bounds(plugin):
+    hosts = {f"n{number:02}": plugin.Host(verdict="FAIL", checks=FAILED["checks"] * 3) for number in range(40)}
+    rows = [plugin.judge_host(name, host, STATS, True, False) for name, host in hosts.items()]
+    lines = plugin.advice(rows, hosts)
+    assert sum(not line.startswith("    ") for line in lines) == 10 * 3 + 1
+    assert lines[-1] == "  The reports tell it for 30 more hosts."
+    assert all(len(line) <= 80 for line in lines)
+
+
+@pytest.mark.parametrize("name", ["n", "node-with-a-name.of-the-longest.kind.example.org", "x" * 24, "x" * 25])
+@pytest.mark.parametrize("tail", ["", " (+12 more)"])
+def test_lines_fit_into_80_columns(plugin, name, tail):
+    row = plugin.Row(name, "STOPPED", "word " * 40, tail)
+    host, word, text = plugin.table([row])[0]
+    line = f"{host}  {word.ljust(plugin.WORD_WIDTH)}  {text}"
+    assert len(line) <= 80 and line.endswith(".." + tail)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "checks", "word", "text"),
+    [
+        ("FAIL", [], "FAIL", "gpu_verify says FAIL and names no check"),
+        ("GREAT", [], "UNKNOWN", "gpu_verify says GREAT and names no check"),
+        ("None", [], "UNKNOWN", "gpu_verify says None and names no check"),
+        ("PASS", [], "PASS", "0 checks, 0 skipped"),
+    ],
+)
+def test_verdicts_that_do_not_fit_their_checks(plugin, verdict, checks, word, text):
+    row = plugin.judge_host("a", plugin.Host(verdict=verdict, checks=checks), STATS, True, False)
+    assert (row.word, row.text) == (word, text)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({}, "failed"),
+        ({"msg": None}, "failed"),
+        ({"msg": "a\nb"}, "a b"),
+        ({"msg": "All items completed", "results": [{"msg": "x"}, {"failed": True, "msg": "y"}]}, "y"),
+        ({"msg": "MODULE FAILURE\nSee", "module_stderr": "Traceback\nKeyError: 'x'\n"}, "KeyError: 'x'"),
+        ({"msg": "non-zero return code", "stderr": "", "module_stdout": ""}, "non-zero return code"),
+        ({"msg": {"a": 1}}, "{'a': 1}"),
+    ],
+)
+def test_why_a_task_failed(plugin, result, text):
+    assert plugin.failure_text(result) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(20.4, "20 s"), (119.4, "119 s"), (120, "2 min 00 s"), (754, "12 min 34 s")]
+)
+def test_duration(plugin, seconds, text):
+    assert plugin.duration(seconds) == text
+
+
+def test_heartbeat_names_as_many_hosts_as_fit(plugin):
+    hosts = {f"node-{number:03}" for number in range(50)}
+    line = plugin.heartbeat_line("A task with a rather long name that goes on and on", 40, hosts)
+    assert len(line) <= 80
+    assert re.fullmatch(r"  \.\.\. A task .*\.\.: 40 s, waiting for .*50 hosts|.* and \d+ more", line)
+    assert plugin.heartbeat_line("Reboot", 40, {"a5-02", "a5-01"}) == "  ... Reboot: 40 s, waiting for a5-01, a5-02"
+
+
+def test_the_plugin_documents_its_option():
+    text = PLUGIN.read_text().split('DOCUMENTATION = """')[1].split('"""')[0]
+    option = yaml.safe_load(text)["options"]["heartbeat_seconds"]
+    assert option["default"] == 20 and json.dumps(option["env"])

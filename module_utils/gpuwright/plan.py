@@ -60,7 +60,9 @@ def solve(matrix, host, pins):
 
     plan = describe(matrix, host, release, problem, facts, answer)
     for gpu in strangers:
-        plan["warnings"].append("{} is unknown: nothing in this plan was checked against it".format(gpu["name"]))
+        plan["warnings"].append(
+            "Nothing in this plan was checked against {}: its architecture is unknown".format(gpu["name"])
+        )
     for name in unused:
         plan["warnings"].append("{} is not used: this host has no NVIDIA GPU".format(PINS[name]))
     return plan

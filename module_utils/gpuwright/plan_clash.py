@@ -149,7 +149,7 @@ def value_in(answer, pin):
 
 
 def host_title(host):
-    """ "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)", for messages about a host."""
+    """How messages call a host: "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)"."""
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     system = "{id} {version}".format(**host["os"])
     return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))

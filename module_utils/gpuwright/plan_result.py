@@ -33,7 +33,7 @@ def describe(matrix, host, release, problem, facts, answer):
         "index_url": _index_url(matrix, answer["pytorch"]),
     }
     plan["amp"] = _amp(matrix, facts, answer["pytorch"])
-    plan["runtime"] = dict(family["runtime"])
+    plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
     plan["because"] = {kind: _because(problem, facts, answer, kind) for kind in KINDS if kind in answer}
     plan["warnings"] = _warnings(matrix["as_of"], release, family, answer)
     return plan
@@ -116,7 +116,7 @@ def _nccl(nccl):
 
 
 def _index_url(matrix, pytorch):
-    """ "" where PyPI itself serves the build, so that the node's own pip configuration and mirrors do."""
+    """Empty where PyPI itself serves the build: then the node's own pip configuration and its mirrors do."""
     return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"] + pytorch.pins["pytorch_build"]
 
 

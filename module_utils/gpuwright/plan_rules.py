@@ -62,7 +62,7 @@ class Rules(object):
         return "{}: {}".format(complaint, self._what_drives(architecture))
 
     def _what_drives(self, architecture):
-        """ "volta needs the proprietary module of branch 580 or older"."""
+        """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
         rows = self.matrix["drivers"]
         branches = sorted((branch for branch in rows if _flavours_for(rows[branch], architecture)), key=int)
         if not branches:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 import textwrap
@@ -280,8 +281,10 @@ class CallbackModule(CallbackBase):
 
     def _say_now(self, line: str) -> None:
         self._say(line)
-        # Into a pipe or a file output is buffered, which would make a sign of life arrive at the end.
-        (sys.stderr if self._to_stderr else sys.stdout).flush()
+        # Into a pipe or a file output is buffered, which would make a sign of life arrive at the end. Whoever read the
+        # pipe may be gone; Ansible itself notices that.
+        with contextlib.suppress(OSError):
+            (sys.stderr if self._to_stderr else sys.stdout).flush()
 
     def _host(self, result) -> Host:
         return self._hosts.setdefault(result._host.get_name(), Host())

@@ -49,8 +49,8 @@ def assert_same(first: object, second: object, where: str = "state") -> None:
             assert_same(first[key], second[key], f"{where}.{key}")
     elif isinstance(first, (list, tuple)):
         assert len(first) == len(second), where
-        for index, pair in enumerate(zip(first, second)):
-            assert_same(*pair, f"{where}[{index}]")
+        for index, value in enumerate(first):
+            assert_same(value, second[index], f"{where}[{index}]")
     else:
         assert first == second, where
 
@@ -232,10 +232,17 @@ def test_bytes_reach_the_disk_before_the_name(tmp_path: Path, monkeypatch: pytes
     """What power loss would show: file synced, renamed, then the folder synced."""
     events = []
     fsync, replace = os.fsync, Path.replace
-    monkeypatch.setattr(
-        os, "fsync", lambda handle: (events.append(os.readlink(f"/proc/self/fd/{handle}")), fsync(handle))
-    )
-    monkeypatch.setattr(Path, "replace", lambda self, target: (events.append("replace"), replace(self, target))[1])
+
+    def noted_fsync(handle: int) -> None:
+        events.append(str(Path(f"/proc/self/fd/{handle}").resolve()))
+        fsync(handle)
+
+    def noted_replace(self: Path, target: Path) -> Path:
+        events.append("replace")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
     save_checkpoint(tmp_path, 1, {"step": 1}, keep=2)
     assert events == [str(tmp_path / "checkpoint-0000000001.tmp"), "replace", str(tmp_path)]
 

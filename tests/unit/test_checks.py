@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import healthy_node
 import pytest
+from gpuwright import verdict
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN, Check, Evidence, Unreadable, judge, worst
 
@@ -203,3 +204,20 @@ def test_an_unreadable_record_keeps_its_reason_at_any_depth():
         with pytest.raises(Unreadable, match="disk on fire"):
             evidence.flag(*path)
     assert Evidence({"a": {"unreadable": "x"}}, "r").absent("a") is False
+
+
+@pytest.mark.parametrize(
+    ("outcome", "action"),
+    [
+        (verdict.passed(1, 1, "fine"), ""),
+        (verdict.skipped("no need"), ""),
+        (verdict.failed(1, 2, "bad"), "The check's action."),
+        (verdict.failed(1, 2, "bad", "its own"), "its own"),
+        (verdict.warned(1, 2, "odd", "its own"), "its own"),
+        (verdict.unknown("why"), "Make this readable, then run on the node: sudo gpu-doctor"),
+        (verdict.unknown("why", action="its own"), "its own"),
+    ],
+)
+def test_the_finding_names_the_action_before_the_check_does(outcome, action):
+    check = Check("a.b", "system", "Why?", "The check's action.", lambda readings, expected: outcome)
+    assert judge(check, {}, {"gpu_count": 1})["action"] == action

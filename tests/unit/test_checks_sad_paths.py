@@ -318,3 +318,10 @@ def test_the_action_of_nvidia_smi_is_kept():
 )
 def test_code_runs_on_the_card(built_for, capability, expected):
     assert runs_on(built_for, capability) is expected
+
+
+def test_without_a_named_model_one_model_is_expected():
+    readings = healthy_node.readings()
+    readings["probe"]["gpus"] = [{"name": "Tesla T4"}, {"name": "Tesla V100-PCIE-16GB"}]
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations(gpu_model=""))}["gpu.model"]
+    assert (found["value"], found["expected"]) == ("Tesla T4, Tesla V100-PCIE-16GB", "one model")

@@ -90,6 +90,15 @@ def test_every_choice_says_why() -> None:
     assert "how long branch 620 is supported" in ask("A100")["because"]["driver"]
 
 
+def test_what_is_maintained_goes_before_what_was_verified() -> None:
+    matrix = json.loads(json.dumps(MATRIX))
+    for branch in ("580", "595"):
+        matrix["drivers"][branch].update(verified=False, unverified="for this test")
+    # 610 was verified and has ended; 620 has not ended as far as anybody knows.
+    assert solve(matrix, make_host("A100"), {})["driver"]["branch"] == "620"
+    assert solve(matrix, make_host("V100"), {})["driver"]["branch"] == "580"
+
+
 def test_what_comes_from_the_pytorch_index_says_where() -> None:
     assert ask(pytorch="2.14.1")["pytorch"]["index_url"] == "https://download.pytorch.org/whl/cu126"
     cpu = ask(pytorch_build="cpu", pytorch="2.13.0")["pytorch"]
@@ -139,7 +148,7 @@ def test_an_unknown_gpu_is_planned_only_for_who_pins_everything() -> None:
     for missing in pins:
         assert "conflicts" in ask("?", **{key: value for key, value in pins.items() if key != missing})
     plan = ask("?", **pins)
-    assert any("unknown 10de:ffff is unknown" in warning for warning in plan["warnings"])
+    assert any("was checked against unknown 10de:ffff" in warning for warning in plan["warnings"])
     assert plan["amp"]["dtype"] == "float16"
     # A known GPU beside it is still checked.
     assert "conflicts" in ask("? V100", **pins)
@@ -252,5 +261,7 @@ def test_a_host_planned_before_it_was_read_has_no_driver() -> None:
 def test_questions_and_matrix_are_not_changed() -> None:
     host, pins = make_host(), {"cuda": "12.6", "nccl": ""}
     before = json.dumps([MATRIX, host, pins])
-    solve(MATRIX, host, pins)["driver"]["packages"].append("changed by a caller")
+    plan = solve(MATRIX, host, pins)
+    for part in ("driver", "kernel", "cudnn", "python", "runtime"):
+        plan[part]["packages"].append("changed by a caller")
     assert json.dumps([MATRIX, host, pins]) == before

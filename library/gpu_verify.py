@@ -127,14 +127,15 @@ SPEC = {
 }
 
 
-def wrong_parameter(params):
+def wrong_parameter(params, check_mode):
     """What is wrong with the parameters beside the expectations, "" when nothing is."""
     seconds = params["nvidia_smi_timeout"]
     if not seconds > 0:
         return "nvidia_smi_timeout: {} is no time to wait; expected seconds above 0".format(seconds)
     for name in ("report_path", "verified_path"):
         path = params[name]
-        if path and not (os.path.isabs(path) and os.path.isdir(os.path.dirname(path))):
+        # On a fresh node the folder would have been made by an earlier task, which check mode only announced.
+        if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
             return "{}: {}: expected an absolute path in an existing folder".format(name, path)
     return ""
 
@@ -142,7 +143,7 @@ def wrong_parameter(params):
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     params = module.params
-    problem = wrong_parameter(params)
+    problem = wrong_parameter(params, module.check_mode)
     if problem:
         module.fail_json(msg=problem)
     try:

@@ -3,6 +3,7 @@
 
 import re
 
+from .checks_gpu import ASK_FIRST
 from .verdict import Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
@@ -99,7 +100,7 @@ def persistence(readings, expected):
     if state != "active":
         return warned(state, "active", "nvidia-persistenced is {}".format(state))
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("the daemon is active, but the driver cannot be asked", state, "active")
+        return unknown("the daemon is active, but the driver cannot be asked", state, "active", ASK_FIRST)
     modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
     off = [pci_id for pci_id, mode in modes if mode != "Enabled"]
     if off or not modes:

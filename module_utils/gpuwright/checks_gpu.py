@@ -8,6 +8,8 @@ checks of Azure and AWS), without their habit of passing a value that cannot be 
 from .nvidia_smi_xml import DATA_CENTRE
 from .verdict import Check, failed, passed, skipped, unknown
 
+# What helps where the driver is silent and the check therefore knows nothing.
+ASK_FIRST = "First do what driver.reachable says."
 RETIREMENT = ("retired_pages_pending", "remapped_rows_pending", "remapped_rows_failure")
 
 
@@ -20,7 +22,7 @@ def count(readings, expected):
     if wanted == 0:
         return passed(0, 0, "no GPU, as expected")
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("{} on the PCI bus, but the driver cannot be asked".format(wanted), wanted, wanted)
+        return unknown("{} on the PCI bus, but the driver cannot be asked".format(wanted), wanted, wanted, ASK_FIRST)
     seen = [gpu.pci_id("pci_id") for gpu in readings.each("nvidia_smi", "gpus")]
     missing = sorted(set(on_bus) - set(seen))
     if missing:
@@ -72,7 +74,7 @@ def ecc(readings, expected):
     """
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", expected="Enabled")
+        return unknown("the driver cannot be asked", expected="Enabled", action=ASK_FIRST)
     errors, off, without = [], [], []
     for gpu in gpus:
         pci_id = gpu.pci_id("pci_id")
@@ -101,7 +103,7 @@ def retired_pages(readings, expected):
     """No broken memory waits to be taken out of use, and none could not be: pages up to Turing, rows from Ampere on."""
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", expected="none")
+        return unknown("the driver cannot be asked", expected="none", action=ASK_FIRST)
     pending, broken, without = [], [], []
     for gpu in gpus:
         pci_id = gpu.pci_id("pci_id")

@@ -156,7 +156,8 @@ def runs_on(built_for, capability):
             continue
         code = (int(match.group(2)), int(match.group(3)))
         # The letter "a" restricts code to exactly this card.
-        if code == card or (not match.group(4) and code < card and (match.group(1) == "compute" or code[0] == card[0])):
+        later = not match.group(4) and (match.group(1) == "compute" or code[0] == card[0])
+        if code == card or (later and code < card):
             return True
     return False
 

@@ -34,8 +34,10 @@ def attempt(read, *arguments):
     """The reading, or `{"unreadable": "why"}`: on a broken node anything may go wrong, nothing may stop the rest."""
     try:
         return read(*arguments)
-    except Exception as error:
+    except (OSError, ValueError) as error:
         return {"unreadable": str(error) or type(error).__name__}
+    except Exception as error:
+        return {"unreadable": "{}: {}".format(type(error).__name__, error)}
 
 
 def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS):

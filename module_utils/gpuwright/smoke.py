@@ -97,9 +97,12 @@ def check_run(finished, command, device, user):
         fault = "it reports no problem and ended with exit code {}".format(finished.rc)
     else:
         return report
-    action = "look at nvidia-smi and at the driver's messages (journalctl -k --grep NVRM)"
     if device == "cpu":
         action = "repeat it by hand as user {}: {}".format(user, " ".join(command))
+    elif report.get("torch") and not report.get("cuda"):
+        action = "set framework_pytorch_build to one for CUDA and run the role framework_pytorch"
+    else:
+        action = "look at nvidia-smi and at the driver's messages (journalctl -k --grep NVRM)"
     raise SmokeError(fault, action, evidence, report)
 
 

@@ -135,7 +135,7 @@ def test_dry_run_needs_no_torch_and_prints_the_whole_configuration(run_python: R
         (["--config", "CONFIG", "--dry-run", "steps"], "train-gan: 'steps': expected key=value"),
         (
             ["--config", "CONFIG", "--dry-run", "step=1"],
-            "train-gan: step: unknown key with value '1'; did you mean steps?",
+            "train-gan: step: unknown key with value 1; did you mean steps?",
         ),
     ],
 )

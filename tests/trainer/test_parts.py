@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from gan_trainer.config import make_config
-from gan_trainer.data import Batches, DataError, FolderImages, SyntheticImages, make_loader
+from gan_trainer.data import Batches, DataError, FolderImages, SyntheticImages, open_loader
 from gan_trainer.losses import discriminator_loss, generator_loss
 from gan_trainer.networks import Discriminator, Generator, update_average
 from gan_trainer.precision import PrecisionError, autocast, choose_precision, make_scaler
@@ -39,9 +39,11 @@ def test_losses_are_those_computed_by_hand(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_confident_half_precision_logits_stay_finite_and_teach(dtype: torch.dtype) -> None:
     logits = torch.tensor([60_000.0, -60_000.0], dtype=dtype, requires_grad=True)
-    loss = discriminator_loss("nonsaturating", -logits, logits) + generator_loss("nonsaturating", logits)
-    loss.backward()
-    assert loss.dtype == torch.float32 and torch.isfinite(loss) and torch.isfinite(logits.grad).all()
+    d_loss = discriminator_loss("nonsaturating", -logits, logits)
+    g_loss = generator_loss("nonsaturating", logits)
+    (d_loss + g_loss).backward()
+    assert d_loss.dtype == g_loss.dtype == torch.float32
+    assert torch.isfinite(d_loss) and torch.isfinite(g_loss) and torch.isfinite(logits.grad).all()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,17 @@ def test_precision_follows_the_hardware_and_is_never_emulated_on_a_gpu(
         return
     chosen = choose_precision(wanted, capability)
     assert chosen.name == name and chosen.because
-    assert make_scaler(chosen).is_enabled() == (name == "fp16" and torch.cuda.is_available())
+
+
+@pytest.mark.parametrize("name", ["fp32", "bf16"])
+def test_only_float16_is_scaled(name: str) -> None:
+    assert not make_scaler(choose_precision(name, (9, 0))).is_enabled()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the scaler warns only where there is no GPU")
+def test_float16_has_a_scaler() -> None:
+    with pytest.warns(UserWarning, match="GradScaler is enabled, but CUDA is not available"):
+        make_scaler(choose_precision("fp16", (7, 0)))
 
 
 def test_v100_is_told_why() -> None:
@@ -103,7 +115,7 @@ def test_average_moves_by_its_decay() -> None:
     average.weight.data.fill_(1.0)
     model.weight.data.fill_(2.0)
     update_average(average, model, 0.75)
-    assert float(average.weight) == pytest.approx(1.25)
+    assert average.weight.item() == pytest.approx(1.25)
 
 
 def test_synthetic_images_are_a_function_of_seed_and_index() -> None:
@@ -169,5 +181,5 @@ def test_data_that_cannot_be_trained_on(data: str, message: str, folder: Path, t
     (tmp_path / "empty").mkdir()
     folder.rename(tmp_path / "few")
     config = make_config({"data": str(tmp_path / data), "batch_size": 8, "num_workers": 0})
-    with pytest.raises(DataError, match=message):
-        make_loader(config, 0, pin_memory=False)
+    with pytest.raises(DataError, match=message), open_loader(config, 0, pin_memory=False):
+        pass

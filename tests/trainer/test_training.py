@@ -336,6 +336,8 @@ def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path, millisecon
 
 AFFINITY = """
 import os
+from multiprocessing import Event
+from functools import partial
 from gan_trainer.data import prepare_worker
 import torch
 from torch.utils.data import DataLoader
@@ -346,7 +348,8 @@ class Cpus(torch.utils.data.Dataset):
     def __getitem__(self, index):
         return len(os.sched_getaffinity(0))
 
-seen = [batch.tolist() for batch in DataLoader(Cpus(), num_workers=2, worker_init_fn=prepare_worker)]
+loader = DataLoader(Cpus(), num_workers=2, worker_init_fn=partial(prepare_worker, Event()))
+seen = [batch.tolist() for batch in loader]
 print(len(os.sched_getaffinity(0)), seen)
 """
 

@@ -60,6 +60,10 @@ FAILURES = {
         saying(report(problems=["cuda:0 amp: no step was applied", "cuda:0 fp32: a loss was not finite"]), 1),
         ["no step was applied; cuda:0 fp32: a loss was not finite", "Next: look at nvidia-smi"],
     ),
+    "build for CPUs": (
+        saying(report(cuda=None, devices=[], problems=["cuda was demanded"]), 1),
+        ["cuda was demanded. Next: set framework_pytorch_build"],
+    ),
     "problems with exit code 0": (saying(report(problems=["lost"])), ["lost"]),
     "exit code without a problem": (saying(report(), 3), ["no problem and ended with exit code 3"]),
     "no Python": (
@@ -165,8 +169,20 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture
+def extra_groups() -> Iterator[None]:
+    """Groups of root's, as sudo and ssh give them, which the trainer user must not inherit."""
+    before = os.getgroups()
+    os.setgroups([0, 4, 6])
+    yield
+    os.setgroups(before)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
-def test_root_and_its_environment_are_left_behind(run_module: Callable[..., dict], open_folder: Path) -> None:
+def test_root_and_its_environment_are_left_behind(
+    run_module: Callable[..., dict], open_folder: Path, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue("extra_groups")
     launcher = open_folder / "gpu-run"
     launcher.write_text(
         """#!/bin/sh

@@ -7,6 +7,8 @@ import pytest
 from gpuwright import verdict
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN, Check, Evidence, Unreadable, judge, worst
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 # What tools, broken files and other programs put where a value was expected.
 NO_VALUES = [{"unreadable": "no permission"}, None, {}, "unknown", "[N/A]", "ERR!", "", "   ", -1, 3.5, ["x"]]
@@ -221,3 +223,28 @@ def test_an_unreadable_record_keeps_its_reason_at_any_depth():
 def test_the_finding_names_the_action_before_the_check_does(outcome, action):
     check = Check("a.b", "system", "Why?", "The check's action.", lambda readings, expected: outcome)
     assert judge(check, {}, {"gpu_count": 1})["action"] == action
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats(allow_nan=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+PATHS = healthy_node.leaves(node()["readings"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PATHS), JSON), min_size=1, max_size=4))
+def test_values_of_any_shape_break_no_check(changes):
+    record = node()["readings"]
+    for path, value in changes:
+        try:
+            healthy_node.put(record, path, value)
+        except (KeyError, IndexError, TypeError):
+            continue
+    smoke = record.pop("smoke")
+    smoke = smoke if isinstance(smoke, dict) else {"unreadable": "no record"}
+    for found in run_checks(record, healthy_node.expectations(), smoke):
+        assert found["status"] in ("PASS", "WARN", "FAIL", "SKIP", "UNKNOWN")
+        assert isinstance(found["message"], str) and found["message"]
+        assert "this check broke" not in found["message"], found

@@ -325,3 +325,27 @@ def test_without_a_named_model_one_model_is_expected():
     readings["probe"]["gpus"] = [{"name": "Tesla T4"}, {"name": "Tesla V100-PCIE-16GB"}]
     found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations(gpu_model=""))}["gpu.model"]
     assert (found["value"], found["expected"]) == ("Tesla T4, Tesla V100-PCIE-16GB", "one model")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 seconds ago"),
+        (119, "119 seconds ago"),
+        (120, "2 minutes ago"),
+        (7199, "119 minutes ago"),
+        (7200, "2 hours ago"),
+        (172799, "47 hours ago"),
+        (172800, "2 days ago"),
+    ],
+)
+def test_the_age_of_a_smoke_test(seconds, words):
+    smoke = {**healthy_node.smoke(), "age_s": seconds}
+    found = run_checks(healthy_node.readings(), healthy_node.expectations(), smoke)[-1]
+    assert found["message"] == f"trained on cuda:0 in float32 and float16, {words}"
+
+
+def test_one_problem_stands_alone():
+    smoke = {**healthy_node.smoke(), "problems": ["cuda:0 amp: a loss was not finite"]}
+    found = run_checks(healthy_node.readings(), healthy_node.expectations(), smoke)[-1]
+    assert found["message"] == "cuda:0 amp: a loss was not finite"

@@ -71,7 +71,7 @@ Name          Stream        Profiles                 Summary
 nvidia-driver latest-dkms   default, fm, ks, src     Nvidia driver for the latest-dkms branch, a rather long summary
 nvidia-driver open-dkms [d] default [d], fm, ks, src Nvidia driver for the open-dkms branch
 nvidia-driver 535-dkms [d][e] default [d] [i], fm    Nvidia driver
-                            ks, src
+                            ks, src                  nvidia-driver 888 in a cell that continues
 nvidia-driver 570 [x]       default                  Nvidia driver
 nvidia-driver 580-dkms [a]
 nvidia-driver-extra 1       default                  Another module
@@ -324,6 +324,16 @@ def test_whoever_holds_the_lock_is_named(node):
     assert time.monotonic() - start < 6
     assert answer["failed"] and "did not finish within 1 s" in answer["msg"]
     assert "held by process" in answer["msg"]
+
+
+def test_a_transaction_that_is_late_may_end_in_order(node):
+    ended = node.folder / "ended"
+    node.dnf(f"#!/bin/sh\ntrap 'sleep 0.3; touch {ended}; exit 1' TERM\nsleep 30 &\nwait\n")
+    assert node.run(stream="580-dkms", timeout=1)["failed"]
+    deadline = time.monotonic() + 5
+    while not ended.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ended.exists()
 
 
 def test_a_lock_that_dnf_does_not_wait_for_is_named(node):

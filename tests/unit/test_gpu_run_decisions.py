@@ -196,8 +196,8 @@ def test_audio_functions_and_other_vendors_are_no_gpus(tmp_path: Path) -> None:
 
 
 def test_order_is_by_number_and_not_by_text(tmp_path: Path) -> None:
-    root = build(tmp_path, {0: "0"}, {"10000:01:00.0": 0, "0001:01:00.0": 0, "0000:ff:00.0": 0})
-    assert [gpu.pci_id for gpu in find_gpus(str(root))] == ["0000:ff:00.0", "0001:01:00.0", "10000:01:00.0"]
+    root = build(tmp_path, {0: "0"}, {"10000:01:00.0": 0, "ffff:01:00.0": 0, "0000:ff:00.0": 0})
+    assert [gpu.pci_id for gpu in find_gpus(str(root))] == ["0000:ff:00.0", "ffff:01:00.0", "10000:01:00.0"]
 
 
 UUIDS = {"0000:3b:00.0": "GPU-aaaa1111", "0000:af:00.0": "GPU-bbbb2222"}
@@ -318,6 +318,10 @@ class TestAllocator:
         assert environment["LD_PRELOAD"] == self.LIBRARY
         assert environment["MALLOC_CONF"] == "background_thread:true"
 
+    def test_a_policy_without_the_path_finds_the_distributions_file(self, root: Path) -> None:
+        libraries = {"jemalloc": ""}
+        assert self.choose(root, allocator="jemalloc", libraries=libraries).environment["LD_PRELOAD"] == self.LIBRARY
+
     def test_nothing_is_preloaded_unless_chosen(self, root: Path) -> None:
         environment = self.choose(root).environment
         assert "LD_PRELOAD" not in environment and "MALLOC_CONF" not in environment
@@ -342,7 +346,7 @@ class TestAllocator:
         with pytest.raises(LaunchError, match="there is no such file; install gperftools-libs"):
             self.choose(root, option="tcmalloc")
 
-    @pytest.mark.parametrize("path", ["libjemalloc.so.2", "lib/jemalloc.so", "/opt/my lib.so", "/a.so:/b.so", ""])
+    @pytest.mark.parametrize("path", ["libjemalloc.so.2", "lib/jemalloc.so", "/opt/my lib.so", "/a.so:/b.so"])
     def test_path_that_the_loader_would_misread(self, path: str, root: Path) -> None:
         with pytest.raises(LaunchError, match="an absolute path without spaces and colons"):
             self.choose(root, allocator="jemalloc", libraries={"jemalloc": path})

@@ -56,7 +56,7 @@ def test_a_machine_that_is_no_gpu_node_fails_with_reasons(run_module, node_comma
 
 
 def test_check_mode_judges_and_writes_nothing(run_module, node_commands, tmp_path):
-    path = tmp_path / "report.json"
+    path = tmp_path / "not yet made" / "report.json"
     args = {"expectations": healthy_node.EXPECTATIONS, "report_path": str(path)}
     args["smoke"] = {"skipped": True, "msg": "check mode skips it", "changed": False}
     answer = run_module("gpu_verify", args, check=True)

@@ -119,6 +119,11 @@ def test_utmp_knows_the_terminals_that_logind_of_rhel_8_does_not(host):
     assert in_use(host)["users"] == ["deploy"]
 
 
+def test_the_callers_own_terminal_in_utmp_is_nobody(host):
+    host.utmp((7, "deploy", SHELL))
+    assert in_use(host)["users"] == []
+
+
 @pytest.mark.parametrize("content", [b"", b"short", b"\0" * 384, b"\xff" * 1000])
 def test_a_damaged_utmp_is_nobody(host, content):
     host.put("/run/utmp", content)

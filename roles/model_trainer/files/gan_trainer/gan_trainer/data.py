@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Iterator
 
@@ -118,14 +122,15 @@ class Batches:
             yield order[position * self.batch_size : (position + 1) * self.batch_size]
 
 
-def prepare_worker(worker: int) -> None:
-    """Undo in a data worker what it inherits to its harm."""
+def prepare_worker(ending: Event, worker: int) -> None:
+    """Undo in a data worker what it inherits to its harm, and leave it to the trainer when to end."""
     # OpenMP may have tied its parent to one core.
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, CPUS_AT_START)
-    # systemd and Slurm signal every process of a job, but when to stop is the trainer's decision: it saves first.
+    # systemd and Slurm signal every process of a job, but the trainer still needs its workers: it saves first, and a
+    # worker's death would tear it out of that. multiprocessing itself ends workers with SIGTERM, after `ending`.
     for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: ending.is_set() and os._exit(0))
 
 
 def make_dataset(config: Config) -> Dataset:
@@ -134,14 +139,18 @@ def make_dataset(config: Config) -> Dataset:
     return FolderImages(config.data, config.image_size, config.max_bad_images)
 
 
-def make_loader(config: Config, start: int, pin_memory: bool) -> DataLoader:
-    """Batches of uint8 images (N, 3, S, S) for the steps from `start` on."""
+@contextmanager
+def open_loader(config: Config, start: int, pin_memory: bool) -> Iterator[DataLoader]:
+    """Batches of uint8 images (N, 3, S, S) for the steps from `start` on; leaving the block lets the workers end."""
     dataset = make_dataset(config)
-    workers = config.num_workers if config.num_workers >= 0 else min(len(CPUS_AT_START) - 1, MAX_WORKERS)
-    return DataLoader(
-        dataset,
-        batch_sampler=Batches(len(dataset), config.batch_size, config.seed, start, config.steps),
-        num_workers=workers,
-        pin_memory=pin_memory,
-        worker_init_fn=prepare_worker,
-    )
+    ending = multiprocessing.Event()
+    try:
+        yield DataLoader(
+            dataset,
+            batch_sampler=Batches(len(dataset), config.batch_size, config.seed, start, config.steps),
+            num_workers=config.num_workers if config.num_workers >= 0 else min(len(CPUS_AT_START) - 1, MAX_WORKERS),
+            pin_memory=pin_memory,
+            worker_init_fn=partial(prepare_worker, ending),
+        )
+    finally:
+        ending.set()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
 from .config import Config
-from .data import make_loader
+from .data import open_loader
 from .losses import discriminator_loss, generator_loss
 from .networks import Discriminator, Generator, update_average
 from .precision import Precision, autocast, choose_precision, make_scaler
@@ -182,17 +182,17 @@ def train(config: Config, resume: str = "auto") -> None:
             return
         verb = f"resumes after step {trainer.steps_done}" if state else "starts"
         print(f"train-gan: {verb} on {device}, {precision.name}: {precision.because}", flush=True)
-        loader = make_loader(config, trainer.steps_done, pin_memory=device.type == "cuda")
         stop = StopSignal()
-        for images in loader:
-            trainer.step(images)
-            step = trainer.steps_done
-            last = stop.asked or step == config.steps
-            if last or step % config.log_every == 0:
-                trainer.check()
-                run.log(trainer.statistics())
-            if last or step % config.checkpoint_every == 0:
-                trainer.check()
-                save_checkpoint(folder, step, trainer.state(), config.keep_checkpoints)
-            if last:
-                break
+        with open_loader(config, trainer.steps_done, pin_memory=device.type == "cuda") as batches:
+            for images in batches:
+                trainer.step(images)
+                step = trainer.steps_done
+                last = stop.asked or step == config.steps
+                if last or step % config.log_every == 0:
+                    trainer.check()
+                    run.log(trainer.statistics())
+                if last or step % config.checkpoint_every == 0:
+                    trainer.check()
+                    save_checkpoint(folder, step, trainer.state(), config.keep_checkpoints)
+                if last:
+                    break

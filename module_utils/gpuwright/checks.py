@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """All checks in the order of a report, and the one way to run them."""
 
-from . import checks_driver, checks_gpu, checks_smoke, checks_software
+from . import checks_driver, checks_gpu, checks_kernel, checks_smoke, checks_software
 from .checks_smoke import smoke_record
 from .verdict import judge
 
-CHECKS = checks_gpu.CHECKS + checks_driver.CHECKS + checks_software.CHECKS + checks_smoke.CHECKS
+CHECKS = checks_gpu.CHECKS + checks_driver.CHECKS + checks_kernel.CHECKS + checks_software.CHECKS + checks_smoke.CHECKS
 
 
 def run_checks(readings, expectations, smoke=None, checks=CHECKS):

@@ -3,6 +3,7 @@
 
 from .bounded import run_bounded
 from .hostfiles import names_in
+from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .probe import probe
 from .readings_access import (
@@ -52,6 +53,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS):
     return {
         "probe": host,
         "nvidia_smi": attempt(query, nvidia_smi_seconds),
+        "kernel_log": attempt(read_kernel_log, root),
         "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
         "trainer_user": attempt(read_trainer_user, root, user),
         "device_nodes": attempt(read_device_nodes, root, host, user),

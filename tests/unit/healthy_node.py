@@ -19,6 +19,11 @@ KERNEL = "4.18.0-477.10.1.el8_8.x86_64"
 PCI_ID = "0000:3b:00.0"
 MODULE = {"version": "580.95.05", "flavour": "proprietary", "licence": "NVIDIA"}
 
+KERNEL_LOG = f"""\
+[    0.000000] a5-01 kernel: Linux version {KERNEL} (mockbuild@x86-vm) (gcc version 8.5.0)
+[    5.123456] a5-01 kernel: NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23
+"""
+
 PLAN = {
     "schema": 1,
     "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms", "module": "nvidia", "version": ""},
@@ -94,6 +99,15 @@ READINGS = {
                 "remapped_rows_failure": None,
             }
         ],
+    },
+    "kernel_log": {
+        "source": "journalctl -k -b -q --no-pager -o short-monotonic",
+        "lines": 2,
+        "from_boot": True,
+        "whole": True,
+        "xids": [],
+        "sxids": [],
+        "findings": [],
     },
     "persistenced": "active",
     "trainer_user": {
@@ -229,6 +243,7 @@ def put_commands(write: Callable[[str, str], object]) -> None:
     answers = {
         "nvidia-smi": f"cat {DATA}/nvidia_smi/580-v100.xml",
         "systemctl": "echo active",
+        "journalctl": f"cat <<'E'\n{KERNEL_LOG}E",
         "modinfo": "printf 'version:        580.95.05\\nlicense:        NVIDIA\\n'",
         "dkms": f"echo 'nvidia/580.95.05, {KERNEL}, x86_64: installed'",
         "mokutil": "echo /var/lib/dkms/mok.pub is already enrolled",

@@ -1,0 +1,225 @@
+"""The kernel's log: every Xid is found and classed, nothing is dropped, and a log that cannot be read says nothing."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from gpuwright import kernel_log
+from gpuwright.kernel_log import parse_log, read_container, read_kernel_log
+from gpuwright.xid_catalog import (
+    FAIL_CLASS,
+    HARMLESS,
+    NEEDS_ACTION,
+    PASS_CLASS,
+    UNKNOWN_CLASS,
+    WARN_CLASS,
+    WORTH_KNOWING,
+    classify,
+)
+from healthy_node import KERNEL_LOG
+from host_tree import HostTree
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+# The codes for which NVIDIA's catalogue asks for a reset, a reboot, hands or one of its named procedures.
+MUST_FAIL = [
+    45,
+    46,
+    48,
+    54,
+    62,
+    64,
+    74,
+    79,
+    95,
+    109,
+    110,
+    119,
+    120,
+    136,
+    140,
+    143,
+    *range(144, 151),
+    151,
+    155,
+    156,
+    158,
+]
+
+
+def test_all_27_codes_that_need_an_action_fail_with_one():
+    assert len(MUST_FAIL) == 27 and sorted(NEEDS_ACTION) == MUST_FAIL
+    for code in MUST_FAIL:
+        kind, meaning, action = classify(code, "")
+        assert kind == FAIL_CLASS and meaning and len(action) > 20 and "{support}" not in action, code
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (13, "", WARN_CLASS),
+        (31, "", WARN_CLASS),
+        (43, "", WARN_CLASS),
+        (63, "", WARN_CLASS),
+        (92, "", WARN_CLASS),
+        (94, "", WARN_CLASS),
+        (106, "", PASS_CLASS),
+        (0, "", UNKNOWN_CLASS),
+        (61, "", UNKNOWN_CLASS),
+        (100000, "", UNKNOWN_CLASS),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", FAIL_CLASS),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", FAIL_CLASS),
+        (154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", PASS_CLASS),
+        (154, "GPU recovery action changed", FAIL_CLASS),
+    ],
+)
+def test_class_of_a_code(code, text, kind):
+    assert classify(code, text)[0] == kind
+
+
+def test_no_code_has_two_classes():
+    tables = [set(NEEDS_ACTION), set(WORTH_KNOWING), set(HARMLESS), {154}]
+    assert len(set().union(*tables)) == sum(len(table) for table in tables)
+
+
+LINES = {
+    "[  10.000001] a5-01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>": (79, "0000:3b:00"),
+    "[  10.000001] NVRM: Xid (PCI:0000:3B:00): 31, pid=99, Ch 00000008": (31, "0000:3b:00"),
+    "[  10.000001] a5-01 kernel: NVRM: Xid (PCI:00000000:3B:00.0): 48, DBE": (48, "0000:3b:00"),
+    "[  10.000001] a5-01 kernel: NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 13, pid=4": (13, "0000:3b:00"),
+    "[  10.000001] a5-01 kernel: NVRM: Xid (PCI:0000:3b:00): what": (0, "unnamed"),
+    "[  10.000001] a5-01 kernel: NVRM: Xid 79": (0, "unnamed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_xid_is_read_in_every_spelling(line):
+    event = parse_log(line)["xids"][0]
+    assert (event["code"], event["pci_id"], event["count"]) == (*LINES[line], 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[   1.0] a5-01 kernel: audit: exe=NVRM: Xid (PCI:0000:3b:00): 79",
+        "NVRM: Xid (PCI:0000:3b:00): 79",
+        "[   1.000000] a5-01 kernel: NVRM: Xident",
+    ],
+)
+def test_what_only_looks_like_one_is_none(line):
+    assert parse_log(line)["xids"] == []
+
+
+def test_an_sxid_keeps_its_severity():
+    line = "[   7.5] a5-01 kernel: nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+    event = parse_log(line)["sxids"][0]
+    assert (event["code"], event["pci_id"]) == (20034, "0000:c1:00") and ", Fatal," in event["text"]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:123]", "lockup"),
+        ("NMI watchdog: Watchdog detected hard LOCKUP on cpu 3", "lockup"),
+        ("INFO: task nvidia-smi:4711 blocked for more than 120 seconds.", "blocked"),
+        ("Out of memory: Killed process 1234 (python) total-vm:1kB", "out_of_memory"),
+        ("Memory cgroup out of memory: Killed process 1234 (python)", "out_of_memory"),
+        ("mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 5: be00000000800400", "hardware"),
+        ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", "hardware"),
+        ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0", "hardware_corrected"),
+        ("mce: [Hardware Error]: Corrected error, no action required", "hardware_corrected"),
+        ("pcieport 0000:3a:00.0: AER: Uncorrected (Fatal) error received: 0000:3b:00.0", "pcie"),
+        ("pcieport 0000:3a:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction", "pcie"),
+        ("pcieport 0000:3a:00.0: AER: Corrected error received: 0000:3b:00.0", "pcie_corrected"),
+    ],
+)
+def test_what_else_the_kernel_reports(message, kind):
+    assert [(found["kind"], found["count"]) for found in parse_log(f"[ 9.1] h kernel: {message}")["findings"]] == [
+        (kind, 1)
+    ]
+
+
+def test_repeated_events_are_counted_and_hostile_text_is_harmless():
+    line = "[ {}.000000] h kernel: NVRM: Xid (PCI:0000:3b:00): 13, \x1b[2J{}\n"
+    event = parse_log("".join(line.format(second, "x" * 900) for second in (5, 6, 7)))["xids"][0]
+    assert (event["count"], event["first_s"], event["last_s"]) == (3, 5, 7)
+    assert event["text"].isprintable() and len(event["text"]) <= 200
+
+
+def test_a_flood_of_kinds_stays_bounded():
+    text = "".join(f"[ 5.0] h kernel: NVRM: Xid (PCI:0000:3b:00): {code}, x\n" for code in range(1, 1500))
+    found = parse_log(text)
+    assert len(found["xids"]) == kernel_log.MOST_EVENTS and found["whole"] is False
+
+
+@pytest.fixture
+def programs(fake_bin, monkeypatch):
+    folder = fake_bin("true", "#!/bin/sh\n").parent
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    fake_bin("dmesg", "#!/bin/sh\necho 'dmesg: read kernel buffer failed: Operation not permitted' >&2\nexit 1\n")
+    return fake_bin
+
+
+def test_the_journal_is_asked_for_the_kernel_and_this_boot_only(programs, tmp_path):
+    programs("journalctl", f"#!/bin/sh\necho \"$@\" >{tmp_path}/asked\ncat <<'E'\n{KERNEL_LOG}E\n")
+    found = read_kernel_log(str(tmp_path))
+    assert (found["lines"], found["from_boot"], found["whole"]) == (2, True, True)
+    assert (tmp_path / "asked").read_text().split()[:2] == ["-k", "-b"]
+
+
+def test_without_a_journal_the_ring_buffer_is_read(programs, tmp_path):
+    programs("journalctl", "#!/bin/sh\nexit 1\n")
+    programs("dmesg", "#!/bin/sh\necho '[ 99.5] NVRM: Xid (PCI:0000:3b:00): 79, gone'\n")
+    found = read_kernel_log(str(tmp_path))
+    assert (found["source"], found["from_boot"], found["xids"][0]["code"]) == ("dmesg", False, 79)
+
+
+def test_a_log_that_cannot_be_read_is_no_quiet_log(programs, tmp_path):
+    programs("journalctl", "#!/bin/sh\nexit 0\n")
+    with pytest.raises(OSError, match="Operation not permitted"):
+        read_kernel_log(str(tmp_path))
+
+
+def test_in_a_container_the_log_is_the_hosts(programs, tmp_path):
+    programs("journalctl", "#!/bin/sh\nexit 0\n")
+    HostTree(tmp_path).put("/run/systemd/container", "podman\n")
+    assert read_kernel_log(str(tmp_path)) is None
+
+
+def test_a_log_that_never_ends_is_cut_and_says_so(programs, tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_log, "LOG_LIMIT_BYTES", 100_000)
+    programs("journalctl", "#!/bin/sh\nexec yes '[ 1.0] h kernel: NVRM: Xid (PCI:0000:3b:00): 13, x'\n")
+    found = read_kernel_log(str(tmp_path))
+    assert found["whole"] is False and found["xids"][0]["count"] > 100
+
+
+def test_a_journal_that_hangs_costs_its_seconds(programs, tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_log, "LOG_SECONDS", 0.3)
+    programs("journalctl", "#!/bin/sh\nsleep 60\n")
+    with pytest.raises(OSError, match="did not finish"):
+        read_kernel_log(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "name"),
+    [
+        ("/run/systemd/container", "lxc\n", "lxc"),
+        ("/proc/1/environ", "HOME=/\0container=systemd-nspawn\0", "systemd-nspawn"),
+        ("/.dockerenv", "", "docker"),
+        ("/run/.containerenv", "", "podman"),
+        ("/etc/hostname", "a5-01", None),
+    ],
+)
+def test_containers(tmp_path, path, content, name):
+    HostTree(tmp_path).put(path, content)
+    assert read_container(str(tmp_path)) == name
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text(max_size=200) | st.lists(st.sampled_from([*LINES, "[ 1.0] x", "]", "\n", "[0.0] NVRM: Xid"])).map("\n".join)
+)
+def test_any_text_is_read_without_an_error(text):
+    found = parse_log(text)
+    assert all(event["count"] >= 1 for event in found["xids"])

@@ -30,6 +30,13 @@ options:
       - File that marks a node which has passed. Written when the verdict is PASS or WARN, otherwise left as it is.
       - Its folder must exist.
     type: path
+  level:
+    description:
+      - How much time the checks may take - C(quick) (some seconds, for timers), C(standard) (under a minute), C(deep)
+        (minutes, on idle GPUs). A level includes the ones before it.
+    type: str
+    choices: [quick, standard, deep]
+    default: standard
   nvidia_smi_timeout:
     description: Seconds that nvidia-smi may take to answer, above 0.
     type: float
@@ -123,6 +130,7 @@ SPEC = {
     "smoke": {"type": "dict"},
     "report_path": {"type": "path"},
     "verified_path": {"type": "path"},
+    "level": {"type": "str", "choices": ["quick", "standard", "deep"], "default": "standard"},
     "nvidia_smi_timeout": {"type": "float", "default": 30},
 }
 
@@ -150,9 +158,9 @@ def main():
         expectations = parse_expectations(params["expectations"])
     except ValueError as error:
         module.fail_json(msg=str(error))
-    readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"])
+    readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"])
     smoke = smoke_record(params["smoke"])
-    checks = run_checks(readings, expectations, smoke)
+    checks = run_checks(readings, expectations, smoke, level=params["level"])
     report = make_report(platform.node(), now_utc(), checks, readings, expectations, smoke)
     if not module.check_mode:
         try:

@@ -122,6 +122,11 @@ gpus:
     mig_mode:
       description: Enabled or Disabled.
       type: str
+    health:
+      description:
+        - Firmware, compute mode, pending ECC mode, counts of memory errors, retired pages and remapped rows, limits of
+          temperature and power, PCIe lanes and replays, BAR1, fabric; the unit stands in each name.
+      type: dict
     ecc_uncorrected_volatile:
       description: Memory errors since the driver was loaded that could not be corrected.
       type: int
@@ -145,6 +150,11 @@ gpus:
       description: Programs on the GPU with pid, type (C compute, G graphics), name and used_memory_mib.
       type: list
       elements: dict
+warnings:
+  description: What nvidia-smi wrote beside its answer that warns of something.
+  returned: always
+  type: list
+  elements: str
 """
 
 from ansible.module_utils.basic import AnsibleModule

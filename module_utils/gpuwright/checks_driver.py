@@ -4,7 +4,7 @@
 import re
 
 from .checks_gpu import ASK_FIRST
-from .verdict import Check, failed, passed, unknown, warned
+from .verdict import WARN, Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
 NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
@@ -209,6 +209,7 @@ CHECKS = (
         "Does the driver stay initialised when nobody uses it?",
         "Run: systemctl enable --now nvidia-persistenced",
         persistence,
+        severity=WARN,
     ),
     Check(
         "driver.device_nodes",

@@ -2,7 +2,7 @@
 """Checks of the kernel's log of this boot: what it said about the GPUs, the switches between them, and the host."""
 
 from . import xid_catalog
-from .verdict import Check, Outcome, failed, passed, skipped, unknown, warned
+from .verdict import WARN, Check, Outcome, failed, passed, skipped, unknown, warned
 
 NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
 FATAL = ", Fatal,"
@@ -146,6 +146,7 @@ CHECKS = (
             "no program was killed for want of memory",
         ),
         needs_gpu=False,
+        severity=WARN,
     ),
     Check(
         "kernel.hardware_errors",

@@ -7,31 +7,31 @@ import os
 import platform
 import sys
 import textwrap
+import time
 
 from .checks import CHECKS, run_checks
 from .expectations import EXPECTATIONS_PATH, parse_expectations
+from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .readings import collect
-from .report import REPORT_PATH, exit_status, make_report, now_utc, read_json, summary_line, table
+from .report import REPORT_PATH, exit_status, make_report, now_utc, read_json, summary_line, table, write_text
 from .smoke_history import last_smoke
+from .verdict import LEVELS, QUICK, STANDARD
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
 TEXT_WIDTH = 100
 
 DESCRIPTION = """\
-Check this node against what its inventory expects. Nothing is changed and no GPU work is started: the smoke test shown
-is the one of the last verification. What needs root is UNKNOWN for other users.
+Check this node against what its inventory expects. Nothing is changed, and beside one small matrix product on each GPU
+(none at level quick) no GPU work is started: the smoke test shown is the one of the last verification. What needs root
+is UNKNOWN for other users.
 """
-EXIT_STATUSES = "exit status: 0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN"
+EXIT_STATUSES = "exit status: 0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN (with --nagios: 0, 1 WARN, 2 FAIL, 3)"
 
 
 def main(arguments=None, root="/"):
     """Run the program; returns its exit status. `root` is where the node's files lie."""
-    parser = argparse.ArgumentParser(prog="gpu-doctor", description=DESCRIPTION, epilog=EXIT_STATUSES)
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--explain", metavar="ID", help="say what a check asks, its rule and what to do; check nothing")
-    parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
-    options = parser.parse_args(arguments)
+    options = parse(arguments)
     if options.explain is not None:
         return explain(options.explain)
     path = options.expectations or os.path.join(root, EXPECTATIONS_PATH.lstrip("/"))
@@ -41,9 +41,40 @@ def main(arguments=None, root="/"):
         print("gpu-doctor: {}: {}".format(path, reason(error)), file=sys.stderr)
         print("gpu-doctor: the role verify writes this file: ansible-playbook site.yml --tags verify", file=sys.stderr)
         return USAGE_ERROR if options.expectations else UNKNOWN_STATUS
-    report = examine(expectations, root)
-    print_report(report, options.json)
+    begin = time.monotonic()
+    report = examine(expectations, root, options.level)
+    seconds = time.monotonic() - begin
+    if options.prom == "-":
+        print(metrics(report, options.level, seconds), end="")
+    elif options.prom:
+        try:
+            write_text(options.prom, metrics(report, options.level, seconds))
+        except OSError as error:
+            print("gpu-doctor: {}: {}".format(options.prom, reason(error)), file=sys.stderr)
+            return UNKNOWN_STATUS
+    elif options.nagios:
+        print(nagios_line(report["checks"], report["verdict"]))
+        return NAGIOS_STATUS.get(report["verdict"], UNKNOWN_STATUS)
+    else:
+        print_report(report, options.json)
     return exit_status(report["verdict"])
+
+
+def parse(arguments):
+    """The options, or an exit with status 2."""
+    parser = argparse.ArgumentParser(
+        prog="gpu-doctor", description=DESCRIPTION, epilog=EXIT_STATUSES, allow_abbrev=False
+    )
+    levels = "quick: seconds; standard: with toolkit, venv and trainer (default); deep: all that there is"
+    parser.add_argument("--level", choices=LEVELS, default=STANDARD, help=levels)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the report as JSON")
+    output.add_argument("--nagios", action="store_true", help="print one line and end with a status for Nagios")
+    prom = "write metrics for node_exporter's textfile collector, in one step; - prints them"
+    output.add_argument("--prom", metavar="FILE", help=prom)
+    output.add_argument("--explain", metavar="ID", help="say what a check asks, its rule and what to do; check nothing")
+    parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
+    return parser.parse_args(arguments)
 
 
 def reason(error):
@@ -56,7 +87,14 @@ def explain(check_id):
     for check in CHECKS:
         if check.id == check_id:
             print("{} ({} layer)".format(check.id, check.layer))
-            for title, text in (("question", check.question), ("rule", check.judge.__doc__), ("if not", check.action)):
+            parts = (
+                ("question", check.question),
+                ("rule", check.judge.__doc__),
+                ("if not", check.action),
+                ("level", "{}; ends in {} at worst".format(check.level, check.severity)),
+                ("source", check.source or "the plan, or the inventory"),
+            )
+            for title, text in parts:
                 lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10)
                 print("\n".join("{:<10}{}".format("" if index else title, line) for index, line in enumerate(lines)))
             return 0
@@ -65,12 +103,13 @@ def explain(check_id):
     return USAGE_ERROR
 
 
-def examine(expectations, root="/"):
+def examine(expectations, root="/", level=STANDARD):
     """The report of this moment; its smoke test is the last verification's."""
-    readings = collect(expectations, root)
-    time = now_utc()
-    smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, time)
-    return make_report(platform.node(), time, run_checks(readings, expectations, smoke), readings, expectations, smoke)
+    readings = collect(expectations, root, level=level)
+    now = now_utc()
+    smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, now) if level != QUICK else None
+    checks = run_checks(readings, expectations, smoke, level=level)
+    return make_report(platform.node(), now, checks, readings, expectations, smoke)
 
 
 def print_report(report, as_json):
@@ -79,4 +118,5 @@ def print_report(report, as_json):
         return
     print("\n".join(table(report["checks"])))
     print()
+    print("\n".join(environment_lines(report["readings"])))
     print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))

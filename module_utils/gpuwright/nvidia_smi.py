@@ -82,6 +82,7 @@ def query(timeout=DEFAULT_TIMEOUT_SECONDS, executable="nvidia-smi"):
         "driver_version": log.get("driver_version", UNKNOWN),
         "cuda_version": log.get("cuda_version", UNKNOWN),
         "gpus": log.get("gpus", []),
+        "warnings": log.get("warnings", []),
     }
 
 

@@ -9,6 +9,7 @@ import re
 from xml.etree import ElementTree
 
 from .devices import CHIPS, describe_device
+from .nvidia_smi_health import read_health, read_warnings
 from .nvidia_smi_values import (
     NEEDS_RESET,
     UNKNOWN,
@@ -39,13 +40,14 @@ class UnreadableXml(Exception):
 
 
 def parse_log(text):
-    """`{driver_version, cuda_version, attached_gpus, gpus}` from the XML in `text`; raises `UnreadableXml`."""
+    """`{driver_version, cuda_version, attached_gpus, gpus, warnings}` from the text; raises `UnreadableXml`."""
     root = _parse(text)
     return {
         "driver_version": read_version(root.findtext("driver_version")),
         "cuda_version": read_version(root.findtext("cuda_version")),
         "attached_gpus": read_number(root.findtext("attached_gpus"), ""),
         "gpus": [read_gpu(gpu) for gpu in root.findall("gpu")],
+        "warnings": read_warnings(text, text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))),
     }
 
 
@@ -99,6 +101,7 @@ def read_gpu(gpu):
         "recovery_action": _recovery_action(gpu),
         "throttle_reasons": _throttle_reasons(gpu),
         "processes": _processes(gpu),
+        "health": read_health(gpu, data_centre, has_ecc, retires, remaps),
     }
 
 

@@ -13,6 +13,7 @@ from .readings_access import (
     read_password_state,
     read_unsafe_files,
 )
+from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_header_version,
@@ -23,6 +24,7 @@ from .readings_software import (
     read_venv,
 )
 from .runtime_policy import PACKAGES, LaunchError, check_library, load_policy
+from .verdict import QUICK, STANDARD
 
 SYSTEMCTL_SECONDS = 10
 PROGRAM_FOLDER = "/usr/local/bin"
@@ -41,22 +43,37 @@ def attempt(read, *arguments):
         return {"unreadable": "{}: {}".format(type(error).__name__, error)}
 
 
-def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS):
+def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
     """Read the node below `root`. `expectations` (see docs/architecture.md) says where to look, not what to find.
+
+    At level quick the readings that take long are left out: toolkit, libraries, venv, permissions.
 
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
     not a failure to read.
     """
-    plan = expectations["plan"]
     user = expectations["trainer_user"]
     host = attempt(probe, root)
-    return {
+    readings = {
         "probe": host,
         "nvidia_smi": attempt(query, nvidia_smi_seconds),
         "kernel_log": attempt(read_kernel_log, root),
         "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
-        "trainer_user": attempt(read_trainer_user, root, user),
+        "fabric_manager": attempt(read_unit_state, "nvidia-fabricmanager"),
+        "switches": attempt(read_switches, root),
+        "driver_files": attempt(read_driver_files, root),
+        "host": {name: attempt(read, root) for name, read in HOST_READERS},
         "device_nodes": attempt(read_device_nodes, root, host, user),
+    }
+    if level == QUICK:
+        return readings
+    return dict(readings, **collect_software(expectations, root))
+
+
+def collect_software(expectations, root):
+    """What lies above the driver, from the toolkit to the trainer's files."""
+    plan = expectations["plan"]
+    return {
+        "trainer_user": attempt(read_trainer_user, root, expectations["trainer_user"]),
         "cuda": attempt(read_cuda, root, plan),
         "cudnn": attempt(read_cudnn, root, plan),
         "nccl": attempt(read_nccl, root, plan),

@@ -36,7 +36,29 @@ for name in ("torch", "numpy", "gan_trainer"):
                 "cudnn": str(cudnn) if cudnn else "none",
                 "cuda_available": module.cuda.is_available(),
                 "architectures": module.cuda.get_arch_list(),
+                "devices": [],
             }
+            # An ordinary product on each device: what "PyTorch works here" means to people.
+            try:
+                places = ["cpu"]
+                for index in range(module.cuda.device_count() if module.cuda.is_available() else 0):
+                    card = module.cuda.get_device_properties(index)
+                    found["torch"]["devices"].append({
+                        "index": index,
+                        "name": card.name,
+                        "capability": "%d.%d" % (card.major, card.minor),
+                        "memory_mib": card.total_memory // 1048576,
+                        "multiprocessors": card.multi_processor_count,
+                        "tensor_cores": (card.major, card.minor) >= (7, 0) and "GTX 16" not in card.name,
+                    })
+                    places.append("cuda:%d" % index)
+                right = all(
+                    bool((module.ones(64, 64, device=place) @ module.ones(64, 64, device=place) == 64).all())
+                    for place in places
+                )
+                found["torch"]["product"] = ("right on " if right else "WRONG on one of ") + ", ".join(places)
+            except Exception as error:
+                found["torch"]["product"] = "failed: %s" % str(error)[:300]
 print(json.dumps(found))
 """
 

@@ -42,13 +42,18 @@ def make_report(host, time, checks, readings, expectations, smoke):
 
 
 def write_json(path, value):
+    """Replace the file `path` with a record as JSON, in one step as `write_text` does."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def write_text(path, text):
     """Replace the file `path` (mode 0644) in one step: a reader sees the old or the new one, also after a power cut."""
-    folder = os.path.dirname(path)
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".json", dir=folder)
+    folder = os.path.dirname(path) or "."
+    # Readers such as node_exporter take every *.prom, so the unfinished file must not look like one.
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)
     try:
         with os.fdopen(handle, "w") as file:
-            json.dump(value, file, indent=2, sort_keys=True)
-            file.write("\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, PUBLIC_MODE)

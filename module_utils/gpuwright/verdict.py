@@ -15,6 +15,12 @@ FAIL = "FAIL"
 UNKNOWN = "UNKNOWN"
 SKIP = "SKIP"
 
+# How much time a check may cost: quick is for a timer, standard for a verification, deep needs idle GPUs.
+QUICK = "quick"
+STANDARD = "standard"
+DEEP = "deep"
+LEVELS = (QUICK, STANDARD, DEEP)
+
 # Worst first. SKIP is not among them: what was not looked at says nothing.
 SEVERITY = (FAIL, UNKNOWN, WARN, PASS)
 
@@ -31,14 +37,17 @@ value     what the node has        expected  what it should have
 message   one short sentence       action    replaces the check's own action when the finding asks for another
 """
 
-Check = collections.namedtuple("Check", "id layer question action judge unit needs_gpu")
-Check.__new__.__defaults__ = ("", True)
+Check = collections.namedtuple("Check", "id layer question action judge unit needs_gpu level severity source")
+Check.__new__.__defaults__ = ("", True, STANDARD, FAIL, "")
 Check.__doc__ = """One check as data.
 
 question   what a person wants to know             action     what to do when the answer is not PASS
 judge      function(readings, expectations) -> Outcome, both as `Evidence`; its docstring explains the rule
 unit       of value and expected, "" when they have none
 needs_gpu  skipped on a node that is expected to have no GPU
+level      quick, standard or deep; a level includes those before it
+severity   the worst that it can end in, FAIL or WARN
+source     where its limit comes from, "" for a comparison with the plan
 """
 
 
@@ -84,11 +93,11 @@ class Evidence(object):
 
     def version(self, *path):
         """A dotted number such as "580.95.05"."""
-        return self._matching(VERSION, "a version", path)
+        return self.matching(VERSION, "a version", *path)
 
     def pci_id(self, *path):
         """An address such as "0000:3b:00.0", as sysfs writes it."""
-        return self._matching(PCI_ID, "a PCI address", path)
+        return self.matching(PCI_ID, "a PCI address", *path)
 
     def number(self, *path):
         """A whole number, zero or more."""
@@ -96,6 +105,15 @@ class Evidence(object):
         if isinstance(here.value, bool) or here._known(int, "a number") < 0:
             raise Unreadable("{} is not a count: {!r}".format(here.name, here.value))
         return here.value
+
+    def amount(self, *path):
+        """A number with or without a fraction, zero or more."""
+        here = self.at(*path)
+        value = here.value
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            here._known(float, "a number")
+            raise Unreadable("{} is no amount: {!r}".format(here.name, value))
+        return value
 
     def flag(self, *path):
         """True or False."""
@@ -109,7 +127,15 @@ class Evidence(object):
         """A text, or "" where a contract defines it as "none", as a plan does for what it does not install."""
         return "" if self.at(*path).value == "" else self.text(*path)
 
-    def _matching(self, pattern, words, path):
+    def one_of(self, choices, *path):
+        """A text that is one of `choices`."""
+        value = self.text(*path)
+        if value not in choices:
+            raise Unreadable("{} is none of {}: {!r}".format(self.at(*path).name, ", ".join(choices), value))
+        return value
+
+    def matching(self, pattern, words, *path):
+        """A text that matches the compiled `pattern` as a whole; `words` say what it should be."""
         value = self.text(*path)
         if not pattern.fullmatch(value):
             raise Unreadable("{} is not {}: {!r}".format(self.at(*path).name, words, value))
@@ -141,6 +167,11 @@ def unknown(reason, value=None, expected=None, action=""):
 
 def skipped(reason):
     return Outcome(SKIP, None, None, reason)
+
+
+def within(level):
+    """The levels that `level` includes."""
+    return LEVELS[: LEVELS.index(level) + 1]
 
 
 def worst(statuses):

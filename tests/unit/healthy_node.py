@@ -64,8 +64,17 @@ READINGS = {
                 "architecture": "volta",
                 "compute_capability": "7.0",
                 "bound_driver": "nvidia",
+                "numa_node": 0,
+                "local_cpus": "0-9",
             }
         ],
+        "numa": {"0": {"cpus": "0-9", "memory_mib": 64000}, "1": {"cpus": "10-19", "memory_mib": 64000}},
+        "disks": {
+            "/": {"free_mib": 50000, "free_inodes": 1000000},
+            "/boot": {"free_mib": 600, "free_inodes": 500000},
+            "/opt": {"free_mib": 45000, "free_inodes": 900000},
+            "/var": {"free_mib": 40000, "free_inodes": 800000},
+        },
         "nvidia": {
             "loaded": {"version": "580.95.05", "flavour": "proprietary"},
             "uvm_loaded": True,
@@ -97,8 +106,49 @@ READINGS = {
                 "retired_pages_pending": False,
                 "remapped_rows_pending": None,
                 "remapped_rows_failure": None,
+                "uuid": "GPU-00000000-1111-2222-3333-000000000001",
+                "memory_used_mib": 0,
+                "temperature_c": 34,
+                "power_limit_w": 250.0,
+                "recovery_action": "none",
+                "throttle_reasons": ["gpu_idle"],
+                "processes": [],
+                "health": {
+                    "vbios": "88.00.48.00.02",
+                    "compute_mode": "Default",
+                    "ecc_pending": "Enabled",
+                    "ecc_corrected_volatile": 0,
+                    "sram_uncorrected_aggregate": None,
+                    "sram_threshold_exceeded": None,
+                    "retired_pages_single_bit": 0,
+                    "retired_pages_double_bit": 0,
+                    "remapped_rows_uncorrected": None,
+                    "temperature_slowdown_c": 87,
+                    "temperature_margin_c": None,
+                    "power_default_w": 250.0,
+                    "link_width_now": 16,
+                    "link_width_max": 16,
+                    "pcie_replays": 0,
+                    "bar1_total_mib": 16384,
+                    "fabric_state": None,
+                    "fabric_status": None,
+                },
             }
         ],
+        "warnings": [],
+    },
+    "fabric_manager": "active",
+    "switches": 0,
+    "driver_files": {
+        "libraries": {"libcuda.so.1": "580.95.05", "libnvidia-ml.so.1": "580.95.05"},
+        "nvidia_smi": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""},
+    },
+    "host": {
+        "container": None,
+        "clock_source": "tsc",
+        "governors": ["performance"],
+        "blocked_tasks": {"nvidia": [], "others": []},
+        "environment": [],
     },
     "kernel_log": {
         "source": "journalctl -k -b -q --no-pager -o short-monotonic",
@@ -149,8 +199,24 @@ READINGS = {
 }
 
 
-def readings() -> dict:
-    return copy.deepcopy(READINGS)
+# Checks that make sense on other nodes only, and what makes this one such a node.
+OTHER_NODES: dict[str, dict[tuple, object]] = {
+    "gpu.sram": {("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"): 0},
+    "gpu.remapped_rows_count": {("nvidia_smi", "gpus", 0, "health", "remapped_rows_uncorrected"): 0},
+    "gpu.fabric": {
+        ("nvidia_smi", "gpus", 0, "health", "fabric_state"): "Completed",
+        ("nvidia_smi", "gpus", 0, "health", "fabric_status"): "Success",
+    },
+    "driver.fabric_manager": {("switches",): 4},
+}
+
+
+def readings(check_id: str = "") -> dict:
+    """The node's readings; with the name of a check, those of a healthy node on which it is no SKIP."""
+    found = copy.deepcopy(READINGS)
+    for path, value in OTHER_NODES.get(check_id, {}).items():
+        put(found, path, value)
+    return found
 
 
 def expectations(**changes: object) -> dict:
@@ -198,12 +264,23 @@ def put_node(host: HostTree) -> None:
     """The files of that node, for readers that start at a root folder."""
     host.running_kernel(KERNEL)
     host.kernel(KERNEL, headers=True)
-    host.pci_device(PCI_ID)
+    host.pci_device(PCI_ID, local_cpulist="0-9")
     host.bind(PCI_ID, "nvidia")
     host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
     host.put("/sys/module/nvidia_uvm/refcnt", "0\n")
     host.put("/sys/firmware/efi/efivars/SecureBoot-8be4df61", b"\x06\0\0\0\x01")
     host.put("/var/lib/dkms/mok.pub", "certificate")
+    for name, text in (("vendor", "0x8086"), ("class", "0x060000")):
+        host.put(f"/sys/bus/pci/devices/0000:00:00.0/{name}", text + "\n")
+    host.put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
+    host.put("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n")
+    for node, cpus in ((0, "0-9"), (1, "10-19")):
+        host.put(f"/sys/devices/system/node/node{node}/cpulist", cpus + "\n")
+        host.put(f"/sys/devices/system/node/node{node}/meminfo", f"Node {node} MemTotal: {64000 * 1024} kB\n")
+    host.put("/proc/1/stat", "1 (systemd) S 0 1 1 0 -1\n")
+    put_program(host, "/usr/bin/nvidia-smi", "exit 0")
+    host.put("/usr/lib64/libcuda.so.580.95.05")
+    host.link("/usr/lib64/libcuda.so.1", "libcuda.so.580.95.05")
     host.put("/usr/lib64/libnvidia-ml.so.580.95.05")
     host.link("/usr/lib64/libnvidia-ml.so.1", "libnvidia-ml.so.580.95.05")
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):

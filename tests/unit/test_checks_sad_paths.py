@@ -40,6 +40,11 @@ ON_CPU = {**healthy_node.SMOKE, "device": "cpu", "devices": [{**healthy_node.SMO
 KEY_ENROLLED = ("probe", "module_key_enrolled")
 APPLIED = ("smoke", "devices", 0, "amp", "steps_applied")
 
+HEALTH = (*SMI_GPU, "health")
+DISKS = ("probe", "disks")
+PROCESS = {"pid": 4321, "type": "C", "name": "python3", "used_memory_mib": 900}
+V100 = healthy_node.READINGS["nvidia_smi"]["gpus"][0]
+TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.00.03"}}]
 LOG = ("kernel_log",)
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
 
@@ -255,6 +260,122 @@ CASES = [
     ("model.permissions", {("permissions", "missing"): ["/opt/gpuwright"]}, {}, FAIL, "missing: /opt/gpuwright"),
     ("model.permissions", {("permissions", "unsafe"): ["/x: odd"]}, {}, FAIL, "/x: odd"),
     ("model.permissions", {("permissions", "looked_at"): 0}, {}, UNKNOWN, "no file"),
+    (
+        "gpu.compute_mode",
+        {(*HEALTH, "compute_mode"): "Prohibited"},
+        {},
+        FAIL,
+        "0000:3b:00.0: compute mode is Prohibited",
+    ),
+    ("gpu.compute_mode", {SMI: DOWN}, {}, UNKNOWN, "driver cannot be asked"),
+    ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Enabled"}, {}, WARN, "MIG is Enabled"),
+    ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Disabled"}, {}, PASS, "no card is cut"),
+    ("gpu.ecc_pending", {(*HEALTH, "ecc_pending"): "Disabled"}, {}, WARN, "will be Disabled after a reboot"),
+    ("gpu.ecc_pending", {SMI_GPU: GEFORCE}, {}, SKIP, "no ECC"),
+    ("gpu.ecc_corrected", {(*HEALTH, "ecc_corrected_volatile"): 10000001}, {}, WARN, "10000001 corrected errors"),
+    ("gpu.ecc_corrected", {(*HEALTH, "ecc_corrected_volatile"): 10000000}, {}, PASS, "few corrected"),
+    ("gpu.ecc_corrected", {SMI_GPU: GEFORCE}, {}, SKIP, "no ECC"),
+    ("gpu.sram", {(*HEALTH, "sram_uncorrected_aggregate"): 5}, {}, FAIL, "5 uncorrected errors"),
+    ("gpu.sram", {(*HEALTH, "sram_uncorrected_aggregate"): 4}, {}, PASS, "few errors"),
+    (
+        "gpu.sram",
+        {(*HEALTH, "sram_uncorrected_aggregate"): 0, (*HEALTH, "sram_threshold_exceeded"): True},
+        {},
+        FAIL,
+        "lim",
+    ),
+    ("gpu.sram", {}, {}, SKIP, "does not count"),
+    ("gpu.retired_pages_count", {(*HEALTH, "retired_pages_single_bit"): 60}, {}, FAIL, "60 pages retired"),
+    ("gpu.retired_pages_count", {(*HEALTH, "retired_pages_single_bit"): 59}, {}, PASS, "enough spare"),
+    ("gpu.retired_pages_count", {(*HEALTH, "retired_pages_double_bit"): 16}, {}, WARN, "16 of them"),
+    ("gpu.retired_pages_count", {(*HEALTH, "retired_pages_double_bit"): 15}, {}, PASS, "enough spare"),
+    ("gpu.retired_pages_count", {SMI_GPU: A100}, {}, SKIP, "does not retire pages"),
+    ("gpu.remapped_rows_count", {(*HEALTH, "remapped_rows_uncorrected"): 512}, {}, FAIL, "512 rows"),
+    ("gpu.remapped_rows_count", {(*HEALTH, "remapped_rows_uncorrected"): 511}, {}, WARN, "511 rows"),
+    ("gpu.remapped_rows_count", {(*HEALTH, "remapped_rows_uncorrected"): 0}, {}, PASS, "no row"),
+    ("gpu.remapped_rows_count", {}, {}, SKIP, "does not remap rows"),
+    ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "gpu reset"}, {}, FAIL, "asks for: gpu reset"),
+    ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): None}, {}, SKIP, "too old"),
+    ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["hw_thermal_slowdown"]}, {}, FAIL, "by hw_thermal_slowdown"),
+    ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["hw_slowdown"]}, {}, FAIL, "by hw_slowdown"),
+    ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["hw_power_brake_slowdown"]}, {}, FAIL, "power_brake"),
+    ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["sw_thermal_slowdown"]}, {}, FAIL, "sw_thermal"),
+    ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["gpu_idle", "sw_power_cap"]}, {}, PASS, "neither"),
+    ("gpu.temperature", {(*SMI_GPU, "temperature_c"): 87}, {}, FAIL, "87 C, 0 C below"),
+    ("gpu.temperature", {(*SMI_GPU, "temperature_c"): 82}, {}, WARN, "82 C, 5 C below"),
+    ("gpu.temperature", {(*SMI_GPU, "temperature_c"): 81}, {}, PASS, "below the temperature"),
+    ("gpu.temperature", {(*HEALTH, "temperature_slowdown_c"): None}, {}, SKIP, "names no limit"),
+    (
+        "gpu.temperature",
+        {(*HEALTH, "temperature_slowdown_c"): None, (*HEALTH, "temperature_margin_c"): 3},
+        {},
+        WARN,
+        "3 C below",
+    ),
+    ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 200.0}, {}, WARN, "limited to 200 W, delivered with 250 W"),
+    ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 251.0}, {}, PASS, "own limit"),
+    ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 251.5}, {}, WARN, "251.5 W"),
+    ("gpu.power_limit", {(*HEALTH, "power_default_w"): None}, {}, SKIP, "no power limit"),
+    ("gpu.link_width", {(*HEALTH, "link_width_now"): 8}, {}, FAIL, "8 of 16 lanes"),
+    ("gpu.link_width", {(*HEALTH, "link_width_now"): 0}, {}, FAIL, "0 of 16 lanes"),
+    ("gpu.pcie_replays", {(*HEALTH, "pcie_replays"): 81}, {}, WARN, "81 replays"),
+    ("gpu.pcie_replays", {(*HEALTH, "pcie_replays"): 80}, {}, PASS, "few packets"),
+    ("gpu.bar1", {(*HEALTH, "bar1_total_mib"): 0}, {}, FAIL, "0 MiB"),
+    ("gpu.idle_memory", {(*SMI_GPU, "memory_used_mib"): 101}, {}, WARN, "101 MiB in use"),
+    ("gpu.idle_memory", {(*SMI_GPU, "memory_used_mib"): 100}, {}, PASS, "empty"),
+    ("gpu.idle_memory", {(*SMI_GPU, "processes"): [PROCESS]}, {}, SKIP, "in use by 1 program"),
+    ("gpu.graphics", {(*SMI_GPU, "processes"): [{**PROCESS, "type": "C+G"}]}, {}, WARN, "python3"),
+    ("gpu.graphics", {(*SMI_GPU, "processes"): [PROCESS]}, {}, PASS, "no graphics"),
+    (
+        "gpu.fabric",
+        {(*HEALTH, "fabric_state"): "In Progress", (*HEALTH, "fabric_status"): "Success"},
+        {},
+        FAIL,
+        "In Pr",
+    ),
+    ("gpu.fabric", {(*HEALTH, "fabric_state"): "Completed", (*HEALTH, "fabric_status"): "Failed"}, {}, FAIL, "Failed"),
+    ("gpu.fabric", {}, {}, SKIP, "no fabric"),
+    (
+        "gpu.identity",
+        {(*SMI, "gpus"): [healthy_node.READINGS["nvidia_smi"]["gpus"][0]] * 2},
+        {},
+        FAIL,
+        "2 cards have 1",
+    ),
+    ("gpu.vbios", {(*SMI, "gpus"): TWO_FIRMWARES}, {}, WARN, "different firmware on cards of Tesla V100-PCIE-16GB"),
+    ("gpu.inforom", {(*SMI, "warnings"): ["WARNING: infoROM is corrupted at gpu 0000:3B:00.0"]}, {}, FAIL, "infoROM"),
+    ("gpu.numa", {(*GPU, "numa_node"): -1}, {}, WARN, "0000:3b:00.0 says -1"),
+    ("gpu.numa", {(*GPU, "numa_node"): 7}, {}, WARN, "0000:3b:00.0 says 7"),
+    ("gpu.numa", {(*GPU, "numa_node"): -1, ("probe", "numa"): {"0": {"cpus": "0-3"}}}, {}, PASS, "1 NUMA nodes"),
+    ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi"): None}, {}, FAIL, "no nvidia-smi"),
+    ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi", "unsafe"): "owned by uid 9"}, {}, FAIL, "uid 9"),
+    ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi", "is_file"): False}, {}, FAIL, "no program"),
+    ("driver.libraries", {("driver_files", "libraries", "libcuda.so.1"): None}, {}, FAIL, "libcuda.so.1 is not there"),
+    ("driver.libraries", {("driver_files", "libraries", "libcuda.so.1"): "535.1"}, {}, FAIL, "libcuda.so.1 is 535.1"),
+    ("driver.libraries", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    (
+        "driver.fabric_manager",
+        {("switches",): 2, ("fabric_manager",): "inactive"},
+        {},
+        FAIL,
+        "nvidia-fabricmanager is inactive",
+    ),
+    ("driver.fabric_manager", {}, {}, SKIP, "no NVSwitch"),
+    ("host.environment", {("host", "environment"): ["LANG", "CUDA_LAUNCH_BLOCKING"]}, {}, WARN, "CUDA_LAUNCH_BLOCKING"),
+    ("host.clock_source", {("host", "clock_source"): "hpet"}, {}, WARN, "hpet"),
+    ("host.cpu_governor", {("host", "governors"): ["performance", "powersave"]}, {}, WARN, "powersave"),
+    ("host.clock_source", {("host", "container"): "podman"}, {}, SKIP, "a container (podman)"),
+    ("host.cpu_governor", {("host", "container"): "lxc"}, {}, SKIP, "a container (lxc)"),
+    ("host.cpu_governor", {("host", "governors"): None}, {}, SKIP, "does not scale"),
+    ("host.disk_space", {(*DISKS, "/var", "free_mib"): 511}, {}, FAIL, "511 MiB free on /var"),
+    ("host.disk_space", {(*DISKS, "/var", "free_mib"): 512}, {}, WARN, "512 MiB free on /var"),
+    ("host.disk_space", {(*DISKS, "/var", "free_mib"): 4096}, {}, PASS, "4096 MiB free on /var"),
+    ("host.disk_space", {(*DISKS, "/boot", "free_mib"): 127}, {}, WARN, "127 MiB free on /boot"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): 0}, {}, FAIL, "0 files"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): 9999}, {}, WARN, "9999 files"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): None}, {}, SKIP, "no fixed number of files on /var"),
+    ("host.blocked_tasks", {("host", "blocked_tasks", "nvidia"): ["nvidia-smi"]}, {}, WARN, "nvidia-smi"),
+    ("host.blocked_tasks", {("host", "blocked_tasks", "others"): ["kworker"]}, {}, PASS, "1 others"),
     ("kernel.xid", {(*LOG, "xids"): [event(13), event(79, XID_79)]}, {}, FAIL, "79 on 0000:3b:00: the GPU has fallen"),
     ("kernel.xid", {(*LOG, "xids"): [event(31)]}, {}, WARN, "31 on 0000:3b:00: a program used memory"),
     ("kernel.xid", {(*LOG, "xids"): [event(999)]}, {}, WARN, "999 on 0000:3b:00: not in the catalogue"),
@@ -327,6 +448,12 @@ def test_broken_node(check_id, changes, wishes, status, words):
 def test_every_check_has_a_row_in_which_it_is_bad():
     bad = {check_id for check_id, _changes, _wishes, status, _words in CASES if status in (FAIL, WARN)}
     assert bad == {check.id for check in CHECKS}
+
+
+def test_the_severity_of_a_check_is_the_worst_that_it_ends_in():
+    worst = {check.id: WARN for check in CHECKS}
+    worst.update({check_id: FAIL for check_id, _changes, _wishes, status, _words in CASES if status == FAIL})
+    assert worst == {check.id: check.severity for check in CHECKS}
 
 
 def test_the_action_of_nvidia_smi_is_kept():

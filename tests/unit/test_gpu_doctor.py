@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_a_healthy_node(doctor):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["STATUS", "CHECK", "VALUE", "EXPECTED"]
-    assert ": PASS (36 checks: 36 PASS; 0 skipped)" in lines[-1]
+    assert ": PASS (62 checks: 62 PASS; 4 skipped)" in lines[-1]
 
 
 def test_json_is_the_report(doctor):
@@ -106,16 +107,61 @@ def test_a_failing_check_comes_first_with_its_action(doctor, node):
     assert lines[1].split() == ["FAIL", "cuda.link", "none", "/usr/local/cuda-12.9"]
     assert lines[2].strip() == "/usr/local/cuda leads nowhere"
     assert lines[3].strip().startswith("-> Run alternatives --display cuda")
-    assert ": FAIL (36 checks: 1 FAIL, 35 PASS; 0 skipped)" in lines[-1]
+    assert ": FAIL (62 checks: 1 FAIL, 61 PASS; 4 skipped)" in lines[-1]
 
 
 def test_an_ordinary_user_is_told_what_only_root_sees(doctor, folder):
     done = doctor("--json", user=65534, group=65534, extra_groups=[])
     answer = json.loads(done.stdout)
-    bad = {check["id"]: check["message"] for check in answer["checks"] if check["status"] != "PASS"}
+    bad = {check["id"]: check["message"] for check in answer["checks"] if check["status"] not in ("PASS", "SKIP")}
     assert list(bad) == ["model.trainer_user"]
     assert "readable by root only" in bad["model.trainer_user"]
     assert (done.returncode, answer["verdict"]) == (3, "UNKNOWN")
+
+
+def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
+    (node.folder / "usr/local/cuda").unlink()
+    begin = time.monotonic()
+    answer = json.loads(doctor("--level", "quick", "--json").stdout)
+    assert time.monotonic() - begin < 5
+    assert answer["verdict"] == "PASS" and "venv" not in answer["readings"]
+    assert {check["id"].split(".")[0] for check in answer["checks"]} == {
+        "gpu",
+        "driver",
+        "kernel",
+        "host",
+        "reboot",
+        "secure_boot",
+    }
+
+
+def test_nagios(doctor, node):
+    done = doctor("--nagios")
+    assert (done.returncode, done.stdout.split(":")[0]) == (0, "GPU OK") and done.stdout.count("\n") == 1
+    (node.folder / "usr/local/cuda").unlink()
+    done = doctor("--nagios")
+    assert done.returncode == 2
+    assert done.stdout.startswith("GPU CRITICAL: cuda.link: /usr/local/cuda leads nowhere | fail=1 unknown=0")
+
+
+def test_metrics_are_written_in_one_step(doctor, folder):
+    target = folder / "gpuwright.prom"
+    done = doctor("--level", "quick", "--prom", str(target))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert 'gpuwright_check{id="driver.uvm",layer="system"} 0' in target.read_text()
+    assert oct(target.stat().st_mode & 0o777) == "0o644"
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+    assert "gpuwright_verdict 0\n" in doctor("--level", "quick", "--prom", "-").stdout
+
+
+def test_metrics_that_cannot_be_written_are_no_success(doctor):
+    done = doctor("--level", "quick", "--prom", "/nowhere/gpuwright.prom")
+    assert done.returncode == 3 and "/nowhere/gpuwright.prom: No such file" in done.stderr
+
+
+def test_the_environment_is_told(doctor):
+    lines = doctor().stdout.splitlines()
+    assert "PyTorch         2.10.0+cu128" in lines and "CUDA runtime    cu128" in lines
 
 
 def test_a_node_that_was_never_verified(doctor, node):
@@ -136,6 +182,8 @@ def test_explain(doctor):
     ("arguments", "words"),
     [
         (["--explain", "driver.nothing"], "there is no check 'driver.nothing'; the checks are:\n"),
+        (["--json", "--nagios"], "not allowed with argument"),
+        (["--level", "deepest"], "invalid choice: 'deepest'"),
         (["--jsno"], "unrecognized arguments: --jsno"),
         (["--expectations", "/nowhere"], "/nowhere: No such file or directory"),
         (["--expectations", "/etc/passwd"], "/etc/passwd: Expecting value"),

@@ -206,6 +206,8 @@ def test_the_module_documents_every_parameter_and_result():
     options = blocks["DOCUMENTATION"]["options"]
     assert set(options) == set(spec)
     for name, option in options.items():
-        assert {key: option[key] for key in ("type", "required", "default") if key in option} == spec[name], name
+        assert {key: option[key] for key in ("type", "required", "default", "choices") if key in option} == spec[
+            name
+        ], name
     assert set(blocks["RETURN"]) == {"verdict", "checks", "readings"}
     assert set(blocks["RETURN"]["checks"]["contains"]) == set(CHECK)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the host below the driver: its files, its clock, its processors, its disks."""
+
+from .readings_host import DRIVER_LIBRARIES
+from .verdict import FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
+
+# Variables that make every CUDA program slower, different or stop; DCGM's list (checkForBadEnvVaribles).
+BAD_VARIABLES = (
+    "NSIGHT_CUDA_DEBUGGER",
+    "CUDA_INJECTION32_PATH",
+    "CUDA_INJECTION64_PATH",
+    "CUDA_AUTO_BOOST",
+    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION",
+    "CUDA_COREDUMP_FILE",
+    "CUDA_DEVICE_WAITS_ON_EXCEPTION",
+    "CUDA_PROFILE",
+    "COMPUTE_PROFILE",
+    "OPENCL_PROFILE",
+    # Not DCGM's: they hide GPUs from, or move them for, everybody who logs in.
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+    "LD_PRELOAD",
+)
+# Fast clocks: the processor's own, and those that virtual machines are given.
+GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
+FOLDERS = ("/", "/boot", "/opt", "/var")
+FREE_MIB_LEAST = 512
+FREE_MIB_GOOD = 4096
+FREE_INODES_GOOD = 10000
+
+
+def nvidia_smi_file(readings, expected):
+    """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
+    if readings.absent("driver_files", "nvidia_smi"):
+        return failed("missing", "a program", "there is no nvidia-smi")
+    file = readings.at("driver_files", "nvidia_smi")
+    if not (file.flag("is_file") and file.flag("executable")):
+        return failed(file.text("mode"), "a program", "nvidia-smi is no program that everybody may run")
+    if file.wish("unsafe"):
+        return failed(file.text("mode"), "a program", "nvidia-smi is {}".format(file.wish("unsafe")))
+    return passed("a program", "a program", "nvidia-smi is a program that only root may change")
+
+
+def libraries(readings, expected):
+    """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
+    if readings.absent("probe", "nvidia", "loaded"):
+        return failed("none", None, "no nvidia module is loaded")
+    wanted = readings.version("probe", "nvidia", "loaded", "version")
+    for name in DRIVER_LIBRARIES:
+        if readings.absent("driver_files", "libraries", name):
+            return failed("missing", wanted, "{} is not there".format(name))
+        found = readings.version("driver_files", "libraries", name)
+        if found != wanted:
+            return failed(found, wanted, "{} is {}, the module {}".format(name, found, wanted))
+    return passed(wanted, wanted, "all are {}".format(wanted))
+
+
+def fabric_manager(readings, expected):
+    """On a node with NVSwitches nvidia-fabricmanager is active; other nodes do not need it."""
+    if not readings.number("switches"):
+        return skipped("this node has no NVSwitch")
+    state = readings.text("fabric_manager")
+    if state != "active":
+        return failed(state, "active", "nvidia-fabricmanager is {}".format(state))
+    return passed(state, "active", "nvidia-fabricmanager is active")
+
+
+def environment(readings, expected):
+    """No variable that disturbs CUDA programs is set for everybody in /etc/environment."""
+    names = {name.text() for name in readings.each("host", "environment")}
+    bad = sorted(names.intersection(BAD_VARIABLES))
+    if bad:
+        return warned(", ".join(bad), "none", "set for everybody: {}".format(", ".join(bad)))
+    return passed("none", "none", "nothing that disturbs CUDA programs")
+
+
+def in_container(readings):
+    """A reason to skip what belongs to the host of a container, or "" on a machine of its own."""
+    if readings.absent("host", "container"):
+        return ""
+    return "this node is a container ({}): look on its host".format(readings.text("host", "container"))
+
+
+def clock_source(readings, expected):
+    """The kernel reads time from a fast clock; a slow one (hpet, acpi_pm) costs every program that asks often."""
+    if in_container(readings):
+        return skipped(in_container(readings))
+    value = readings.text("host", "clock_source")
+    if value not in GOOD_CLOCKS:
+        return warned(value, "tsc", "the clock source is {}".format(value))
+    return passed(value, "tsc", "the clock source is {}".format(value))
+
+
+def governor(readings, expected):
+    """Every processor has the governor `performance`: others slow down the thread that feeds the GPU between steps."""
+    if in_container(readings):
+        return skipped(in_container(readings))
+    if readings.absent("host", "governors"):
+        return skipped("the kernel does not scale frequencies here, as in most virtual machines")
+    names = [name.text() for name in readings.each("host", "governors")]
+    if names != ["performance"]:
+        return warned(", ".join(names), "performance", "governor: {}".format(", ".join(names)))
+    return passed("performance", "performance", "all processors run with it")
+
+
+def disk_space(readings, expected):
+    """More than 4 GiB are free where system and trainings write; below 512 MiB is a failure."""
+    free = {folder: readings.number("probe", "disks", folder, "free_mib") for folder in FOLDERS}
+    # Bought small on many servers, and written by kernel updates only.
+    boot = free.pop("/boot")
+    folder = min(sorted(free), key=lambda name: free[name])
+    words = "{} MiB free on {}".format(free[folder], folder)
+    if free[folder] < FREE_MIB_LEAST:
+        return failed(free[folder], FREE_MIB_GOOD, words)
+    if free[folder] < FREE_MIB_GOOD:
+        return warned(free[folder], FREE_MIB_GOOD, words)
+    if boot < FREE_MIB_LEAST // 4:
+        return warned(boot, FREE_MIB_LEAST // 4, "{} MiB free on /boot".format(boot))
+    return passed(free[folder], FREE_MIB_GOOD, words)
+
+
+def inodes(readings, expected):
+    """File systems with a fixed number of files have more than 10,000 left: venvs and data sets are many files."""
+    free, without = {}, []
+    for folder in FOLDERS:
+        # null: this file system has no fixed number.
+        if readings.absent("probe", "disks", folder, "free_inodes"):
+            without.append(folder)
+        else:
+            free[folder] = readings.number("probe", "disks", folder, "free_inodes")
+    folder = min(sorted(free), key=lambda name: free[name]) if free else ""
+    words = "{} files may still be made on {}".format(free.get(folder), folder)
+    if free and free[folder] == 0:
+        return failed(0, FREE_INODES_GOOD, words)
+    if free and free[folder] < FREE_INODES_GOOD:
+        return warned(free[folder], FREE_INODES_GOOD, words)
+    if without:
+        return skipped("no fixed number of files on {}".format(", ".join(without)))
+    return passed(free[folder], FREE_INODES_GOOD, words)
+
+
+def blocked_tasks(readings, expected):
+    """No task of the driver is in uninterruptible sleep at this moment: such a one goes only with a power cycle."""
+    names = [name.text() for name in readings.each("host", "blocked_tasks", "nvidia")]
+    others = readings.each("host", "blocked_tasks", "others")
+    if names:
+        return warned(", ".join(names), "none", "in uninterruptible sleep: {}".format(", ".join(names)))
+    # Others wait for disks, as is usual.
+    return passed("none", "none", "no task of the driver hangs ({} others wait for disks)".format(len(others)))
+
+
+CHECKS = (
+    Check(
+        "driver.nvidia_smi_file",
+        "system",
+        "Is nvidia-smi the program that the driver brought?",
+        "Run: rpm -V nvidia-driver-cuda ; then ansible-playbook site.yml --tags system",
+        nvidia_smi_file,
+        "",
+        True,
+        QUICK,
+        FAIL,
+        "gpu-operator resolveHostNvidiaSMI",
+    ),
+    Check(
+        "driver.libraries",
+        "system",
+        "Do CUDA programs find the driver's libraries?",
+        "Run: ansible-playbook site.yml --tags system ; reboot the node if module and libraries differ.",
+        libraries,
+        "",
+        True,
+        QUICK,
+        FAIL,
+        "DCGM checkLibraries",
+    ),
+    Check(
+        "driver.fabric_manager",
+        "system",
+        "Are the switches between the GPUs managed?",
+        "Run: systemctl enable --now nvidia-fabricmanager ; its version must be the driver's.",
+        fabric_manager,
+        "",
+        True,
+        QUICK,
+        FAIL,
+        "DCGM checkFabricManager, AWS, gpud",
+    ),
+    Check(
+        "host.environment",
+        "system",
+        "Is the environment free of what disturbs CUDA?",
+        "Remove the lines from /etc/environment, and log in again.",
+        environment,
+        "",
+        True,
+        QUICK,
+        WARN,
+        "DCGM checkForBadEnvVaribles",
+    ),
+    Check(
+        "host.clock_source",
+        "system",
+        "Is asking for the time cheap?",
+        "See why the kernel left tsc: journalctl -k -b | grep -i clocksource ; update the firmware.",
+        clock_source,
+        "",
+        False,
+        QUICK,
+        WARN,
+        "gcm check_processor.py",
+    ),
+    Check(
+        "host.cpu_governor",
+        "system",
+        "Do the processors run at full speed?",
+        "Run: tuned-adm profile throughput-performance",
+        governor,
+        "",
+        False,
+        QUICK,
+        WARN,
+        "gcm check_processor.py",
+    ),
+    Check(
+        "host.disk_space",
+        "system",
+        "Is there room on the disks?",
+        "Find what fills them: du -xh --max-depth=2 / | sort -h | tail -20",
+        disk_space,
+        "MiB",
+        False,
+        QUICK,
+        FAIL,
+        "own: a checkpoint of 1 GiB, its temporary twin, and a package transaction",
+    ),
+    Check(
+        "host.inodes",
+        "system",
+        "May more files be made?",
+        "Find the folder with the most files: du --inodes -x --max-depth=2 / | sort -n | tail -20",
+        inodes,
+        "files",
+        False,
+        QUICK,
+        FAIL,
+        "own: a venv with PyTorch has some 30,000 files",
+    ),
+    Check(
+        "host.blocked_tasks",
+        "system",
+        "Does a task of the driver hang?",
+        "Look at it: ps -eo pid,stat,wchan:30,comm | grep ' D' ; if it stays, power the node off and on.",
+        blocked_tasks,
+        "",
+        True,
+        QUICK,
+        WARN,
+        "gpud components/os: tasks of nvidia in state D escalate",
+    ),
+)

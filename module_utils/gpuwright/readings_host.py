@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of the host decides about a training's speed and health: clock, processor, links of the GPUs, hung tasks.
+
+Null means "it is not there"; what is there and cannot be understood raises ValueError or OSError.
+"""
+
+import re
+
+from .bounded import find_program
+from .devices import NVIDIA_VENDOR
+from .hostfiles import exists, names_in, read_assignments, read_text, resolve
+from .kernel_log import read_container
+from .probe_hardware import PCI_FOLDER
+from .probe_nvidia import LIBRARY_FOLDERS
+from .readings_access import read_file
+
+CPU_FOLDER = "/sys/devices/system/cpu"
+CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+# An NVSwitch is a bridge of another kind (class 0x0680) with NVIDIA's vendor number.
+BRIDGE_CLASS = "0x0680"
+ENVIRONMENT_FILES = ("/etc/environment",)
+DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
+
+
+def read_clock_source(root):
+    return read_text(root, CLOCK_SOURCE)
+
+
+def read_governors(root):
+    """The different governors in use, sorted; null where the kernel does not scale frequencies (virtual machines)."""
+    folders = [name for name in names_in(root, CPU_FOLDER) if re.match(r"cpu[0-9]+$", name)]
+    if not folders:
+        raise OSError("{} lists no processor".format(CPU_FOLDER))
+    words = [read_text(root, "{}/{}/cpufreq/scaling_governor".format(CPU_FOLDER, name)) for name in folders]
+    return sorted({word for word in words if word}) or None
+
+
+def read_blocked_tasks(root):
+    """`{nvidia, others}`: names of the processes that nothing can wake now, those of the driver apart."""
+    pids = [name for name in names_in(root, "/proc") if name.isdigit()]
+    if not pids:
+        raise OSError("/proc lists no process")
+    found = {"nvidia": [], "others": []}
+    for pid in pids:
+        # "pid (name) state ...": the name may hold anything, so the last parenthesis counts.
+        head, _separator, rest = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(") ")
+        if rest.startswith("D"):
+            name = head.partition("(")[2] or "unnamed"
+            found["nvidia" if re.match(r"nv|UVM|nvidia", name) else "others"].append(name)
+    return {kind: sorted(names) for kind, names in found.items()}
+
+
+def read_environment(root):
+    """Names of the variables that every login gets from files."""
+    hidden = [path for path in ENVIRONMENT_FILES if exists(root, path) and read_text(root, path) is None]
+    if hidden:
+        raise OSError("{} cannot be read".format(", ".join(hidden)))
+    return sorted(name for path in ENVIRONMENT_FILES for name in read_assignments(root, path))
+
+
+def read_switches(root):
+    """How many NVSwitches the PCI bus shows."""
+    names = names_in(root, PCI_FOLDER)
+    if not names:
+        raise OSError("{} lists no device".format(PCI_FOLDER))
+    folders = ["{}/{}".format(PCI_FOLDER, name) for name in names]
+    ours = [folder for folder in folders if read_text(root, folder + "/vendor") == "0x" + NVIDIA_VENDOR]
+    return sum((read_text(root, folder + "/class") or "").startswith(BRIDGE_CLASS) for folder in ours)
+
+
+def read_driver_files(root):
+    """Versions of the driver's libraries as programs find them, and the program nvidia-smi as a file."""
+    program = find_program("nvidia-smi") if root == "/" else "/usr/bin/nvidia-smi"
+    return {
+        "libraries": {name: read_library(root, name) for name in DRIVER_LIBRARIES},
+        "nvidia_smi": read_file(root, program) if program else None,
+    }
+
+
+def read_library(root, name):
+    """The version in the name of the file to which a library's name leads; null without one."""
+    for folder in LIBRARY_FOLDERS:
+        if exists(root, folder + "/" + name):
+            match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", resolve(root, folder + "/" + name))
+            if not match:
+                raise ValueError("{}/{} leads to a file without a version".format(folder, name))
+            return match.group(1)
+    return None
+
+
+HOST_READERS = (
+    ("container", read_container),
+    ("clock_source", read_clock_source),
+    ("governors", read_governors),
+    ("blocked_tasks", read_blocked_tasks),
+    ("environment", read_environment),
+)

@@ -34,13 +34,15 @@ GROUP = "gpu_nodes"
 # RHEL 8's dnf bindings live in Python 3.6, and 2.16 is the last ansible-core that runs there.
 ANSIBLE_CORE = "2.16."
 LAYERS = ("preflight", "system", "framework", "model", "verify")
+# Parts of a layer that are worth running alone.
+PARTS = ("report",)
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
 
 
 def known_tags(playbooks: Path) -> list[str]:
     """Tags that select something: the layers, and every role that their playbooks list."""
     roles = {role for file in playbooks.glob("*.yml") for role in re.findall(r"- role: (\w+)", file.read_text())}
-    return sorted({*LAYERS, *roles})
+    return sorted({*LAYERS, *PARTS, *roles})
 
 
 def problems(variables: dict, selected: list[str], tags: list[str]) -> list[str]:

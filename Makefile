@@ -10,7 +10,7 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test lint unit trainer molecule faults fleet-up fleet-down venv packages lock clean
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults fleet-up fleet-down venv packages lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo-down: venv ## stop the demo and remove its containers
 
 test: venv packages ## everything: lint, unit, trainer, molecule with testinfra, faults (FLEET=off leaves the containers out)
 	@$(RUN) all
+
+test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the report page in a real browser (needs chromium)
+	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin
 	@$(RUN) lint

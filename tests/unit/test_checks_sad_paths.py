@@ -347,6 +347,10 @@ CASES = [
     ("gpu.numa", {(*GPU, "numa_node"): -1}, {}, WARN, "0000:3b:00.0 says -1"),
     ("gpu.numa", {(*GPU, "numa_node"): 7}, {}, WARN, "0000:3b:00.0 says 7"),
     ("gpu.numa", {(*GPU, "numa_node"): -1, ("probe", "numa"): {"0": {"cpus": "0-3"}}}, {}, PASS, "1 NUMA nodes"),
+    ("gpu.numa", {(*GPU, "numa_node"): 1, ("probe", "numa"): {"0": {"cpus": "0-3"}}}, {}, WARN, "says 1"),
+    ("gpu.numa", {(*GPU, "numa_node"): "x"}, {}, UNKNOWN, "reads 'x'"),
+    ("gpu.numa", {("probe", "gpus"): []}, {}, UNKNOWN, "no NUMA node or no GPU"),
+    ("gpu.numa", {("probe", "numa"): {}}, {}, UNKNOWN, "no NUMA node or no GPU"),
     ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi"): None}, {}, FAIL, "no nvidia-smi"),
     ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi", "unsafe"): "owned by uid 9"}, {}, FAIL, "uid 9"),
     ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi", "is_file"): False}, {}, FAIL, "no program"),
@@ -371,6 +375,8 @@ CASES = [
     ("host.disk_space", {(*DISKS, "/var", "free_mib"): 512}, {}, WARN, "512 MiB free on /var"),
     ("host.disk_space", {(*DISKS, "/var", "free_mib"): 4096}, {}, PASS, "4096 MiB free on /var"),
     ("host.disk_space", {(*DISKS, "/boot", "free_mib"): 127}, {}, WARN, "127 MiB free on /boot"),
+    ("host.disk_space", {(*DISKS, "/boot", "free_mib"): 128}, {}, PASS, "MiB free on /var"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): 10000}, {}, PASS, "10000 files"),
     ("host.inodes", {(*DISKS, "/var", "free_inodes"): 0}, {}, FAIL, "0 files"),
     ("host.inodes", {(*DISKS, "/var", "free_inodes"): 9999}, {}, WARN, "9999 files"),
     ("host.inodes", {(*DISKS, "/var", "free_inodes"): None}, {}, SKIP, "no fixed number of files on /var"),
@@ -508,6 +514,19 @@ def test_the_age_of_a_smoke_test(seconds, words):
     smoke = {**healthy_node.smoke(), "age_s": seconds}
     found = run_checks(healthy_node.readings(), healthy_node.expectations(), smoke)[-1]
     assert found["message"] == f"trained on cuda:0 in float32 and float16, {words}"
+
+
+@pytest.mark.parametrize("check_id", ["gpu.throttle", "gpu.graphics"])
+def test_nothing_found_is_told_as_none(check_id):
+    found = {r["id"]: r for r in run_checks(healthy_node.readings(), healthy_node.expectations())}[check_id]
+    assert found["value"] == "none"
+
+
+def test_one_xid_stands_alone():
+    readings = healthy_node.readings()
+    readings["kernel_log"]["xids"] = [event(79, XID_79)]
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["kernel.xid"]
+    assert found["message"].endswith("has fallen off the bus.)") and "0000:3b:00" in found["action"]
 
 
 def test_one_problem_stands_alone():

@@ -1,0 +1,9 @@
+"""What takes minutes: mutation of the checks, and a fuzz of the readers with 100,000 inputs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(REPOSITORY / "module_utils"), str(REPOSITORY / "tests" / "unit")]

@@ -1,0 +1,93 @@
+"""100,000 damaged answers of nvidia-smi, made from real shapes: no exception, no waiting, no healthy garbage."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import healthy_node
+import pytest
+from gpuwright.bounded import Finished
+from gpuwright.checks import CHECKS
+from gpuwright.kernel_log import parse_log as parse_kernel_log
+from gpuwright.nvidia_smi import interpret
+from gpuwright.nvidia_smi_values import UNKNOWN
+from gpuwright.verdict import PASS, judge
+
+DATA = Path(__file__).resolve().parents[1] / "unit" / "data" / "nvidia_smi"
+FILES = {file.stem: file.read_text() for file in sorted(DATA.glob("*.xml"))}
+INPUTS = 100_000
+LONGEST_SECONDS = 1.0
+WORDS = [
+    "N/A",
+    "ERR!",
+    "[Unknown Error]",
+    "GPU requires reset",
+    "-1",
+    "1e9",
+    "\x00",
+    "\u202e",
+    "<",
+    ">",
+    "&",
+    "99999999999999999999",
+]
+ASKING = [check for check in CHECKS if check.id.startswith("gpu.") and check.id not in ("gpu.numa", "gpu.model")]
+
+
+def damage(text: str, chance: random.Random) -> str:
+    """One to four changes of the kinds that tools and broken pipes make."""
+    for _ in range(chance.randint(1, 4)):
+        begin = chance.randrange(len(text) + 1)
+        end = min(len(text), begin + chance.randrange(1, 400))
+        kind = chance.randrange(6)
+        if kind == 0:
+            text = text[:begin]
+        elif kind == 1:
+            text = text[:begin] + text[end:]
+        elif kind == 2:
+            text = text[:begin] + chance.choice(WORDS) + text[begin:]
+        elif kind == 3:
+            text = text[:begin] + text[begin:end] * 2 + text[end:]
+        elif kind == 4:
+            text = text[:begin] + "".join(chance.choice("<>/&;abc019 %\n") for _ in range(8)) + text[begin + 8 :]
+        else:
+            cut = text.find(">", begin)
+            close = text.find("<", cut)
+            text = text if cut < 0 or close < 0 else text[: cut + 1] + chance.choice(WORDS) + text[close:]
+    return text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_damaged_answer_breaks_the_reader_or_passes(seed):
+    chance = random.Random(seed)
+    names = sorted(FILES)
+    for number in range(INPUTS // 8):
+        text = damage(FILES[chance.choice(names)], chance)
+        begin = time.monotonic()
+        meaning, log = interpret(Finished(chance.choice((0, 0, 0, 6, 9, -9)), text, "", False, False, False, ""))
+        assert time.monotonic() - begin < LONGEST_SECONDS
+        assert meaning.status and meaning.message
+        if log is None:
+            assert meaning.status != "ok"
+            continue
+        for gpu in log["gpus"]:
+            for name, value in gpu["health"].items():
+                assert value is None or value == UNKNOWN or isinstance(value, (int, float, str)), name
+        # Judging costs more than reading, so every tenth is judged.
+        if number % 10:
+            continue
+        reachable = meaning.status in ("ok", "reset_required")
+        smi = {**log, "status": meaning.status, "reachable": reachable, "message": "m", "action": "a"}
+        for check in ASKING:
+            record = judge(check, {**healthy_node.READINGS, "nvidia_smi": smi}, healthy_node.EXPECTATIONS)
+            assert "this check broke" not in record["message"], (check.id, record["message"])
+            assert record["status"] != PASS or (reachable and log["gpus"]), check.id
+
+
+def test_no_damaged_log_breaks_its_reader():
+    chance = random.Random(1)
+    line = "[   10.000001] a5-01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
+    for _ in range(5000):
+        parse_kernel_log(damage(line * 3, chance))

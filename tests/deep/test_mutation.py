@@ -1,0 +1,141 @@
+"""Every comparison and every limit in the checks is there for a reason: turn one round, and a test must notice.
+
+A mutant is a module of checks with one comparison, one limit, one `and` or one `not` changed. It is killed when a row
+of the sad paths or the healthy node ends in another status, or without the words that the row asks for.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import healthy_node
+import pytest
+import test_checks_sad_paths as rows_of_tests
+from gpuwright.checks_smoke import smoke_record
+from gpuwright.verdict import judge
+
+MODULES = ("gpu", "health", "driver", "host", "kernel", "software", "smoke")
+FLIPPED = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+CASES = rows_of_tests.CASES
+CODE_AND_CARDS = rows_of_tests.test_code_runs_on_the_card.pytestmark[0].args[1]
+AGES = rows_of_tests.test_the_age_of_a_smoke_test.pytestmark[0].args[1]
+# Mutants that no row can show, each with its reason: the module and the text of the line.
+EQUIVALENT = {
+    'checks_gpu return failed(value, wanted or "one model", "different models in one node")': (
+        "what is expected, in test_without_a_named_model_one_model_is_expected"
+    ),
+    'checks_health return (FAIL if bad else PASS, ", ".join(bad) or "none", '
+    '"clocks are held down by {}".format(", ".join(bad)))': "the value, in test_nothing_found_is_told_as_none",
+    'checks_health return (WARN if names else PASS, ", ".join(names) or "none", '
+    '"graphics programs: {}".format(", ".join(names)))': "the value, in test_nothing_found_is_told_as_none",
+    "checks_health here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
+    'checks_driver action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
+    'checks_kernel more = "; {} more".format(len(events) - 1) if len(events) > 1 else ""': (
+        "in test_one_xid_stands_alone"
+    ),
+    "checks_software if code == card or (later and code < card):": "equal ones are taken by the first half",
+    'checks_smoke more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""': (
+        "in test_one_problem_stands_alone"
+    ),
+}
+
+
+def sites(tree: ast.AST) -> Iterator[tuple[int, int]]:
+    """(number of the node in a walk, variant) of each place that can be changed."""
+    for number, node in enumerate(ast.walk(tree)):
+        if isinstance(node, ast.Compare):
+            yield from ((number, position) for position in range(len(node.ops)))
+        elif isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+            yield number, 0
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Limit":
+            yield from ((number, step) for step in (-1, 1))
+
+
+def mutate(tree: ast.Module, number: int, variant: int) -> tuple[ast.Module, int]:
+    """A copy with that place changed, and its line."""
+    changed = copy.deepcopy(tree)
+    node = list(ast.walk(changed))[number]
+    if isinstance(node, ast.Compare):
+        node.ops[variant] = FLIPPED[type(node.ops[variant])]()
+    elif isinstance(node, ast.BoolOp):
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    elif isinstance(node, ast.UnaryOp):
+        node.operand = ast.UnaryOp(ast.Not(), node.operand)
+    else:
+        node.args[0] = ast.Constant(node.args[0].value + variant)
+    return ast.fix_missing_locations(changed), node.lineno
+
+
+def load(name: str, tree: ast.Module) -> types.ModuleType:
+    module = types.ModuleType(f"gpuwright.{name}")
+    module.__package__ = "gpuwright"
+    exec(compile(tree, f"{name}.py", "exec"), module.__dict__)
+    return module
+
+
+def made(check_id: str, changes: dict, wishes: dict) -> tuple[dict, dict]:
+    record = {**healthy_node.readings(check_id), "smoke": healthy_node.smoke()}
+    for path, value in changes.items():
+        healthy_node.put(record, path, value)
+    expectations = healthy_node.expectations()
+    for name, value in wishes.items():
+        target = expectations["plan"] if "." in name else expectations
+        healthy_node.put(target, tuple(name.split(".")), value)
+    return record, expectations
+
+
+def outcomes(module: types.ModuleType) -> list:
+    """What the tests of this module look at: statuses, and whether the words that they ask for are there."""
+    table = {check.id: check for check in module.CHECKS}
+    complete = getattr(module, "smoke_record", smoke_record)
+    rows = [(name, changes, wishes, words) for name, changes, wishes, _status, words in CASES if name in table]
+    nodes = [(name, *made("", changes, wishes), words) for name, changes, wishes, words in rows]
+    nodes += [(name, *made(name, {}, {}), "") for name in table]
+    nodes += [
+        (name, *made("", {("smoke",): {**healthy_node.smoke(), "age_s": s}}, {}), w) for name in table for s, w in AGES
+    ]
+    nodes += [("smoke.amp", *made("", {("smoke",): None}, {}), "no smoke test was run")] * ("smoke.amp" in table)
+    found = []
+    for name, record, expectations, words in nodes:
+        record["smoke"] = complete(record["smoke"])
+        answer = judge(table[name], record, expectations)
+        found.append((answer["status"], words in answer["message"]))
+    if hasattr(module, "runs_on"):
+        found += [module.runs_on(built_for, card) for built_for, card, _expected in CODE_AND_CARDS]
+    return found
+
+
+@pytest.mark.parametrize("name", [f"checks_{part}" for part in MODULES])
+def test_every_mutant_is_noticed(name):
+    lines = Path(importlib.import_module(f"gpuwright.{name}").__file__).read_text().splitlines()
+    tree = ast.parse("\n".join(lines))
+    right = outcomes(load(name, tree))
+    survivors, total = [], 0
+    for number, variant in sites(tree):
+        mutant, line = mutate(tree, number, variant)
+        total += 1
+        try:
+            noticed = outcomes(load(name, mutant)) != right
+        except Exception:
+            noticed = True
+        if not noticed and f"{name} {lines[line - 1].strip()}" not in EQUIVALENT:
+            survivors.append(f"{line}: {lines[line - 1].strip()}")
+    print(f"\n{name}: {total} mutants, {len(survivors)} survived")
+    assert total > 5
+    assert survivors == [], "\n".join(survivors)

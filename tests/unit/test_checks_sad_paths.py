@@ -526,7 +526,10 @@ def test_one_xid_stands_alone():
     readings = healthy_node.readings()
     readings["kernel_log"]["xids"] = [event(79, XID_79)]
     found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["kernel.xid"]
-    assert found["message"].endswith("has fallen off the bus.)") and "0000:3b:00" in found["action"]
+    assert found["message"].endswith("has fallen off the bus.)") and "off and on" in found["action"]
+    readings["kernel_log"]["xids"] = [event(46)]
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["kernel.xid"]
+    assert "--gpu-reset -i 0000:3b:00" in found["action"]
 
 
 def test_one_problem_stands_alone():

@@ -51,11 +51,19 @@ def test_unreachable_repository() -> None:
     assert "a repository cannot be reached" in done.text and "epel" in done.text and "curl -I" in done.text
 
 
+def forget_epel() -> None:
+    """Take the repository and the trust in its key away again."""
+    key = inventory()["system_kernel_epel_key_fingerprint"][-8:].lower()
+    on_host(
+        f"rpm -e --allmatches gpg-pubkey-{key} || :\n"
+        "rm -f /etc/pki/rpm-gpg/RPM-GPG-KEY-epel /etc/yum.repos.d/epel.repo\n"
+        "dnf -q clean all"
+    )
+
+
 def test_package_signed_with_a_foreign_key() -> None:
     known = inventory()
-    on_host(
-        "rm -f /etc/pki/rpm-gpg/RPM-GPG-KEY-epel; rpm -e gpg-pubkey --allmatches || :; dnf -q clean all", check=False
-    )
+    forget_epel()
     done = play(
         "playbooks/system.yml",
         system_kernel_epel_key_url=known["system_driver_repository_key_url"],
@@ -64,7 +72,7 @@ def test_package_signed_with_a_foreign_key() -> None:
     assert done.rc != 0
     assert "not signed with the trusted key" in done.text and "Do not switch the check off" in done.text
     assert on_host("rpm -q dkms", check=False) == "package dkms is not installed"
-    on_host("rm -f /etc/pki/rpm-gpg/RPM-GPG-KEY-epel /etc/yum.repos.d/epel.repo; dnf -q clean all")
+    forget_epel()
 
 
 def test_another_package_manager_holds_the_lock() -> None:

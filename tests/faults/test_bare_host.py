@@ -25,6 +25,21 @@ def test_check_mode_on_a_bare_host_changes_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pins", "message"),
+    [
+        ({"system_driver_branch": "590"}, "Driver 590 (open) does not drive Tesla V100-PCIE-16GB"),
+        ({"system_cuda_version": "13.0"}, "the last toolkit for volta is 12.9"),
+        ({"system_cuda_version": "12.77"}, "12.77"),
+    ],
+)
+def test_versions_that_do_not_fit(pins: dict, message: str) -> None:
+    done = play("site.yml", **pins)
+    assert done.rc != 0 and HOST in done.text
+    assert message in done.text and "Nothing was changed" in done.text
+    assert done.changed == 0
+
+
 def test_headers_of_the_running_kernel_are_nowhere() -> None:
     on_host('cp /etc/dnf/dnf.conf /root/dnf.conf && printf "excludepkgs=kernel-devel*\\n" >> /etc/dnf/dnf.conf')
     try:

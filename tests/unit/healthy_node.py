@@ -82,6 +82,7 @@ READINGS = {
             "modules": {KERNEL: MODULE},
             "dkms": [],
             "user_space": "580.95.05",
+            "nvidia_smi": True,
         },
         "nouveau_loaded": False,
         "reboot": {"required": False, "reasons": []},
@@ -283,6 +284,7 @@ def put_node(host: HostTree) -> None:
     host.link("/usr/lib64/libcuda.so.1", "libcuda.so.580.95.05")
     host.put("/usr/lib64/libnvidia-ml.so.580.95.05")
     host.link("/usr/lib64/libnvidia-ml.so.1", "libnvidia-ml.so.580.95.05")
+    host.put("/usr/bin/nvidia-smi")
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
         host.put(f"/dev/{name}")
         (host.folder / "dev" / name).chmod(0o666)

@@ -15,9 +15,11 @@ def conflict(what, clash=(), choices=()):
 
     what     sentences that say why it does not work
     clash    the facts that do not go together, as text
-    choices  up to three ways out, each `{pin: value}`; "" means to leave the pin empty
+    choices  up to three ways out, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
+             they stand in an inventory
     """
-    return {"what": what, "clash": list(clash), "choices": list(choices)}
+    variables = [{PINS[pin]: value for pin, value in choice.items()} for choice in choices]
+    return {"what": what, "clash": list(clash), "choices": list(choices), "variables": variables}
 
 
 def find_conflicts(problem, facts):

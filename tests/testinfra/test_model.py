@@ -38,7 +38,9 @@ def test_folders_belong_to_the_trainer(host: Host, trainer: str, wish: dict) -> 
 @pytest.mark.el8
 def test_the_service_trains_and_leaves_a_checkpoint(host: Host) -> None:
     """The unit itself, in its sandbox, with a configuration small enough for a CPU."""
-    configuration = "run_dir: /srv/gan/runs/rehearsal\\nimage_size: 32\\nchannels: 8\\nbatch_size: 4\\nsteps: 2\\ndevice: cpu\\n"
+    configuration = (
+        "run_dir: /srv/gan/runs/rehearsal\\nimage_size: 32\\nchannels: 8\\nbatch_size: 4\\nsteps: 2\\ndevice: cpu\\n"
+    )
     with host.sudo():
         host.check_output(f"printf '{configuration}' > /etc/gpuwright/train-gan/rehearsal.yml")
         try:

@@ -113,7 +113,7 @@ def is_driver_present(host, driver):
     """Whether the planned driver is on the node and at work already, whoever installed it.
 
     Libraries, loaded module, and the module files of every kernel that may boot must be of one version, of the planned
-    flavour, and of the planned branch or exact version.
+    flavour, and of the planned branch or exact version; and nvidia-smi must be there.
     """
     nvidia = host.get("nvidia") or {}
     user_space = nvidia.get("user_space") or ""
@@ -121,7 +121,9 @@ def is_driver_present(host, driver):
     fits = user_space == exact if exact else is_part_of(user_space, driver.pins["driver_branch"])
     modules = [nvidia.get("loaded")] + [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
     wanted = (user_space, driver.pins["driver_flavour"])
-    return fits and all(module and (module["version"], module["flavour"]) == wanted for module in modules)
+    if not (fits and nvidia.get("nvidia_smi")):
+        return False
+    return all(module and (module["version"], module["flavour"]) == wanted for module in modules)
 
 
 def _kernel(family, host, driver):

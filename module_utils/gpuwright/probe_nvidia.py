@@ -31,6 +31,7 @@ def read_nvidia(root, ask, kernels):
         "modules": {kernel: read_module_file(ask, kernel) for kernel in kernels},
         "dkms": parse_dkms_status(ask(["dkms", "status"])),
         "user_space": read_user_space(root),
+        "nvidia_smi": exists(root, "/usr/bin/nvidia-smi"),
     }
 
 

@@ -25,6 +25,21 @@ def test_check_mode_on_a_bare_host_changes_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pins", "message"),
+    [
+        ({"system_driver_branch": "590"}, "Driver 590 (open) does not drive Tesla V100-PCIE-16GB"),
+        ({"system_cuda_version": "13.0"}, "the last toolkit for volta is 12.9"),
+        ({"system_cuda_version": "12.77"}, "12.77"),
+    ],
+)
+def test_versions_that_do_not_fit(pins: dict, message: str) -> None:
+    done = play("site.yml", **pins)
+    assert done.rc != 0 and HOST in done.text
+    assert message in done.text and "Nothing was changed" in done.text
+    assert done.changed == 0
+
+
 def test_headers_of_the_running_kernel_are_nowhere() -> None:
     on_host('cp /etc/dnf/dnf.conf /root/dnf.conf && printf "excludepkgs=kernel-devel*\\n" >> /etc/dnf/dnf.conf')
     try:
@@ -51,11 +66,19 @@ def test_unreachable_repository() -> None:
     assert "a repository cannot be reached" in done.text and "epel" in done.text and "curl -I" in done.text
 
 
+def forget_epel() -> None:
+    """Take the repository and the trust in its key away again."""
+    key = inventory()["system_kernel_epel_key_fingerprint"][-8:].lower()
+    on_host(
+        f"rpm -e --allmatches gpg-pubkey-{key} || :\n"
+        "rm -f /etc/pki/rpm-gpg/RPM-GPG-KEY-epel /etc/yum.repos.d/epel.repo\n"
+        "dnf -q clean all"
+    )
+
+
 def test_package_signed_with_a_foreign_key() -> None:
     known = inventory()
-    on_host(
-        "rm -f /etc/pki/rpm-gpg/RPM-GPG-KEY-epel; rpm -e gpg-pubkey --allmatches || :; dnf -q clean all", check=False
-    )
+    forget_epel()
     done = play(
         "playbooks/system.yml",
         system_kernel_epel_key_url=known["system_driver_repository_key_url"],
@@ -64,7 +87,7 @@ def test_package_signed_with_a_foreign_key() -> None:
     assert done.rc != 0
     assert "not signed with the trusted key" in done.text and "Do not switch the check off" in done.text
     assert on_host("rpm -q dkms", check=False) == "package dkms is not installed"
-    on_host("rm -f /etc/pki/rpm-gpg/RPM-GPG-KEY-epel /etc/yum.repos.d/epel.repo; dnf -q clean all")
+    forget_epel()
 
 
 def test_another_package_manager_holds_the_lock() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -38,11 +39,11 @@ def test_folders_belong_to_the_trainer(host: Host, trainer: str, wish: dict) -> 
 @pytest.mark.el8
 def test_the_service_trains_and_leaves_a_checkpoint(host: Host) -> None:
     """The unit itself, in its sandbox, with a configuration small enough for a CPU."""
-    configuration = (
-        "run_dir: /srv/gan/runs/rehearsal\\nimage_size: 32\\nchannels: 8\\nbatch_size: 4\\nsteps: 2\\ndevice: cpu\\n"
-    )
+    small = {"image_size": 32, "channels": 8, "batch_size": 4, "steps": 2, "device": "cpu"}
+    # JSON is YAML, and one line is easily handed to a shell.
+    configuration = json.dumps({"run_dir": "/srv/gan/runs/rehearsal", **small})
     with host.sudo():
-        host.check_output(f"printf '{configuration}' > /etc/gpuwright/train-gan/rehearsal.yml")
+        host.check_output("echo %s > /etc/gpuwright/train-gan/rehearsal.yml", configuration)
         try:
             host.check_output("systemctl start train-gan@rehearsal")
             for _ in range(90):

@@ -68,6 +68,7 @@ READINGS = {
             "modules": {KERNEL: MODULE},
             "dkms": [],
             "user_space": "580.95.05",
+            "nvidia_smi": True,
         },
         "nouveau_loaded": False,
         "reboot": {"required": False, "reasons": []},

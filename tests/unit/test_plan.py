@@ -218,6 +218,7 @@ PRESENT = {
     "loaded": {"version": "580.95.05", "flavour": "proprietary"},
     "modules": {KERNEL: GOOD_MODULE, NEXT_KERNEL: GOOD_MODULE},
     "user_space": "580.95.05",
+    "nvidia_smi": True,
 }
 
 
@@ -229,6 +230,7 @@ PRESENT = {
         {"loaded": {"version": "580.95.05", "flavour": "unknown"}},
         {"user_space": None},
         {"user_space": "580.82.07"},
+        {"nvidia_smi": False},
         {"modules": {}},
         {"modules": {KERNEL: GOOD_MODULE, NEXT_KERNEL: None}},
         {"modules": {KERNEL: None, NEXT_KERNEL: GOOD_MODULE}},

@@ -48,7 +48,7 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
         rows.append(
             _row("The host cannot be reached", _message(probe), "Try `ssh` to it; mend ansible_host, key or network.")
         )
-    elif probe and "gpu_node" not in probe.get("ansible_facts", {}):
+    elif probe and not probe.get("skipped") and "gpu_node" not in probe.get("ansible_facts", {}):
         rows.append(
             _row("The host could not be read", _message(probe), "Run playbooks/preflight.yml -vvv on this host alone.")
         )

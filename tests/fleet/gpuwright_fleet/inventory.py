@@ -33,6 +33,8 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str]) -> d
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={state / 'known_hosts'} -o StrictHostKeyChecking=yes",
         "verify_expected_gpu_model": hosts[0].gpus[0]["name"],
         "verify_smoke_device": "cpu",
+        # Enough to see the loss fall; a CPU has better things to do.
+        "verify_smoke_steps": 10,
         "framework_pytorch_build": "cpu",
         "framework_pytorch_version": PYTORCH_VERSION,
         "framework_pytorch_wheelhouse": WHEELHOUSE_ON_HOST,

@@ -1,0 +1,44 @@
+"""The scenario el8-alternative sets every public variable, and each to something that is not its default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PUBLIC = (
+    "system_kernel",
+    "system_driver",
+    "system_cuda",
+    "system_runtime",
+    "framework_pytorch",
+    "model_trainer",
+    "verify",
+)
+SCENARIO = REPOSITORY / "tests/molecule/el8-alternative/group_vars/gpu_nodes.yml"
+# What the fleet's own inventory sets for its hosts: stand-in repositories, expectations, the CPU build.
+FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
+# Defaults that are right for the one host of the scenario.
+SAME = {"verify_expected_gpu_count"}
+
+
+def defaults() -> dict:
+    found: dict = {}
+    for role in PUBLIC:
+        found.update(yaml.safe_load((REPOSITORY / f"roles/{role}/defaults/main.yml").read_text()))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(defaults()))
+def test_variable_differs_from_its_default(name: str) -> None:
+    scenario = yaml.safe_load(SCENARIO.read_text())
+    if name in scenario:
+        assert scenario[name] != defaults()[name]
+    else:
+        assert name in FLEET or name in SAME
+
+
+def test_scenario_sets_no_variable_that_does_not_exist() -> None:
+    assert set(yaml.safe_load(SCENARIO.read_text())) <= set(defaults())

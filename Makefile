@@ -21,7 +21,7 @@ demo: venv packages ## two simulated GPU servers, from bare to verified, in cont
 demo-down: venv ## stop the demo and remove its containers
 	@$(FLEET) down --fleet demo
 
-test: venv packages ## everything: lint, unit, trainer, molecule with testinfra, faults (FLEET=off leaves the containers out)
+test: venv ## everything: lint, unit, trainer, molecule with testinfra, faults (FLEET=off leaves the containers out)
 	@$(RUN) all
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin
@@ -33,10 +33,10 @@ unit: venv ## modules, plan, filters, tools; under a real Python 3.6 too where t
 trainer: venv ## the GAN trainer on the CPU
 	@$(RUN) trainer
 
-molecule: venv packages ## whole nodes: scenarios el8 and el8-alternative with testinfra
+molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 	@$(RUN) molecule
 
-faults: venv packages ## broken repositories, keys, locks, kernels, drivers: what the toolkit says and leaves behind
+faults: venv ## broken repositories, keys, locks, kernels, drivers: what the toolkit says and leaves behind
 	@$(RUN) faults
 
 fleet-up: venv packages ## start the demo's hosts without touching them
@@ -56,7 +56,7 @@ $(VENV)/.complete: requirements/dev.lock
 	@touch $@
 
 packages: ## what the containers need from the system's package manager
-	@if [ "$$FLEET" != off ]; then tests/fleet/install-packages; fi
+	@tests/fleet/install-packages
 
 lock: ## write requirements/dev.lock anew (needs uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \

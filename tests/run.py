@@ -126,7 +126,7 @@ def is_python_311(name: str) -> bool:
 
 def fleet_ready(suite: Suite) -> bool:
     """Build the images; a machine that cannot run containers fails here, in words."""
-    ok = call(sys.executable, "tests/fleet/fleet", "build")
+    ok = call("tests/fleet/install-packages") and call(sys.executable, "tests/fleet/fleet", "build")
     if not ok:
         suite.add("fleet build (FLEET=off leaves the containers out)", False)
     return ok

@@ -39,12 +39,13 @@ class Run:
         return int(match.group(1))
 
 
-def play(playbook: str, *arguments: str, **variables: object) -> Run:
-    """Run a playbook on the host; `variables` become extra variables."""
+def play(playbook: str, *arguments: str, fleet: str = "faults", **variables: object) -> Run:
+    """Run a playbook on the hosts of a fleet; `variables` become extra variables."""
     command = ["ansible-playbook", playbook, "-l", "gpu_nodes", *arguments]
     if variables:
         command += ["-e", json.dumps(variables)]
-    environment = {**os.environ, "ANSIBLE_INVENTORY": str(STATE / "inventory.yml"), "ANSIBLE_NOCOLOR": "1"}
+    inventory = REPOSITORY / ".fleet" / fleet / "inventory.yml"
+    environment = {**os.environ, "ANSIBLE_INVENTORY": str(inventory), "ANSIBLE_NOCOLOR": "1"}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=900)
     return Run(done.returncode, done.stdout + done.stderr)
 

@@ -78,6 +78,19 @@ def test_check_mode_on_a_finished_host_changes_nothing() -> None:
     assert (done.rc, done.changed) == (0, 0), done.output
 
 
+def test_a_new_kernel_gets_its_module_before_it_boots() -> None:
+    """An update has brought a kernel that boots next: its headers and module come with the next plain run."""
+    on_host("dnf -q -y upgrade kernel kernel-core kernel-modules")
+    following = on_host("grubby --default-kernel").removeprefix("/boot/vmlinuz-")
+    assert following != on_host("uname -r")
+    before = play("playbooks/verify.yml")
+    assert before.rc != 0 and "driver.module_for_next_kernel" in before.text and following in before.text
+    done = play("site.yml")
+    assert done.rc == 0, done.output
+    assert on_host(f"modinfo -k {following} -F license nvidia") == "NVIDIA"
+    assert play("site.yml").changed == 0
+
+
 def test_a_node_in_service_is_not_rebooted_unasked() -> None:
     """The user space is replaced under a loaded module, as an unattended update does it."""
     boot = on_host("cat /proc/sys/kernel/random/boot_id")

@@ -121,7 +121,8 @@ def secure_boot_problems(host, plan):
         return []
     return [
         problem(
-            "Secure Boot is on and DKMS's signing key is not enrolled, so the kernel would refuse the NVIDIA module",
+            "Secure Boot is on and DKMS's signing key is not enrolled, so the kernel would refuse the NVIDIA module. "
+            "Nothing was removed",
             "Secure Boot: enabled; key enrolled: {}".format(
                 "no" if host["module_key_enrolled"] is False else "cannot be told"
             ),

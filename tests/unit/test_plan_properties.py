@@ -28,7 +28,7 @@ systems = st.sampled_from([f"{row['id']} {row['version']}" for row in MATRIX["os
 pins = st.lists(st.sampled_from([*PINS]), max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: st.sampled_from(PINS[name]) for name in names})
 )
-many = settings(max_examples=150, deadline=None, derandomize=True)
+many = settings(max_examples=300, deadline=None, derandomize=True)
 
 
 def ignored_pins(plan: dict[str, Any], asked: dict[str, str]) -> list[str]:

@@ -193,6 +193,7 @@ def put_node(host: HostTree) -> None:
     host.put("/var/lib/dkms/mok.pub", "certificate")
     host.put("/usr/lib64/libnvidia-ml.so.580.95.05")
     host.link("/usr/lib64/libnvidia-ml.so.1", "libnvidia-ml.so.580.95.05")
+    host.put("/usr/bin/nvidia-smi")
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
         host.put(f"/dev/{name}")
         (host.folder / "dev" / name).chmod(0o666)

@@ -10,7 +10,7 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults fleet-up fleet-down venv packages lock clean
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,9 +61,13 @@ $(VENV)/.complete: requirements/dev.lock
 packages: ## what the containers need from the system's package manager
 	@tests/fleet/install-packages
 
-lock: ## write requirements/dev.lock anew (needs uv)
+docs: venv ## write docs/compatibility.md from the matrix
+	@$(VENV)/bin/python docs/compatibility.py
+
+lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
+	$(VENV)/bin/python requirements/environments.py
 
 clean: ## remove what was built here (not the image cache)
 	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache

@@ -12,29 +12,38 @@ description:
   - Pure. It reads nothing from the node and changes nothing, the same in check mode.
 options:
   matrix:
-    description: Content of roles/preflight/files/matrix.yml, which says what fits what.
+    description: What fits what, the content of roles/preflight/files/matrix/ as the filter C(matrix) reads it.
     type: dict
     required: true
   host:
-    description: What M(gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus and nvidia.
+    description: What M(gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia, and the text
+      C(ansible_core), the controller's version, where it is there.
+      C(ansible_core), the controller's version, where it is there.
     type: dict
     required: true
   pins:
     description:
       - Values that the plan must respect, as quoted text. An empty text leaves the choice to the plan.
-      - Known are C(driver_branch), C(driver_flavour) (proprietary or open), C(driver_version), C(cuda), C(cudnn),
-        C(nccl), C(python), C(pytorch) and C(pytorch_build) (a build such as cu128, or cpu).
-      - C(cuda), C(cudnn), C(nccl) and C(pytorch) may name a series, such as "2.14" for its newest release that fits.
-      - Without C(nccl), no NCCL is planned.
+      - Known are C(profile) (a name of the matrix), C(driver_branch), C(driver_flavour) (proprietary or open),
+        C(driver_version), C(cuda), C(cudnn),
+        C(nccl), C(python), C(pytorch), C(pytorch_build) (a build such as cu128, or cpu) and C(tensorflow).
+      - C(cuda), C(cudnn), C(nccl), C(pytorch) and C(tensorflow) may name a series, such as "2.14" for its newest
+        release that fits.
+      - Without C(nccl), no NCCL is planned; without C(tensorflow) no TensorFlow, unless the profile has it.
+      - A pin goes before what the profile says.
     type: dict
     default: {}
+  locks:
+    description: Names of the lock files there are. Omitted, the plan does not ask for one.
+    type: list
+    elements: str
 author: gpuwright
 """
 
 EXAMPLES = r"""
 - name: Plan
   gpu_plan:
-    matrix: "{{ lookup('file', 'matrix.yml') | from_yaml }}"
+    matrix: "{{ (role_path ~ '/files/matrix') | matrix }}"
     host: "{{ gpu_node }}"
     pins:
       driver_branch: "580"
@@ -77,15 +86,19 @@ def main():
             "matrix": {"type": "dict", "required": True},
             "host": {"type": "dict", "required": True},
             "pins": {"type": "dict", "default": {}},
+            "locks": {"type": "list", "elements": "str"},
         },
         supports_check_mode=True,
     )
     host = module.params["host"]
+    matrix = module.params["matrix"]
+    if module.params["locks"] is not None:
+        matrix = dict(matrix, locks=module.params["locks"])
     try:
-        plan = solve(module.params["matrix"], host, module.params["pins"])
+        plan = solve(matrix, host, module.params["pins"])
     except KeyError as error:
         module.fail_json(
-            msg="{} is missing in host or matrix. Expected are what gpu_probe returns and matrix.yml.".format(error)
+            msg="{} is missing in host or matrix. Expected are what gpu_probe returns and the matrix.".format(error)
         )
     if "conflicts" in plan:
         conflicts = plan["conflicts"]

@@ -267,3 +267,25 @@ def _chip(device_id):
         if first <= number <= last:
             return chip
     return None
+
+
+def find_devices(text):
+    """PCI ids that a person may mean, sorted: by an id ("1db4", "10de:1DB4") or a name, with or without its maker.
+
+    An empty list means that the tables know no such card.
+    """
+    wanted = text.strip().lower()
+    device_id = wanted.split(":")[-1].replace("0x", "")
+    if wanted.startswith(NVIDIA_VENDOR + ":") or device_id in NAMES:
+        return [device_id] if describe_device(device_id).architecture != "unknown" else []
+    exact = [key for key, name in NAMES.items() if name.lower() == wanted]
+    plain = [key for key, name in NAMES.items() if without_maker(name) == without_maker(wanted)]
+    return sorted(exact or plain)
+
+
+def without_maker(name):
+    """ "NVIDIA GeForce RTX 4090" and "RTX 4090" are one card to a person."""
+    words = [
+        word for word in name.lower().replace("-", " ").split() if word not in ("nvidia", "geforce", "tesla", "quadro")
+    ]
+    return " ".join(words)

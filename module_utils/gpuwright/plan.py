@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one place that decides versions: what a host is and what its owner pinned go in, a plan or a refusal comes out.
 
-Pure and deterministic: no clock, no file, no network. What fits what is data (roles/preflight/files/matrix.yml). The
+Pure and deterministic: no clock, no file, no network. What fits what is data (roles/preflight/files/matrix/). The
 rules over it are in plan_rules, the search in plan_search, refusals in plan_input and plan_clash, and plan_result gives
 the plan its form.
 """
@@ -13,39 +13,47 @@ from .plan_input import (
     kinds_of_gpu,
     misspelt_pins,
     pin_label,
+    profile_pins,
     unknown_pins,
     unknown_value,
     unsupported_host,
 )
-from .plan_result import describe
+from .plan_result import describe, requirements
 from .plan_search import Fact, Problem
+
+# Parts that exist only where they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
+ON_DEMAND = ("nccl", "tensorflow")
 
 
 def solve(matrix, host, pins):
     """The plan for a host, or `{"conflicts": [...]}` when there is none; both as in docs/architecture.md.
 
-    matrix  content of matrix.yml
-    host    what gpu_probe returned; used are os, machine, kernel, gpus and nvidia. Raises KeyError where one is missing
-    pins    `{name: text}`, names as in PINS; "" or a missing name leaves the choice to the plan
+    matrix  what fits what; with a list `locks` in it the plan says whether its lock file is among them
+    host    what gpu_probe returned; used are os, machine, kernel, gpus and nvidia, and the text `ansible_core` where
+            it is there. Raises KeyError where one of the others is missing
+    pins    `{name: text}`, names as in PINS; "" or a missing name leaves the choice to the profile, then to the plan
     """
     pins = {name: value for name, value in pins.items() if value not in ("", None)}
     conflicts = misspelt_pins(matrix, pins)
     if conflicts:
         return {"conflicts": conflicts}
-    candidates = list_candidates(matrix, pins)
-    unknown = unknown_pins(candidates, pins)
+    profile = pins.pop("profile", matrix["default_profile"])
+    held = {name: value for name, value in profile_pins(matrix, profile).items() if name not in pins}
     release = find_release(matrix, host["os"])
+    candidates = list_candidates(matrix, pins, release and release["family"])
+    unknown = unknown_pins(candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
     if conflicts:
         return {"conflicts": conflicts}
 
     gpus, strangers = kinds_of_gpu(matrix, host["gpus"])
-    kinds = [kind for kind in KINDS if _is_planned(kind, host, pins)]
-    unused = [name for name in PINS if name in pins and not any(name in candidates[kind][0].pins for kind in kinds)]
-    known = [name for name in PINS if name in pins and name not in unused and name not in unknown]
-    facts = [Fact("gpu", "gpu", gpu, "{} ({})".format(gpu.name, gpu.architecture)) for gpu in gpus]
-    facts += [_pin(name, pins[name]) for name in known]
-    facts += [Fact("os", "os", release, "{name} {version}".format(**release))]
+    kinds = [kind for kind in KINDS if _is_planned(kind, host, dict(held, **pins))]
+    used = {name for kind in kinds for name in candidates[kind][0].pins}
+    unused = [name for name in PINS if name in pins and name not in used]
+    facts = [Fact("gpu", "gpu", gpu, "{} ({})".format(gpu.name, gpu.architecture), "") for gpu in gpus]
+    facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
+    facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
+    facts += [Fact("os", "os", release, "{name} {version}".format(**release), "")]
     problem = Problem(matrix, candidates, kinds)
     answer = problem.search(facts)
 
@@ -59,6 +67,8 @@ def solve(matrix, host, pins):
         return {"conflicts": conflicts}
 
     plan = describe(matrix, host, release, problem, facts, answer)
+    plan["profile"] = profile
+    plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:
         plan["warnings"].append(
             "Nothing in this plan was checked against {}: its architecture is unknown".format(gpu["name"])
@@ -69,11 +79,16 @@ def solve(matrix, host, pins):
 
 
 def _pin(name, value):
-    return Fact("pin", name, value, pin_label(name, value))
+    return Fact("pin", name, value, pin_label(name, value), PINS[name])
+
+
+def _held(profile, name, value):
+    label = 'preflight_profile "{}" ({} {})'.format(profile, name.replace("_", " "), value)
+    return Fact("pin", name, value, label, "the profile " + profile)
 
 
 def _is_planned(kind, host, pins):
-    """Nothing for a GPU where there is none; NCCL only where it is asked for, as PyTorch brings its own."""
-    if kind == "nccl" and "nccl" not in pins:
+    """Nothing for a GPU where there is none; what is made on demand only where it is asked for."""
+    if kind in ON_DEMAND and kind not in pins:
         return False
     return bool(host["gpus"]) or kind not in GPU_KINDS

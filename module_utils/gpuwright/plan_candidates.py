@@ -8,6 +8,7 @@ from .versions import is_part_of, major, version_key
 # What a user may pin, in the order in which problems are told; the value is the inventory variable behind it.
 PINS = collections.OrderedDict(
     [
+        ("profile", "preflight_profile"),
         ("driver_branch", "system_driver_branch"),
         ("driver_flavour", "system_driver_flavour"),
         ("driver_version", "system_driver_version"),
@@ -17,34 +18,41 @@ PINS = collections.OrderedDict(
         ("python", "framework_pytorch_python"),
         ("pytorch", "framework_pytorch_version"),
         ("pytorch_build", "framework_pytorch_build"),
+        ("tensorflow", "framework_pytorch_tensorflow_version"),
     ]
 )
 # A pin of these may name a series: cuda "12" or pytorch "2.14" stand for the newest of it that fits.
-SERIES_PINS = ("cuda", "cudnn", "nccl", "pytorch")
+SERIES_PINS = ("cuda", "cudnn", "nccl", "pytorch", "tensorflow")
+# In a profile: this version or a newer one.
+AT_LEAST = ">="
 # Parts of a plan in the order in which they are chosen: an earlier one gets its best value at the cost of a later one.
 GPU_KINDS = ("driver", "cuda", "cudnn", "nccl")
-KINDS = GPU_KINDS + ("python", "pytorch")
+KINDS = GPU_KINDS + ("python", "pytorch", "tensorflow")
 CPU_BUILD = "cpu"
 
 Candidate = collections.namedtuple("Candidate", "kind label pins needs row")
 Candidate.__doc__ = """One value that a part of the plan could have.
 
-kind   driver, cuda, cudnn, nccl, python or pytorch        label  for sentences: "CUDA 12.9"
+kind   one of KINDS                                        label  for sentences: "CUDA 12.9"
 pins   the value of each pin that would choose it          needs  pins without which nobody wants it
 row    what the matrix says about it
 """
 
 
-def list_candidates(matrix, pins):
-    """`{kind: [Candidate, ...]}`, unfiltered. `pins` only adds an exact driver version, which has no row."""
+def list_candidates(matrix, pins, family):
+    """`{kind: [Candidate, ...]}`, unfiltered. `pins` only adds an exact driver version, which has no row.
+
+    family  name of the host's row of os_families, whose packages a Python has; None where the host has none
+    """
     return collections.OrderedDict(
         [
             ("driver", _drivers(matrix, pins.get("driver_version", ""))),
             ("cuda", [_cuda(version, row) for version, row in sorted(matrix["cuda"].items())]),
             ("cudnn", [_library("cudnn", "cuDNN", row["package_version"], row) for row in matrix["cudnn"]]),
             ("nccl", [_library("nccl", "NCCL", row["version"], row) for row in matrix["nccl"]]),
-            ("python", [_python(version, row) for version, row in sorted(matrix["pythons"].items())]),
+            ("python", _pythons(matrix, family)),
             ("pytorch", _pytorches(matrix)),
+            ("tensorflow", _tensorflows(matrix)),
         ]
     )
 
@@ -70,8 +78,16 @@ def _library(kind, title, version, row):
     return Candidate(kind, label, {kind: version}, (), row)
 
 
-def _python(version, row):
-    return Candidate("python", "Python " + version, {"python": version}, (), row)
+def _pythons(matrix, family):
+    """Every Python that any system has, with the packages of this family where it is one of its own."""
+    rows = {}
+    for _name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
+        rows.update(system["pythons"])
+    return [
+        # One that is the system's own is never a fallback: nothing current runs on it.
+        Candidate("python", "Python " + version, {"python": version}, ("python",) * row["only_pinned"], row)
+        for version, row in sorted({key: dict(row, verified=True) for key, row in rows.items()}.items())
+    ]
 
 
 def _pytorches(matrix):
@@ -90,6 +106,20 @@ def _pytorches(matrix):
     return found
 
 
+def _tensorflows(matrix):
+    return [
+        Candidate(
+            "tensorflow",
+            "TensorFlow " + release,
+            {"tensorflow": release},
+            () if release == row["releases"][-1] else ("tensorflow",),
+            row,
+        )
+        for _series, row in sorted(matrix["tensorflow"].items())
+        for release in row["releases"]
+    ]
+
+
 def as_sentence(text):
     """With a capital letter, except for a name that has none."""
     return text if text.startswith("cuDNN") else text[:1].upper() + text[1:]
@@ -99,6 +129,8 @@ def accepts(pin, value, candidate):
     """Whether a candidate is what the pin asks for; a pin says nothing about candidates of another kind."""
     if pin not in candidate.pins:
         return True
+    if value.startswith(AT_LEAST):
+        return version_key(candidate.pins[pin]) >= version_key(value[len(AT_LEAST) :])
     if pin in SERIES_PINS:
         return is_part_of(candidate.pins[pin], value)
     return candidate.pins[pin] == value
@@ -124,7 +156,8 @@ def preference(candidate, chosen, as_of):
     if candidate.kind == "pytorch":
         newest = _newest_first(candidate.pins["pytorch"])
         return (unverified, row["index"] != "pypi", newest, _newest_first(row["cuda"] or "0"))
-    return (unverified, _newest_first(candidate.pins[candidate.kind]), -int(row["cuda_major"]))
+    newest = _newest_first(candidate.pins[candidate.kind])
+    return (unverified, newest) if candidate.kind == "tensorflow" else (unverified, newest, -int(row["cuda_major"]))
 
 
 def _newest_first(version):

@@ -15,9 +15,11 @@ def conflict(what, clash=(), choices=()):
 
     what     sentences that say why it does not work
     clash    the facts that do not go together, as text
-    choices  up to three ways out, each `{pin: value}`; "" means to leave the pin empty
+    choices  up to three ways out, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
+             they stand in an inventory
     """
-    return {"what": what, "clash": list(clash), "choices": list(choices)}
+    variables = [{PINS[pin]: value for pin, value in choice.items()} for choice in choices]
+    return {"what": what, "clash": list(clash), "choices": list(choices), "variables": variables}
 
 
 def find_conflicts(problem, facts):
@@ -61,9 +63,31 @@ def _reasons(problem, clash):
             return refusals[kind]
     pair = problem.hopeless_pair(domains)
     if pair is None:
-        return [reason for kind in problem.kinds for reason in refusals[kind][:1]] or ["these do not fit together"]
+        found = _reasons_of_three(problem, domains)
+        found += [reason for kind in problem.kinds for reason in refusals[kind][:1]]
+        return found or ["these do not fit together"]
     first, second = (problem.best_first(domains[kind], {})[0] for kind in pair)
     return [problem.pair_refusal(first, second)] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+
+
+def _reasons_of_three(problem, domains):
+    """Where any two kinds go together: a kind of which each candidate is ruled out by some other kind."""
+    for kind in reversed(problem.kinds):
+        reasons = collections.OrderedDict()
+        refused = True
+        for candidate in problem.best_first(domains[kind], {}):
+            by = [other for other in problem.kinds if other != kind and _rules_out(problem, domains[other], candidate)]
+            refused = refused and bool(by)
+            for other in by[:1]:
+                best = problem.best_first(domains[other], {})[0]
+                reasons.setdefault(other, problem.pair_refusal(candidate, best))
+        if refused:
+            return list(reasons.values())
+    return []
+
+
+def _rules_out(problem, candidates, candidate):
+    return all(problem.pair_refusal(candidate, other) for other in candidates)
 
 
 def _first_refusals(problem, candidates, clash):

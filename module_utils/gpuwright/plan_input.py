@@ -2,8 +2,9 @@
 """What is wrong with a question before any search: pins that do not exist, unknown values, unsupported hosts."""
 
 import difflib
+import re
 
-from .plan_candidates import CPU_BUILD, PINS, accepts
+from .plan_candidates import AT_LEAST, CPU_BUILD, PINS, accepts
 from .plan_clash import MOST_CHOICES, conflict, value_in
 from .plan_rules import Gpu
 from .versions import is_version, major, version_key
@@ -21,6 +22,7 @@ def misspelt_pins(matrix, pins):
     """Conflicts for pins that do not exist, are no text, or do not look like what they should be."""
     found = []
     branches = sorted(matrix["drivers"], key=int)
+    profiles = sorted(matrix["profiles"])
     for name, value in sorted(pins.items()):
         if name not in PINS:
             nearest = difflib.get_close_matches(name, list(PINS), 1)
@@ -29,10 +31,20 @@ def misspelt_pins(matrix, pins):
         elif not isinstance(value, str):
             text = "{} is {!r}, which is not text. Write it in quotes: YAML turns 8.10 into 8.1."
             found.append(conflict(text.format(PINS[name], value)))
+        elif name == "profile" and value not in profiles:
+            nearest = difflib.get_close_matches(value, profiles, 1)
+            hint = " Did you mean {}?".format(nearest[0]) if nearest else ""
+            text = "{} is not known.{} Known: {}.".format(pin_label(name, value), hint, ", ".join(profiles))
+            found.append(conflict(text, [pin_label(name, value)], [{"profile": profile} for profile in nearest]))
         elif name == "driver_version" and not (is_version(value) and major(value) in branches):
             text = '{} is not a version of a known branch. Write it like "580.95.05"; known branches: {}.'
             found.append(conflict(text.format(pin_label(name, value), ", ".join(branches))))
     return found
+
+
+def profile_pins(matrix, profile):
+    """What a profile pins. Raises KeyError for one that does not exist."""
+    return matrix["profiles"][profile]["pins"]
 
 
 def unknown_pins(candidates, pins):
@@ -53,7 +65,8 @@ def unknown_value(matrix, candidates, name, value, find_answer):
 
 
 def _is_known(name, value, candidates):
-    return any(
+    # A range is for profiles: what is installed should be read from the inventory.
+    return not value.startswith(AT_LEAST) and any(
         name in candidate.pins and accepts(name, value, candidate)
         for group in candidates.values()
         for candidate in group
@@ -88,6 +101,11 @@ def unsupported_host(matrix, host, release, pins):
         title = "{id} {version}".format(**host["os"])
         known = ", ".join("{id} {version}".format(**row) for row in matrix["os_releases"])
         found.append(conflict("{} is not supported. Known: {}.".format(title, known), [title]))
+    elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
+        family = matrix["os_families"][release["family"]]
+        title = "{name} {version}".format(**release)
+        clash = ["ansible-core " + host["ansible_core"], title]
+        found.append(conflict(controller_refusal(family, host["ansible_core"]), clash))
     strangers = kinds_of_gpu(matrix, host["gpus"])[1]
     missing = [PINS[name] for name in PINS_FOR_UNKNOWN_GPU if name not in pins]
     if strangers and missing:
@@ -99,6 +117,20 @@ def unsupported_host(matrix, host, release, pins):
         what = text.format(pin_label("pytorch_build", CPU_BUILD))
         found.append(conflict(what, ["no NVIDIA GPU"], [{"pytorch_build": CPU_BUILD}]))
     return found
+
+
+def controller_refusal(family, ansible_core):
+    """Why an ansible-core (text, "" for unknown) cannot manage a family of systems; "" when it can."""
+    bounds = family["ansible_core"]
+    numbers = re.match(r"[0-9]+(\.[0-9]+)*", ansible_core)
+    if not numbers:
+        return ""
+    here = version_key(numbers.group())
+    if here >= version_key(bounds["from"]) and not (bounds["below"] and here >= version_key(bounds["below"])):
+        return ""
+    text = "ansible-core {} cannot manage {}: {}. Install ansible-core {} on the controller (make venv)."
+    because = bounds["because"] if here >= version_key(bounds["from"]) else "it is too old"
+    return text.format(ansible_core, family["name"], because, bounds["from"])
 
 
 def kinds_of_gpu(matrix, gpus):

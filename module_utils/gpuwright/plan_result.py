@@ -3,7 +3,8 @@
 
 import collections
 
-from .plan_candidates import CPU_BUILD, KINDS, PINS, as_sentence, has_ended
+from .plan_candidates import CPU_BUILD, KINDS, as_sentence, has_ended
+from .plan_rules import fits_dcgm
 from .versions import is_part_of, major, version_key
 
 SCHEMA = 1
@@ -16,27 +17,60 @@ def describe(matrix, host, release, problem, facts, answer):
     python = answer["python"]
     plan = collections.OrderedDict()
     plan["schema"] = SCHEMA
+    plan["profile"] = ""
+    plan["provisioned"] = family["provisioned"]
     plan["driver"] = _driver(family, host, answer.get("driver"))
     plan["kernel"] = _kernel(family, host, answer.get("driver"))
     plan["cuda"] = _cuda(family, answer.get("cuda"))
-    plan["cudnn"] = _cudnn(answer.get("cudnn"))
-    plan["nccl"] = _nccl(answer.get("nccl"))
+    plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
+    plan["nccl"] = _nccl(family, answer.get("nccl"))
+    plan["dcgm"] = _dcgm(matrix, facts, answer.get("driver"))
     plan["python"] = {
         "version": python.pins["python"],
         "packages": list(python.row["packages"]),
         "executable": python.row["executable"],
     }
+    tensorflow = answer["tensorflow"].pins["tensorflow"] if "tensorflow" in answer else ""
+    lock = lock_name(python.pins["python"], pytorch["pytorch"], pytorch["pytorch_build"], tensorflow)
     plan["pytorch"] = {
         "version": pytorch["pytorch"],
         "build": pytorch["pytorch_build"],
-        "lock": "py{}-torch{}-{}.txt".format(python.pins["python"], pytorch["pytorch"], pytorch["pytorch_build"]),
+        "lock": lock,
+        "locked": lock in matrix.get("locks", [lock]),
         "index_url": _index_url(matrix, answer["pytorch"]),
     }
+    plan["tensorflow"] = {
+        "version": tensorflow,
+        "cuda_from_pip": bool(tensorflow) and answer["tensorflow"].row["from_pip"],
+    }
+    plan["repositories"] = dict(family["repositories"])
     plan["amp"] = _amp(matrix, facts, answer["pytorch"])
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
     plan["because"] = {kind: _because(problem, facts, answer, kind) for kind in KINDS if kind in answer}
     plan["warnings"] = _warnings(matrix["as_of"], release, family, answer)
+    if not plan["pytorch"]["locked"]:
+        text = "There is no lock file {}: pip takes what the indexes offer on the day and checks no hashes"
+        plan["warnings"].append(text.format(lock))
     return plan
+
+
+def lock_name(python, pytorch, build, tensorflow=""):
+    """The lock file of an environment with these versions; `tensorflow` is "" where there is none."""
+    ending = "-tf" + tensorflow if tensorflow else ""
+    return "py{}-torch{}-{}{}.txt".format(python, pytorch, build, ending)
+
+
+def requirements(plan, packages, environment_packages):
+    """What pip is asked for, as lines of a requirements file: what a lock is made from, or what is installed without.
+
+    packages              of the profile            environment_packages  that the trainer needs besides
+    """
+    version, build, index = (plan["pytorch"][key] for key in ("version", "build", "index_url"))
+    lines = ["torch=={}{}".format(version, "+" + build if index and build != CPU_BUILD else "")]
+    if plan["tensorflow"]["version"]:
+        extra = "[and-cuda]" if plan["tensorflow"]["cuda_from_pip"] else ""
+        lines.append("tensorflow{}=={}".format(extra, plan["tensorflow"]["version"]))
+    return lines + list(packages) + list(environment_packages)
 
 
 def _driver(family, host, driver):
@@ -47,23 +81,26 @@ def _driver(family, host, driver):
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]
     names = family["driver_packages"][driver.row["packages"]]
-    install = [flavour["package"]] + names["install"]
+    branch = driver.pins["driver_branch"]
+    install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"]]
+    libraries = [name.format(branch=branch) for name in names["libraries"]]
     return {
         "branch": driver.pins["driver_branch"],
         "flavour": driver.pins["driver_flavour"],
-        "stream": driver.row["stream"],
+        "stream": driver.row["stream"] if family["format"] == "rpm" else "",
         "module": flavour["module"],
         "version": version,
         "present": is_driver_present(host, driver),
-        "packages": _at_version(install, version),
-        "version_lock": _at_version(install + names["libraries"], version),
+        "packages": _at_version(family, install, version),
+        "version_lock": _at_version(family, install + libraries, version),
         "switch_removes": list(family["switch_removes"]),
     }
 
 
-def _at_version(names, version):
-    """name-version is what dnf and rpm both understand; rpm knows no epoch in a question."""
-    return ["{}-{}".format(name, version) if version else name for name in names]
+def _at_version(family, names, version):
+    """name-version is what dnf and rpm both understand; rpm knows no epoch in a question. apt takes any revision."""
+    pattern = "{}-{}" if family["format"] == "rpm" else "{}={}-*"
+    return [pattern.format(name, version) if version else name for name in names]
 
 
 def _kernels(host):
@@ -104,17 +141,33 @@ def _cuda(family, cuda):
     return {"version": version, "package": package, "prefix": family["cuda_prefix"] + version}
 
 
-def _cudnn(cudnn):
+def _cudnn(family, cudnn):
     if cudnn is None:
         return {"version": "", "packages": [], "header": ""}
-    row = cudnn.row
-    return {"version": row["version"], "packages": list(row["packages"]), "header": row["header"]}
+    version = cudnn.row["version"]
+    packages = _library(family, "cudnn" + major(version), cudnn.row["package_version"], cudnn.row)
+    return {"version": version, "packages": packages, "header": family["cudnn_header"]}
 
 
-def _nccl(nccl):
+def _nccl(family, nccl):
     if nccl is None:
         return {"version": "", "packages": []}
-    return {"version": nccl.row["version"], "packages": list(nccl.row["packages"])}
+    version = nccl.row["version"]
+    return {"version": version, "packages": _library(family, "nccl", version, nccl.row)}
+
+
+def _library(family, name, version, row):
+    patterns = family["libraries"][name]
+    return [pattern.format(version=version, cuda=row["built_for"], major=row["cuda_major"]) for pattern in patterns]
+
+
+def _dcgm(matrix, facts, driver):
+    """What monitors these GPUs under this driver: no part of the search, as nothing is given up for it."""
+    architectures = [fact.value.architecture for fact in facts if fact.kind == "gpu"]
+    for row in matrix["dcgm"] if driver else []:
+        if fits_dcgm(row, architectures, driver):
+            return {"version": row["version"], "packages": list(row["packages"])}
+    return {"version": "", "packages": []}
 
 
 def _index_url(matrix, pytorch):
@@ -141,7 +194,8 @@ def _amp(matrix, facts, pytorch):
 def _because(problem, facts, answer, kind):
     """One sentence: what was chosen, by whom, and why nothing better."""
     chosen = answer[kind]
-    pins = [PINS[fact.name] for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
+    pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
+    pins = list(collections.OrderedDict.fromkeys(pins))
     how = "pinned by {}".format(" and ".join(pins)) if pins else "the best that fits"
     parts = ["{}: {}".format(as_sentence(chosen.label), how), _remark(chosen)]
     ranked = problem.best_first(problem.pinned(kind, facts), answer)
@@ -189,12 +243,15 @@ def _why_not(problem, facts, answer, better):
 def _warnings(as_of, release, family, answer):
     title = "{name} {version}".format(**release)
     found = _row_warnings(title, release, as_of)
+    found += _row_warnings("What is known of packages for " + family["name"], family, as_of)
     for candidate in answer.values():
         found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
     if "driver" in answer:
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
         found += [as_sentence(remark)] if remark else []
         found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
+    if "tensorflow" in answer:
+        found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])
     return found
 
 
@@ -218,3 +275,11 @@ def _cuda_warnings(driver, cuda, pytorch):
         text = "{} was built with CUDA {}: its extensions cannot be compiled with toolkit {}"
         found.append(text.format(pytorch.label, inside, cuda.pins["cuda"]))
     return found
+
+
+def _tensorflow_warnings(pytorch, tensorflow):
+    inside = pytorch.row["cuda"]
+    if tensorflow.row["from_pip"] or not inside or major(inside) != major(tensorflow.row["cuda"]):
+        return []
+    text = "{} loads the node's cuDNN and {} its own of the same name: import one of them alone in a process"
+    return [text.format(tensorflow.label, pytorch.label)]

@@ -36,8 +36,13 @@ class Rules(object):
         title = "{name} {version}".format(**release)
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
             return "{} has no {}: it has {}".format(title, candidate.label, ", ".join(release["pythons"]))
-        if candidate.kind == "pytorch":
-            glibc = self.matrix["os_families"][release["family"]]["glibc"]
+        family = self.matrix["os_families"][release["family"]]
+        if candidate.kind == "cuda" and version_key(candidate.pins["cuda"]) < version_key(family["cuda_from"]):
+            return "{} is not in NVIDIA's repository for {}: it begins with {}".format(
+                candidate.label, title, family["cuda_from"]
+            )
+        if candidate.kind in ("pytorch", "tensorflow"):
+            glibc = family["glibc"]
             if version_key(candidate.row["glibc"]) > version_key(glibc):
                 return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
         return ""
@@ -51,6 +56,11 @@ class Rules(object):
             ("cuda", "cudnn"): _cuda_holds_cudnn,
             ("cuda", "nccl"): _cuda_holds_nccl,
             ("python", "pytorch"): _python_has_wheels,
+            ("driver", "tensorflow"): self._driver_runs_tensorflow,
+            ("cuda", "tensorflow"): _cuda_serves_tensorflow,
+            ("cudnn", "tensorflow"): _cudnn_serves_tensorflow,
+            ("python", "tensorflow"): _python_has_wheels,
+            ("pytorch", "tensorflow"): _pytorch_shares_with_tensorflow,
         }.get((first.kind, second.kind))
         return rule(first, second) if rule else ""
 
@@ -77,7 +87,9 @@ class Rules(object):
     def _cuda_compiles_for(self, gpu, cuda):
         architecture = gpu.architecture
         if architecture in cuda.row["architectures"]:
-            return ""
+            missing = [wanted for wanted in gpu.capabilities if wanted in cuda.row["without_capabilities"]]
+            complaint = "{} cannot compile for {} ({})"
+            return complaint.format(cuda.label, gpu.name, sm(missing[0])) if missing else ""
         fitting = [version for version, row in self.matrix["cuda"].items() if architecture in row["architectures"]]
         complaint = "{} cannot compile for {}".format(cuda.label, _with_architecture(gpu))
         return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
@@ -109,6 +121,9 @@ class Rules(object):
         if pytorch.pins["pytorch_build"] == CPU_BUILD:
             return ""
         return _needs_driver(pytorch.label, self._minimum_driver(pytorch.row["cuda"]), driver)
+
+    def _driver_runs_tensorflow(self, driver, tensorflow):
+        return _needs_driver(tensorflow.label, self._minimum_driver(tensorflow.row["cuda"]), driver)
 
     def _minimum_driver(self, cuda_version):
         return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
@@ -150,6 +165,12 @@ def _needs_driver(label, minimum, driver):
     return "" if enough else "{} needs driver {} or newer, not {}".format(label, minimum, driver.label)
 
 
+def fits_dcgm(row, architectures, driver):
+    """Whether a release of DCGM serves all these architectures under this driver."""
+    known = all(architecture in row["architectures"] for architecture in architectures)
+    return known and not _needs_driver("DCGM", row["minimum_driver"], driver)
+
+
 def _branch_reaches(driver, minimum):
     return int(driver.pins["driver_branch"]) >= int(major(minimum))
 
@@ -171,8 +192,34 @@ def _cuda_holds_nccl(cuda, nccl):
     )
 
 
-def _python_has_wheels(python, pytorch):
-    wheels = pytorch.row["pythons"]
+def _python_has_wheels(python, package):
+    wheels = package.row["pythons"]
     if python.pins["python"] in wheels:
         return ""
-    return "{} has no wheels for {}: it has {} to {}".format(pytorch.label, python.label, wheels[0], wheels[-1])
+    return "{} has no wheels for {}: it has {} to {}".format(package.label, python.label, wheels[0], wheels[-1])
+
+
+def _cuda_serves_tensorflow(cuda, tensorflow):
+    """TensorFlow that brings no CUDA loads the node's: of the same major version, and no older than its own."""
+    return _serves(cuda.label, cuda.pins["cuda"], "CUDA", "cuda", tensorflow)
+
+
+def _cudnn_serves_tensorflow(cudnn, tensorflow):
+    return _serves(cudnn.label, cudnn.row["version"], "cuDNN", "cudnn", tensorflow)
+
+
+def _serves(label, version, title, key, tensorflow):
+    wanted = tensorflow.row[key]
+    enough = major(version) == major(wanted) and version_key(version) >= version_key(wanted)
+    if tensorflow.row["from_pip"] or enough:
+        return ""
+    return "{} loads {} {} of {} or newer, not {}".format(tensorflow.label, title, major(wanted), wanted, label)
+
+
+def _pytorch_shares_with_tensorflow(pytorch, tensorflow):
+    """Both bring CUDA libraries as pip packages, which lie in the same folders whatever their CUDA is."""
+    inside = pytorch.row["cuda"]
+    if not inside or not tensorflow.row["from_pip"] or major(inside) == major(tensorflow.row["cuda"]):
+        return ""
+    text = "{} brings CUDA {} and {} CUDA {}: one environment cannot hold both"
+    return text.format(pytorch.label, inside, tensorflow.label, tensorflow.row["cuda"])

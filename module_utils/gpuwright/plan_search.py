@@ -10,11 +10,11 @@ import collections
 from .plan_candidates import accepts, preference
 from .plan_rules import Rules
 
-Fact = collections.namedtuple("Fact", "kind name value label")
+Fact = collections.namedtuple("Fact", "kind name value label origin")
 Fact.__doc__ = """Something that an answer must respect.
 
 kind   pin, gpu or os     name   of the pin     value  the pin's value, a Gpu, or a row of os_releases
-label  for people: system_driver_branch "590"
+label  for people: system_driver_branch "590"            origin  of a pin: the variable, or the profile that asked
 """
 
 

@@ -63,6 +63,7 @@ def test_the_plan_of_the_reference_machine() -> None:
         "version": "2.10.0",
         "build": "cu128",
         "lock": "py3.11-torch2.10.0-cu128.txt",
+        "locked": True,
         "index_url": "",
     }
     assert plan["amp"] == {

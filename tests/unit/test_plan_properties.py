@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plan_checker import agrees, anything_fits, faults
 from test_plan_questions import GPUS, MATRIX, ask
-
-# From NVIDIA's architecture matrix and driver installation guides.
-LAST_BRANCH = {"kepler": 470, "maxwell": 580, "pascal": 580, "volta": 580}
-FIRST_BRANCH = {"ada": 525, "hopper": 525, "blackwell": 570}
-WITHOUT_GSP = {"kepler", "maxwell", "pascal", "volta"}
-WITH_BFLOAT16 = {"ampere", "ada", "hopper", "blackwell"}
-BRANCH_FOR_CUDA = {11: 450, 12: 525, 13: 580}
 
 BRANCHES = [*MATRIX["drivers"]]
 PINS = {
     "driver_branch": BRANCHES,
     "driver_flavour": ["open", "proprietary"],
-    "driver_version": ["470.256.02", "535.261.03", "580.95.05", "590.48.01"],
+    "driver_version": ["525.53.1", "470.256.02", "535.261.03", "580.95.05", "590.48.01"],
     "cuda": ["12", "13", *MATRIX["cuda"]],
     "cudnn": ["9.10", *sorted({row["version"] for row in MATRIX["cudnn"]})],
     "nccl": [row["version"] for row in MATRIX["nccl"]],
-    "python": [*MATRIX["pythons"]],
+    "python": ["3.6", "3.8", "3.9", "3.10", "3.11", "3.12"],
     "pytorch": [*MATRIX["pytorch"], *(row["releases"][0] for row in MATRIX["pytorch"].values())],
+    "tensorflow": ["2.12", *MATRIX["tensorflow"]],
     "pytorch_build": ["cpu", *sorted({build for row in MATRIX["pytorch"].values() for build in row["builds"]})],
 }
 gpus = st.lists(st.sampled_from([key for key in GPUS if key != "?"]), min_size=1, max_size=3).map(" ".join)
@@ -34,51 +28,7 @@ systems = st.sampled_from([f"{row['id']} {row['version']}" for row in MATRIX["os
 pins = st.lists(st.sampled_from([*PINS]), max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: st.sampled_from(PINS[name]) for name in names})
 )
-many = settings(max_examples=150, deadline=None, derandomize=True)
-
-
-def numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"[0-9]+", version)]
-
-
-def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
-    """What is wrong with a plan for these GPUs, by rules written down here a second time."""
-    found = []
-    branch, flavour = int(plan["driver"]["branch"]), plan["driver"]["flavour"]
-    cuda, cudnn = numbers(plan["cuda"]["version"]), numbers(plan["cudnn"]["version"])
-    torch, build, python = plan["pytorch"]["version"], plan["pytorch"]["build"], plan["python"]["version"]
-    torch_row = next(row for row in MATRIX["pytorch"].values() if torch in row["releases"])
-    architectures = {GPUS[key][2] for key in gpu_keys.split()}
-    for key in gpu_keys.split():
-        _device, _name, architecture, capability = GPUS[key]
-        if not FIRST_BRANCH.get(architecture, 0) <= branch <= LAST_BRANCH.get(architecture, 999):
-            found.append(f"driver {branch} for {architecture}")
-        if (architecture in WITHOUT_GSP and flavour == "open") or (architecture == "blackwell" and flavour != "open"):
-            found.append(f"{flavour} module for {architecture}")
-        if architecture in WITHOUT_GSP and (cuda >= [13] or cudnn >= [9, 11]):
-            found.append(f"CUDA {cuda} or cuDNN {cudnn} for {architecture}")
-        if architecture == "blackwell" and cuda < [12, 8]:
-            found.append(f"CUDA {cuda} for blackwell")
-        if build != "cpu":
-            first, second = numbers(capability)
-            has = [numbers(code) for code in torch_row["builds"][build]["capabilities"]]
-            if not any(code[0] == first and code[1] <= second for code in has):
-                found.append(f"{torch} {build} without code for {capability}")
-    if branch < BRANCH_FOR_CUDA[cuda[0]] or (build != "cpu" and branch < BRANCH_FOR_CUDA[int(build[2:4])]):
-        found.append(f"driver {branch} below what CUDA {cuda} or {build} needs")
-    if not any(f"cuda-{cuda[0]}-" in package or f".cuda{cuda[0]}." in package for package in plan["cudnn"]["packages"]):
-        found.append("cuDNN for another CUDA")
-    if cudnn[0] == 8 and not ([12, 0] <= cuda <= [12, 2] or cuda == [11, 8]):
-        found.append(f"cuDNN 8 with CUDA {cuda}")
-    if plan["nccl"]["version"] and not all(f"cuda{cuda[0]}." in package for package in plan["nccl"]["packages"]):
-        found.append("NCCL for another CUDA")
-    release = next(row for row in MATRIX["os_releases"] if f"{row['id']} {row['version']}" == system)
-    if python not in release["pythons"] or python not in torch_row["pythons"]:
-        found.append(f"Python {python} on {system} with {torch}")
-    wants_bfloat16 = build == "cpu" or architectures <= WITH_BFLOAT16
-    if plan["amp"]["dtype"] != ("bfloat16" if wants_bfloat16 else "float16"):
-        found.append("AMP type")
-    return found
+many = settings(max_examples=300, deadline=None, derandomize=True)
 
 
 def ignored_pins(plan: dict[str, Any], asked: dict[str, str]) -> list[str]:
@@ -92,8 +42,9 @@ def ignored_pins(plan: dict[str, Any], asked: dict[str, str]) -> list[str]:
         "python": plan["python"]["version"],
         "pytorch": plan["pytorch"]["version"],
         "pytorch_build": plan["pytorch"]["build"],
+        "tensorflow": plan["tensorflow"]["version"],
     }
-    return [name for name, value in asked.items() if numbers(got[name])[: len(numbers(value))] != numbers(value)]
+    return [name for name, value in asked.items() if not agrees(got[name], value)]
 
 
 def test_the_checker_can_find_faults() -> None:
@@ -123,6 +74,7 @@ def test_a_plan_is_sound_and_a_refusal_is_founded(gpu_keys: str, system: str, as
         assert ignored_pins(plan, asked) == []
         return
     assert plan["conflicts"]
+    assert not anything_fits(gpu_keys, system, asked)
     mended = dict(asked)
     for conflict in plan["conflicts"]:
         assert conflict["what"].endswith(".") and conflict["clash"]
@@ -171,3 +123,14 @@ def test_the_clash_of_a_branch_and_a_gpu_is_those_two(branch: str) -> None:
         assert [len(conflict["clash"]) for conflict in answer["conflicts"]] == [2]
     else:
         assert "conflicts" not in answer
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(gpus, systems, st.fixed_dictionaries({}, optional={"python": st.sampled_from(PINS["python"])}))
+def test_a_profile_is_no_more_than_its_pins(gpu_keys: str, system: str, asked: dict[str, str]) -> None:
+    held = {**MATRIX["profiles"]["documented"]["pins"], **asked}
+    plan = ask(gpu_keys, system, profile="documented", **asked)
+    if "conflicts" in plan:
+        assert not anything_fits(gpu_keys, system, held)
+    else:
+        assert faults(plan, gpu_keys, system) == ignored_pins(plan, held) == []

@@ -9,7 +9,12 @@ import yaml
 from conftest import REPOSITORY
 from gpuwright.plan import solve
 
-MATRIX = yaml.safe_load((REPOSITORY / "roles/preflight/files/matrix.yml").read_text())
+FOLDER = REPOSITORY / "roles/preflight/files/matrix"
+MATRIX = {
+    name: rows
+    for file in sorted(FOLDER.glob("*.yml"))
+    for name, rows in yaml.load(file.read_text(), Loader=yaml.CSafeLoader).items()
+}
 KERNEL = "4.18.0-477.10.1.el8_8.x86_64"
 GPUS = {
     "K80": ("102d", "Tesla K80", "kepler", "3.7"),
@@ -103,17 +108,17 @@ PLANS = [
     ),
     can("525 proprietary 12.0 9.10.2 3.11 2.10.0 cu128 float16", driver_branch="525"),
     # CUDA 12 needs 525: below it, CUDA 11 is left.
+    # The toolkit that came with the branch; cuDNN 9 for CUDA 11 was built for 11.8 alone.
+    can("515 proprietary 11.7 8.7.0 3.11 2.0.1 cu117 float16", warnings=("515",), driver_branch="515"),
+    can("510 proprietary 11.6 8.7.0 3.11 2.0.1 cu117 float16", driver_branch="510"),
+    can("470 proprietary 11.4 8.7.0 3.11 2.0.1 cu117 float16", driver_branch="470"),
+    can("470 proprietary 11.4 8.7.0 3.11 2.7.1 cu118 float16", driver_branch="470", pytorch_build="cu118"),
     can(
         "515 proprietary 11.8 9.10.2 3.11 2.0.1 cu117 float16",
         warnings=("CUDA 11.8 came with driver 520.61.05",),
         driver_branch="515",
+        cuda="11.8",
     ),
-    can(
-        "470 proprietary 11.8 9.10.2 3.11 2.0.1 cu117 float16",
-        warnings=("CUDA 11.8 came with driver 520.61.05",),
-        driver_branch="470",
-    ),
-    can("470 proprietary 11.8 9.10.2 3.11 2.7.1 cu118 float16", driver_branch="470", pytorch_build="cu118"),
     can("580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 float16", warnings=OLD, driver_version="580.82.07"),
     can("580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 float16", cuda="12"),
     can("580 proprietary 12.6 9.10.2 3.11 2.10.0 cu128 float16", cuda="12.6"),

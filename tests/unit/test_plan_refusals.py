@@ -23,6 +23,8 @@ VARIABLES = {
     "python": "framework_pytorch_python",
     "pytorch": "framework_pytorch_version",
     "pytorch_build": "framework_pytorch_build",
+    "tensorflow": "framework_pytorch_tensorflow_version",
+    "profile": "preflight_profile",
 }
 
 
@@ -148,7 +150,8 @@ REFUSALS = [
         "no wheels for Python 3.9", ["RHEL 8.6", "pytorch"], {"pytorch": "2.8.0"}, "A100", "rhel 8.6", pytorch="2.10.0"
     ),
     # -- other GPUs
-    cannot("no known cuDNN has", ["Tesla K80 (kepler)"], None, "K80"),
+    # Kepler's last toolkit is 11.8, and NVIDIA's repository for Debian 12 begins later.
+    cannot("Debian 12: it begins with 12.3", ["Tesla K80 (kepler)", "Debian 12"], None, "K80", "debian 12"),
     cannot(
         "sm_60",
         ["Tesla P100-PCIE-16GB (pascal)", "pytorch_build"],
@@ -212,19 +215,20 @@ REFUSALS = [
     # -- values that nobody knows
     cannot("Known: 470, 510", ["driver_branch"], {"driver_branch": "580"}, driver_branch="58O"),
     cannot("Known: 470, 510", ["driver_branch"], {"driver_branch": "580"}, driver_branch="581"),
-    cannot("Known: 11.8, 12.0", ["cuda"], {"cuda": "12.9"}, cuda="12.7"),
-    cannot("Known: 8.9.7, 9.10.2", ["cudnn"], {"cudnn": "9.10.2"}, cudnn="9.99"),
+    cannot("Known: 10.2, 11.0", ["cuda"], {"cuda": "12.9"}, cuda="12.7"),
+    cannot("Known: 8.2.1, 8.5.0", ["cudnn"], {"cudnn": "9.10.2"}, cudnn="9.99"),
     cannot("2.15.0", ["pytorch"], {"pytorch": "2.10.0"}, pytorch="3.0"),
     cannot("cu128", ["pytorch_build"], {"pytorch_build": "cu128"}, pytorch_build="cu12.8"),
-    cannot("Known: 3.8, 3.9, 3.11, 3.12", ["python"], {"python": "3.11"}, python="3.10"),
+    cannot("Known: 3.6, 3.8, 3.9, 3.10, 3.11, 3.12.", ["python"], {"python": "3.11"}, python="3.7"),
+    cannot("RHEL 8.8 has no Python 3.10", ["RHEL 8.8", "python"], {"python": "3.11"}, python="3.10"),
     cannot("Known: open, proprietary", ["driver_flavour"], {"driver_flavour": "proprietary"}, driver_flavour="opne"),
     cannot('like "580.95.05"', [], None, driver_version="newest"),
     cannot("known branches: 470", [], None, driver_version="999.1.2"),
     cannot("Did you mean driver_", [], None, driver="580"),
     # -- hosts that are not supported
     cannot("rhel 8.8", ["rhel 9.4"], None, "V100", "rhel 9.4"),
-    cannot("rhel 8.8", ["debian 12"], None, "V100", "debian 12"),
-    cannot("not supported", ["ubuntu 22.04"], None, "V100", "ubuntu 22.04"),
+    cannot("debian 12", ["debian 11"], None, "V100", "debian 11"),
+    cannot("not supported", ["ubuntu 20.04"], None, "V100", "ubuntu 20.04"),
     cannot("not supported", ["centos 8"], None, "V100", "centos 8"),
     cannot("No NVIDIA GPU is on the PCI bus", ["no NVIDIA GPU"], {"pytorch_build": "cpu"}, ""),
     cannot("No NVIDIA GPU", ["no NVIDIA GPU"], {"pytorch_build": "cpu"}, "", pytorch_build="cu128"),

@@ -1,0 +1,124 @@
+"""Write docs/compatibility.md from the matrix (`make docs`). tests/unit/test_compatibility.py finds drift."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs/compatibility.md"
+sys.path.insert(0, str(REPOSITORY / "module_utils"))
+solve = importlib.import_module("gpuwright.plan").solve
+imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
+# One card of each kind that people ask for.
+CARDS = ("K80", "M60", "P100", "V100", "T4", "A100 80GB PCIe", "A40", "RTX 4090", "H100 PCIe", "H200", "B200")
+SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
+
+
+def read_matrix() -> dict[str, Any]:
+    files = sorted((REPOSITORY / "roles/preflight/files/matrix").glob("*.yml"))
+    locks = (REPOSITORY / "roles/framework_pytorch/files/locks").glob("*.txt")
+    matrix = {name: rows for file in files for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
+    return {**matrix, "locks": sorted(lock.name for lock in locks)}
+
+
+def table(titles: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+    return [*lines, *("| " + " | ".join(cell or " " for cell in row) + " |" for row in rows), ""]
+
+
+def mark(row: dict[str, Any]) -> str:
+    return "" if row["verified"] else "unverified: " + row["unverified"]
+
+
+def version(text: str) -> list[int]:
+    return [int(part) for part in text.split(".")]
+
+
+def driven(row: dict[str, Any], flavour: str) -> str:
+    return ", ".join(row["flavours"].get(flavour, {}).get("architectures", [])) or "none"
+
+
+def plans(matrix: dict[str, Any], profile: str) -> list[list[str]]:
+    rows = []
+    for card in CARDS:
+        for system in SYSTEMS:
+            answer = solve(matrix, imagined_host(card, system), {"profile": profile})
+            if "conflicts" in answer:
+                rows.append([card, system, "refused: " + answer["conflicts"][0]["what"], "", "", "", "", ""])
+                continue
+            torch, driver = answer["pytorch"], answer["driver"]
+            lock = "yes" if torch["locked"] else "no"
+            chosen = [f"{driver['branch']} {driver['flavour']}", answer["cuda"]["version"], answer["cudnn"]["version"]]
+            chosen += [answer["python"]["version"], f"{torch['version']} {torch['build']}", lock]
+            rows.append([card, system, *chosen])
+    return rows
+
+
+def page(matrix: dict[str, Any]) -> str:
+    lines = [
+        "# Compatibility",
+        "",
+        "Written by `make docs` from `roles/preflight/files/matrix/`, which has every row's source; change it there. "
+        f"Last checked {matrix['as_of']}.",
+        "",
+        '"unverified" marks what was not read in a source: the plan prefers other rows and warns when it rests on it.',
+        "",
+    ]
+    for name, profile in matrix["profiles"].items():
+        pins = ", ".join(f"{pin} {value}" for pin, value in profile["pins"].items()) or "nothing pinned"
+        lines += [f"## Plans of the profile {name}", "", f"{profile['description']} ({pins}).", ""]
+        lines += table(
+            ["card", "system", "driver", "CUDA", "cuDNN", "Python", "PyTorch", "locked"], plans(matrix, name)
+        )
+    lines += ["## Driver branches", ""]
+    rows = [
+        [branch, row["status"], row["eol"], *(driven(row, name) for name in ("proprietary", "open")), mark(row)]
+        for branch, row in matrix["drivers"].items()
+    ]  # fmt: skip
+    lines += table(["branch", "status", "updates until", "proprietary module drives", "open module drives", ""], rows)
+    lines += ["## CUDA toolkits", ""]
+    rows = [
+        [name, row["matching_driver"], matrix["cuda_majors"][name.split(".")[0]]["minimum_driver"],
+         ", ".join(row["architectures"]), mark(row)]
+        for name, row in sorted(matrix["cuda"].items(), key=lambda item: version(item[0]))
+    ]  # fmt: skip
+    lines += table(["toolkit", "came with driver", "runs from driver", "compiles for", ""], rows)
+    lines += ["## cuDNN", ""]
+    rows = [
+        [row["version"], row["cuda_from"] + " to " + (row["cuda_to"] or row["cuda_major"] + ".x"),
+         ", ".join(row["architectures"]), mark(row)]
+        for row in matrix["cudnn"]
+    ]  # fmt: skip
+    lines += table(["cuDNN", "CUDA", "has code for", ""], rows)
+    lines += ["## PyTorch", ""]
+    rows = [
+        [row["releases"][-1], f"{row['pythons'][0]} to {row['pythons'][-1]}",
+         "; ".join(f"{build}{' (PyPI)' if data['index'] == 'pypi' else ''}: {' '.join(data['capabilities'])}"
+                   for build, data in row["builds"].items()), mark(row)]
+        for _series, row in sorted(matrix["pytorch"].items(), key=lambda item: version(item[0]))
+    ]  # fmt: skip
+    lines += table(["PyTorch", "Python", "builds and the GPUs they have code for", ""], rows)
+    lines += ["## TensorFlow", ""]
+    rows = [
+        [row["releases"][-1], f"{row['pythons'][0]} to {row['pythons'][-1]}", row["cuda"], row["cudnn"],
+         "pip" if row["from_pip"] else "the node", mark(row)]
+        for _series, row in sorted(matrix["tensorflow"].items(), key=lambda item: version(item[0]))
+    ]  # fmt: skip
+    lines += table(["TensorFlow", "Python", "CUDA", "cuDNN", "which come from", ""], rows)
+    lines += ["## Systems", ""]
+    rows = [
+        [f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]),
+         "yes" if matrix["os_families"][row["family"]]["provisioned"] else "planned for only", mark(row)]
+        for row in matrix["os_releases"]
+    ]  # fmt: skip
+    lines += table(["system", "updates until", "Python", "provisioned by this release", ""], rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(read_matrix()))

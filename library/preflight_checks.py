@@ -1,0 +1,109 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: what stands in the way of a plan on this node, before anything is changed."""
+
+DOCUMENTATION = r"""
+module: preflight_checks
+short_description: Find what would stop or break an installation on this node
+description:
+  - Checks space and inodes against the sum of what is not installed yet, Secure Boot, the clock, the package manager,
+    work on the GPUs, the cards against those expected, and whether a lock file is there.
+  - It never fails because of what it finds, and changes nothing, the same in check mode.
+options:
+  host:
+    description: What M(gpu_probe) returned as C(gpu_node).
+    type: dict
+    required: true
+  plan:
+    description: What M(gpu_plan) returned as C(gpu_node_plan).
+    type: dict
+    required: true
+  space:
+    description: Rows C(space) of the matrix, in MiB and files.
+    type: dict
+    required: true
+  space_percent:
+    description: How much of that estimate must be free, in percent. 0 does not check.
+    type: int
+    default: 120
+  gpu_count:
+    description: GPUs that the node was bought with. Omitted, they are not counted.
+    type: int
+  gpu_model:
+    description: Their name. Empty accepts any.
+    type: str
+    default: ""
+  allow_missing_gpus:
+    description: Whether fewer GPUs are only a remark.
+    type: bool
+    default: false
+  allow_unlocked:
+    description: Whether a plan without a lock file is only a remark.
+    type: bool
+    default: false
+  allow_kernel_update:
+    description: Whether the kernel may be updated, which takes space in /boot.
+    type: bool
+    default: false
+  controller_time:
+    description: Seconds since 1970 on the controller when the task began. Omitted, the clock is not compared.
+    type: float
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: See what stands in the way
+  preflight_checks:
+    host: "{{ gpu_node }}"
+    plan: "{{ gpu_node_plan }}"
+    space: "{{ (role_path ~ '/files/matrix' | matrix).space }}"
+    gpu_count: 1
+  register: found
+"""
+
+RETURN = r"""
+problems:
+  description: What was found, each with C(problem), C(evidence), C(next) (what to do), C(stops) (no for a remark).
+  type: list
+  elements: dict
+  returned: always
+  sample:
+    - problem: 1 of 2 GPUs are there
+      evidence: "1 on the PCI bus: 0000:3b:00.0"
+      next: Look for the missing card
+      stops: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.preflight import find_problems, read_facts
+from ansible.module_utils.gpuwright.probe import ask
+
+
+def main():
+    """Read what the probe has not, and judge all of it."""
+    module = AnsibleModule(
+        argument_spec={
+            "host": {"type": "dict", "required": True},
+            "plan": {"type": "dict", "required": True},
+            "space": {"type": "dict", "required": True},
+            "space_percent": {"type": "int", "default": 120},
+            "gpu_count": {"type": "int"},
+            "gpu_model": {"type": "str", "default": ""},
+            "allow_missing_gpus": {"type": "bool", "default": False},
+            "allow_unlocked": {"type": "bool", "default": False},
+            "allow_kernel_update": {"type": "bool", "default": False},
+            "controller_time": {"type": "float"},
+        },
+        supports_check_mode=True,
+    )
+    wishes = dict(module.params, time=module.params["controller_time"])
+    try:
+        facts = read_facts(module.params["plan"], ask)
+        problems = find_problems(module.params["host"], module.params["plan"], facts, wishes)
+    except KeyError as error:
+        module.fail_json(msg="{} is missing in host, plan or space: gpu_node, gpu_node_plan expected".format(error))
+    module.exit_json(changed=False, problems=problems)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to the planner from people who have no host at hand: a card's name in, a table out."""
+
+import difflib
+import re
+import textwrap
+
+from .devices import NAMES, describe_device, find_devices, without_maker
+from .plan_candidates import PINS
+
+BECAUSE_WIDTH = 90
+CHOICE_WIDTH = 34
+MOST_HINTS = 3
+
+
+def imagined_host(cards, system, ansible_core=""):
+    """What gpu_probe would say of a host with these cards and nothing installed. Raises ValueError with a sentence.
+
+    cards   "Tesla V100-PCIE-16GB", "10de:1db4", "2x T4, RTX 4090"; "" is a host without GPUs
+    system  "rhel 8.8", as os-release spells it
+    """
+    words = re.findall(r"[a-z]+|[0-9.]+", system.lower())
+    if len(words) != 2:
+        raise ValueError('{!r} is no system: write its id and version, such as "rhel 8.8"'.format(system))
+    gpus = []
+    for card in [part.strip() for part in cards.split(",") if part.strip()]:
+        match = re.match(r"([0-9]{1,2}) ?[xX] +(.+)$", card)
+        count, name = (int(match.group(1)), match.group(2)) if match else (1, card)
+        device_id = find_card(name)
+        device = describe_device(device_id)
+        for _number in range(count):
+            gpus.append(
+                {
+                    "pci_id": "0000:{:02x}:00.0".format(len(gpus) + 1),
+                    "device_id": device_id,
+                    "name": device.name,
+                    "architecture": device.architecture,
+                    "compute_capability": device.compute_capability,
+                }
+            )
+    kernel = "<running kernel>"
+    return {
+        "hostname": "",
+        "machine": "x86_64",
+        "os": {"id": words[0], "version": words[1]},
+        "kernel": {"running": kernel, "next_boot": kernel},
+        "gpus": gpus,
+        "nvidia": {"loaded": None, "modules": {}, "user_space": None},
+        "ansible_core": ansible_core,
+    }
+
+
+def find_card(name):
+    """The PCI id of a card. Part of a name will do where all cards with it have the same chip."""
+    found = find_devices(name)
+    if not found:
+        wanted = without_maker(name).split()
+        found = [
+            key for key in sorted(NAMES) if wanted and all(word in without_maker(NAMES[key]).split() for word in wanted)
+        ]
+    kinds = {describe_device(key)[1:] for key in found}
+    if len(kinds) == 1:
+        return found[0]
+    if kinds:
+        raise ValueError("{!r} could be {}. Which?".format(name, ", ".join(sorted({NAMES[key] for key in found})[:6])))
+    plain = {without_maker(known): known for known in NAMES.values()}
+    for known in sorted(NAMES.values()):
+        for word in without_maker(known).split():
+            if re.search(r"[0-9]{2}", word) and not word.endswith("gb"):
+                plain.setdefault(word, known)
+    near = [plain[match] for match in difflib.get_close_matches(without_maker(name), sorted(plain), MOST_HINTS, 0.5)]
+    hint = " Did you mean {}?".format(" or ".join(near)) if near else ""
+    text = "No card {!r} is known.{} A PCI id such as 10de:1db4 will do, too (`lspci -nn -d 10de:`)."
+    raise ValueError(text.format(name, hint))
+
+
+def plan_table(plan, host):
+    """The plan as text: what was chosen for each part, and why."""
+    names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
+    title = "{} on {id} {version}, profile {}".format(", ".join(names), plan["profile"], **host["os"])
+    driver, torch = plan["driver"], plan["pytorch"]
+    rows = [
+        (
+            "driver",
+            " ".join([driver["branch"], driver["flavour"], driver["stream"]]).strip(),
+            plan["because"].get("driver"),
+        ),
+        ("CUDA toolkit", plan["cuda"]["package"], plan["because"].get("cuda")),
+        ("cuDNN", plan["cudnn"]["version"], plan["because"].get("cudnn")),
+        ("NCCL", plan["nccl"]["version"], plan["because"].get("nccl")),
+        ("DCGM", " ".join(plan["dcgm"]["packages"][-1:]), "serves these GPUs under this driver"),
+        (
+            "Python",
+            " ".join([plan["python"]["version"]] + plan["python"]["packages"][:1]),
+            plan["because"].get("python"),
+        ),
+        ("PyTorch", torch["version"] + " " + torch["build"], plan["because"].get("pytorch")),
+        ("TensorFlow", plan["tensorflow"]["version"], plan["because"].get("tensorflow")),
+        ("AMP type", plan["amp"]["dtype"], plan["amp"]["because"]),
+        ("lock file", torch["lock"] if torch["locked"] else "none", torch["index_url"] or "every package is on PyPI"),
+    ]
+    lines = [title, ""]
+    for part, choice, because in rows:
+        if not choice:
+            continue
+        reasons = textwrap.wrap(because or "", BECAUSE_WIDTH) or [""]
+        lines.append("{:<13} {:<{}}  {}".format(part, choice, CHOICE_WIDTH, reasons[0]).rstrip())
+        lines += [" " * (16 + CHOICE_WIDTH) + reason for reason in reasons[1:]]
+    if plan["warnings"]:
+        lines += ["", "Warnings"] + ["  - " + warning for warning in plan["warnings"]]
+    if not plan["provisioned"]:
+        lines += ["", "This release provisions RHEL 8, Rocky Linux 8 and AlmaLinux 8: for this system it only plans."]
+    return "\n".join(lines)
+
+
+def pins_from(variables):
+    """Pins from inventory variables: `{"system_cuda_version": "12.9"}`. Raises ValueError for one that is none."""
+    by_variable = {variable: pin for pin, variable in PINS.items()}
+    for name in variables:
+        if name not in by_variable:
+            near = difflib.get_close_matches(name, sorted(by_variable), 1)
+            hint = " Did you mean {}?".format(near[0]) if near else ""
+            raise ValueError("{} pins nothing.{} Known: {}.".format(name, hint, ", ".join(PINS.values())))
+    return {by_variable[name]: value for name, value in variables.items()}

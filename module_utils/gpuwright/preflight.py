@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in the way of a plan on this host, found before anything is changed.
+
+`read_facts` reads what the probe does not: file systems, clock, the package manager. `find_problems` judges all of it;
+it is pure. A problem says what is wrong, what was seen, and what to do; one that does not stop the run is a remark.
+"""
+
+import os
+import time
+
+from .devices import describe_device, find_devices
+from .hostfiles import below, exists
+from .packages import lock_holder
+
+# Folders that grow, and what grows there.
+FOLDERS = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
+# TLS certificates and Kerberos tickets are refused soon after this many seconds.
+MOST_SKEW_SECONDS = 60
+CPU_ENVIRONMENT_PARTS = 6
+CURRENT_ENVIRONMENT = "/opt/gpuwright/venvs/current"
+
+
+def problem(what, evidence, next_step, stops=True):
+    """One row of the table: sentences; `stops` is False for a remark."""
+    return {"problem": what, "evidence": evidence, "next": next_step, "stops": stops}
+
+
+def read_facts(plan, ask, root="/"):
+    """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run."""
+    driver = plan["driver"]["packages"] + plan["driver"]["version_lock"]
+    version = "-" + plan["driver"]["version"]
+    names = sorted({name.split(version)[0] if len(version) > 1 else name for name in driver})
+    rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if plan["provisioned"] else ""
+    return {
+        "time": time.time(),
+        "filesystems": {folder: _read_filesystem(root, folder) for folder in FOLDERS},
+        "rpm": rpm,
+        "lock_holder": lock_holder(root),
+        "has": {
+            "cuda": bool(plan["cuda"]["prefix"]) and exists(root, plan["cuda"]["prefix"]),
+            "cudnn": bool(plan["cudnn"]["header"]) and exists(root, plan["cudnn"]["header"]),
+            "environment": exists(root, CURRENT_ENVIRONMENT),
+        },
+    }
+
+
+def _read_filesystem(root, folder):
+    """None where the folder cannot be read; `free_inodes` is None where the file system has no fixed number."""
+    try:
+        path = below(root, folder)
+        status, device = os.statvfs(path), os.stat(path).st_dev
+    except OSError:
+        return None
+    mib = status.f_bavail * status.f_frsize // (1024 * 1024)
+    return {"device": device, "free_mib": mib, "free_inodes": status.f_favail if status.f_files else None}
+
+
+def find_problems(host, plan, facts, wishes):
+    """Problems and remarks, in the order in which a person would look at them.
+
+    host    what gpu_probe returned          plan    what gpu_plan returned          facts  what read_facts returned
+    wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
+            time (s since 1970 on the controller, None: not told), space (rows of the matrix), space_percent (of that,
+            0: not checked)
+    """
+    found = [] if plan["provisioned"] else [_other_system(host)]
+    found += hardware_problems(host["gpus"], wishes)
+    found += secure_boot_problems(host, plan)
+    found += use_problems(host, plan)
+    found += lock_file_problems(plan, wishes)
+    found += clock_problems(facts, wishes)
+    found += package_manager_problems(facts)
+    if wishes["space_percent"] > 0:
+        found += space_problems(facts, space_needed(plan, facts, wishes), wishes["space_percent"])
+    return found
+
+
+def _other_system(host):
+    title = "{id} {version}".format(**host["os"])
+    return problem(
+        "{} can be planned for, not installed: this release provisions RHEL 8, Rocky Linux 8 and AlmaLinux 8".format(
+            title
+        ),
+        "os-release says " + title,
+        "See the plan with playbooks/plan.yml and install it by hand, or take the host out of the group gpu_nodes.",
+    )
+
+
+def hardware_problems(gpus, wishes):
+    """The cards on the PCI bus against those that the server was bought with."""
+    found = []
+    names = sorted({gpu["name"] for gpu in gpus})
+    seen = "{} on the PCI bus: {}".format(len(gpus), ", ".join(gpu["pci_id"] for gpu in gpus) or "none")
+    count, model = wishes["gpu_count"], wishes["gpu_model"]
+    if count is not None and len(gpus) < count:
+        text = "{} of {} GPUs are there".format(len(gpus), count)
+        step = (
+            "Look for the missing card: power, seating, firmware, `dmesg | grep -i nvrm`. To go on without it, set "
+            "preflight_allow_missing_gpus: true; if the server has fewer, correct verify_expected_gpu_count."
+        )
+        found.append(problem(text, seen, step, stops=not wishes["allow_missing_gpus"]))
+    elif count is not None and len(gpus) > count:
+        text = "{} GPUs are there and {} are expected".format(len(gpus), count)
+        found.append(
+            problem(text, seen, "Correct verify_expected_gpu_count, or look whether this is the right server.")
+        )
+    strangers = [name for name in names if model and name.lower() != model.lower()]
+    if strangers:
+        expected = {describe_device(device_id).architecture for device_id in find_devices(model)}
+        # Names are not always nvidia-smi's, which verification goes by; another chip is another card for sure.
+        other = bool(expected) and any(gpu["architecture"] not in expected for gpu in gpus if gpu["name"] in strangers)
+        text = "{} is there and {} is expected".format(", ".join(strangers), model)
+        step = "Correct verify_expected_gpu_model, or look whether this is the right server and card."
+        found.append(problem(text, seen, step, stops=other))
+    return found
+
+
+def secure_boot_problems(host, plan):
+    """Where the kernel would refuse a module that DKMS signs."""
+    if host["secure_boot"] != "enabled" or host["module_key_enrolled"] or plan["driver"]["present"]:
+        return []
+    return [
+        problem(
+            "Secure Boot is on and DKMS's signing key is not enrolled, so the kernel would refuse the NVIDIA module. "
+            "Nothing was removed",
+            "Secure Boot: enabled; key enrolled: {}".format(
+                "no" if host["module_key_enrolled"] is False else "cannot be told"
+            ),
+            "Choose one: (1) on the node run `mokutil --import /var/lib/dkms/mok.pub`, reboot, and confirm the key on "
+            "the console; then run again; (2) switch Secure Boot off in the firmware.",
+        )
+    ]
+
+
+def use_problems(host, plan):
+    """Work that a new driver would take the ground from; a driver that stays does no harm."""
+    use = host["in_use"]
+    workers = ["{name} (pid {pid})".format(**process) for process in use["gpu_processes"]] + list(use["jobs"])
+    if plan["driver"]["present"] or not workers:
+        return []
+    step = "Drain the node or wait for the jobs, then run again."
+    return [problem("The GPUs are in use and the driver would be replaced", ", ".join(workers), step)]
+
+
+def lock_file_problems(plan, wishes):
+    """An environment whose packages nobody has pinned."""
+    if plan["pytorch"]["locked"]:
+        return []
+    return [
+        problem(
+            "There is no lock file for PyTorch {version} {build} with Python {}".format(
+                plan["python"]["version"], **plan["pytorch"]
+            ),
+            plan["pytorch"]["lock"] + " is not in roles/framework_pytorch/files/locks",
+            "Pin versions that have one, make it (`make lock`), name your own in framework_pytorch_lock_file, or set "
+            "framework_pytorch_allow_unlocked: true to install without hashes.",
+            stops=not wishes["allow_unlocked"],
+        )
+    ]
+
+
+def clock_problems(facts, wishes):
+    """A clock that is off makes certificates and signatures invalid, in messages that name neither."""
+    if wishes["time"] is None or abs(facts["time"] - wishes["time"]) <= MOST_SKEW_SECONDS:
+        return []
+    skew = facts["time"] - wishes["time"]
+    text = "The clock is {:.0f} s {} the controller's".format(abs(skew), "ahead of" if skew > 0 else "behind")
+    seen = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(facts["time"])) + " on the node"
+    return [
+        problem(text, seen, "Set it: `systemctl enable --now chronyd && chronyc makestep`; or mend the controller's.")
+    ]
+
+
+def package_manager_problems(facts):
+    """An rpm database that cannot be read or holds a package twice, and who is installing at this moment."""
+    found = []
+    said = facts["rpm"]
+    if said is None or "error:" in said:
+        seen = "rpm did not answer" if said is None else " ".join(said.split())[:200]
+        step = "Look at `rpm -qa | head`; with no other package manager running, `rpm --rebuilddb` mends most damage."
+        found.append(problem("The rpm database cannot be read", seen, step))
+    else:
+        lines = said.splitlines()
+        twice = sorted({line for line in lines if lines.count(line) > 1})
+        if twice:
+            text = "Packages of the driver are installed twice, as an interrupted transaction leaves them"
+            found.append(problem(text, ", ".join(twice), "On the node: `dnf remove --duplicates`, then run again."))
+    if facts["lock_holder"]:
+        text = "Another package manager is at work; the roles wait for it for some minutes"
+        found.append(problem(text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False))
+    return found
+
+
+def space_needed(plan, facts, wishes):
+    """`[(what, folder, MiB, files)]` of what is not there yet."""
+    space, has = wishes["space"], facts["has"]
+    needs = []
+
+    def add(what, folder, key, parts=1):
+        row = space[key]
+        needs.append((what, folder, row["mib"] // parts, row["files"] // parts))
+        cache = "/tmp" if key == "environment" else "/var"
+        needs.append(("download of " + what, cache, row["download_mib"] // parts, 0))
+
+    if not plan["driver"]["present"]:
+        add("driver", "/usr", "driver")
+        if wishes["allow_kernel_update"]:
+            add("kernel", "/boot", "boot")
+    if plan["cuda"]["version"] and not has["cuda"]:
+        add("CUDA toolkit", "/usr/local", "cuda")
+    if plan["cudnn"]["version"] and not has["cudnn"]:
+        add("cuDNN", "/usr", "cudnn")
+    if not has["environment"]:
+        add(
+            "Python environment",
+            "/opt",
+            "environment",
+            1 if plan["pytorch"]["build"] != "cpu" else CPU_ENVIRONMENT_PARTS,
+        )
+    return needs
+
+
+def space_problems(facts, needs, percent):
+    """File systems that are too small for the sum of what goes there, `percent` of the estimate."""
+    found = []
+    known = [(need, facts["filesystems"].get(need[1])) for need in needs]
+    # What cannot be read is not taken for enough; /tmp or /opt that is missing would be made below /.
+    unreadable = sorted({need[1] for need, system in known if system is None})
+    for folder in unreadable:
+        found.append(
+            problem(
+                "The free space of {} cannot be read".format(folder),
+                "statvfs failed",
+                "Look at `df {}`.".format(folder),
+            )
+        )
+    for device in sorted({system["device"] for _need, system in known if system}):
+        here = [(need, system) for need, system in known if system and system["device"] == device]
+        mib = sum(need[2] for need, _system in here) * percent // 100
+        files = sum(need[3] for need, _system in here) * percent // 100
+        system = here[0][1]
+        folders = ", ".join(sorted({need[1] for need, _system in here}))
+        parts = ", ".join("{} {} MiB".format(need[0], need[2]) for need, _system in here if need[2])
+        step = "Free space there (`df -h`, `dnf clean packages`); preflight_space_percent scales the estimate."
+        if system["free_mib"] < mib:
+            text = "The file system of {} has {} MiB free and about {} MiB are needed".format(
+                folders, system["free_mib"], mib
+            )
+            found.append(problem(text, parts, step))
+        if system["free_inodes"] is not None and system["free_inodes"] < files:
+            text = "The file system of {} has {} inodes free and about {} are needed"
+            found.append(
+                problem(
+                    text.format(folders, system["free_inodes"], files), "df -i", "Remove small files there (`df -i`)."
+                )
+            )
+    return found

@@ -1,0 +1,69 @@
+"""Lock files of the Python environments: `make lock` writes one for every plan that a shipped profile makes.
+
+Asked are all GPU architectures on every RHEL 8 and on Debian 12. A build that only the PyTorch index serves is left out
+and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build for
+rehearsals is no plan of a profile: its lock file is kept by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
+sys.path.insert(0, str(REPOSITORY / "module_utils"))
+solve = importlib.import_module("gpuwright.plan").solve
+imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
+# One card of every compute capability that a plan may differ in.
+CARDS = ("K80", "M60", "P100", "P40", "V100", "T4", "A100 80GB PCIe", "A40", "RTX 4090", "H100 PCIe", "B200", "B300")
+
+
+def shipped_plans() -> list[dict[str, Any]]:
+    """One plan for each environment, whichever host asks for it first."""
+    files = sorted((REPOSITORY / "roles/preflight/files/matrix").glob("*.yml"))
+    matrix = {name: rows for file in files for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
+    systems = [f"{row['id']} {row['version']}" for row in matrix["os_releases"] if row["id"] in ("rhel", "debian")]
+    found = {}
+    for profile in matrix["profiles"]:
+        for system in systems:
+            for card in CARDS:
+                plan = solve(matrix, imagined_host(card, system), {"profile": profile})
+                if "conflicts" not in plan:
+                    found.setdefault(plan["pytorch"]["lock"], plan)
+    return list(found.values())
+
+
+def can_be_locked(plan: dict[str, Any]) -> bool:
+    """Whether PyPI itself serves the build."""
+    return plan["pytorch"]["index_url"] == ""
+
+
+def lock(plan: dict[str, Any]) -> None:
+    """Write the input and the lock file of a plan's environment. Raises CalledProcessError where uv finds no answer."""
+    target = LOCKS / plan["pytorch"]["lock"]
+    source = target.with_suffix(".in")
+    source.write_text("# Written by `make lock` from the plan.\n" + "\n".join(plan["requirements"]) + "\n")
+    command = ["uv", "pip", "compile", "--python-version", plan["python"]["version"]]
+    command += ["--python-platform", "x86_64-manylinux_2_28", "--generate-hashes", "--only-binary", ":all:"]
+    command += ["--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no-header", "--quiet"]
+    subprocess.run([*command, str(source), "--output-file", str(target)], check=True)
+
+
+def main() -> int:
+    for plan in shipped_plans():
+        if can_be_locked(plan):
+            print("locking", plan["pytorch"]["lock"])
+            lock(plan)
+        else:
+            print("left out", plan["pytorch"]["lock"], "which only", plan["pytorch"]["index_url"], "serves")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

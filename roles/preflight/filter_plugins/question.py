@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions of playbooks/plan.yml: a card's name becomes a host, a plan becomes a table."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+# On the controller the project's module_utils are no part of the package ansible; modules alone get them from there.
+_FOLDER = str(Path(__file__).resolve().parents[3] / "module_utils")
+if _FOLDER not in sys.path:
+    sys.path.append(_FOLDER)
+_question = importlib.import_module("gpuwright.plan_question")
+
+
+def plan_question(cards: str, system: str, ansible_core: str = "") -> dict[str, Any]:
+    """The host that is meant, or C(problem), one sentence for people."""
+    try:
+        return _question.imagined_host(cards, system, ansible_core)
+    except ValueError as error:
+        return {"problem": str(error)}
+
+
+class FilterModule:
+    """Filters of the role preflight."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"plan_question": plan_question, "plan_table": _question.plan_table}

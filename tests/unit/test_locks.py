@@ -1,0 +1,57 @@
+"""Every plan that a shipped profile makes has a lock file, and lock files hold what their names and plans say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from gpuwright.versions import version_key
+
+_spec = importlib.util.spec_from_file_location("environments", REPOSITORY / "requirements/environments.py")
+environments = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(environments)
+PLANS = environments.shipped_plans()
+LOCKABLE = [plan for plan in PLANS if environments.can_be_locked(plan)]
+# Only https://download.pytorch.org serves these; the plan says so, and needs framework_pytorch_allow_unlocked.
+WITHOUT_LOCK = {"py3.12-torch2.6.0-cu118.txt", "py3.8-torch2.0.1-cu118-tf2.13.1.txt"}
+
+
+def locked(file: Path) -> dict[str, tuple[str, int]]:
+    """Version and number of hashes of each package."""
+    found = {}
+    for block in re.split(r"\n(?=\S)", file.read_text().strip()):
+        match = re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", block)
+        assert match, block[:80]
+        found[match.group(1)] = (match.group(2), len(re.findall(r"--hash=sha256:[0-9a-f]{64}", block)))
+    return found
+
+
+def test_only_what_pypi_does_not_serve_has_no_lock() -> None:
+    missing = {plan["pytorch"]["lock"] for plan in PLANS if not (environments.LOCKS / plan["pytorch"]["lock"]).exists()}
+    assert missing == WITHOUT_LOCK
+    assert all(plan["pytorch"]["index_url"] for plan in PLANS if plan["pytorch"]["lock"] in WITHOUT_LOCK)
+
+
+@pytest.mark.parametrize("plan", LOCKABLE, ids=lambda plan: plan["pytorch"]["lock"])
+def test_a_lock_holds_what_its_plan_asks_for(plan: dict) -> None:
+    content = locked(environments.LOCKS / plan["pytorch"]["lock"])
+    assert all(hashes > 0 for _version, hashes in content.values())
+    assert content["torch"][0] == plan["pytorch"]["version"]
+    assert content.get("tensorflow", ("",))[0] == plan["tensorflow"]["version"]
+    for requirement in plan["requirements"]:
+        match = re.fullmatch(r"([A-Za-z_]+)(?:>=([0-9.]+))?.*", requirement)
+        name = match.group(1).lower().replace("_", "-")
+        assert name in content, requirement
+        if match.group(2):
+            assert version_key(content[name][0]) >= version_key(match.group(2)), requirement
+
+
+@pytest.mark.parametrize("file", sorted(environments.LOCKS.glob("*.txt")), ids=lambda file: file.name)
+def test_a_lock_names_no_place(file: Path) -> None:
+    """Where packages come from is the node's affair: an address or path here would be this machine's."""
+    text = file.read_text()
+    assert "://" not in text and "--find-links" not in text and "--index" not in text
+    assert file.with_suffix(".in").exists()

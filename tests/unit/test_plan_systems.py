@@ -1,0 +1,174 @@
+"""More questions with answers from the vendors' pages: systems, old toolkits, TensorFlow, profiles, V100 throughout."""
+
+from __future__ import annotations
+
+import pytest
+from test_plan_questions import PLANS, ask
+from test_plan_refusals import REFUSALS
+
+# "gpus | system | pins" and "driver flavour CUDA cuDNN Python PyTorch build TensorFlow"; "*" is any.
+CAN = """
+V100 | rhel 8.7 | | 580 proprietary 12.9 9.10.2 3.9 2.8.0 cu128
+V100 | rhel 8.9 | | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | rocky 8.6 | | 580 proprietary 12.9 9.10.2 3.9 2.8.0 cu128
+V100 | rocky 8.9 | | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | almalinux 8.8 | | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | debian 12 | | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | ubuntu 22.04 | | 580 proprietary 12.9 9.10.2 3.10 2.10.0 cu128
+V100 | ubuntu 24.04 | | 580 proprietary 12.9 9.10.2 3.12 2.10.0 cu128
+V100 | rhel 8.8 | driver_branch=575 | 575 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | driver_branch=560 | 560 proprietary 12.6 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | driver_branch=545 | 545 proprietary 12.3 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cuda=12.8 | 580 proprietary 12.8 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cuda=12.0 | 580 proprietary 12.0 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cuda=11.7 | 580 proprietary 11.7 8.7.0 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cuda=11 | 580 proprietary 11.8 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cuda=10.2 | 580 proprietary 10.2 8.2.1 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cudnn=8.7 | 580 proprietary 11.8 8.7.0 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cudnn=8.5.0 | 580 proprietary 11.7 8.5.0 3.11 2.10.0 cu128
+V100 | rhel 8.8 | cuda=11.8,cudnn=8.7.0 | 580 proprietary 11.8 8.7.0 3.11 2.10.0 cu128
+V100 | rhel 8.8 | nccl=2.16.5 | 580 proprietary 11.8 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | python=3.6,pytorch=1.10 | * * * * 3.6 1.10.2 cu102
+V100 | rhel 8.8 | python=3.6,pytorch=1.10,pytorch_build=cu113 | * * * * 3.6 1.10.2 cu113
+V100 | rhel 8.8 | python=3.8,pytorch=1.13 | * * * * 3.8 1.13.1 cu117
+V100 | rhel 8.8 | pytorch=1.13 | * * * * 3.11 1.13.1 cu117
+V100 | rhel 8.8 | pytorch=1.12 | * * * * 3.9 1.12.1 cu102
+V100 | rhel 8.8 | pytorch=2.2 | * * * * 3.11 2.2.2 cu121
+V100 | rhel 8.8 | pytorch=2.3 | * * * * 3.11 2.3.1 cu121
+V100 | rhel 8.8 | pytorch=2.4 | * * * * 3.11 2.4.1 cu121
+V100 | rhel 8.8 | pytorch=2.5 | * * * * 3.11 2.5.1 cu124
+V100 | rhel 8.8 | pytorch=2.6 | * * * * 3.11 2.6.0 cu124
+V100 | rhel 8.8 | pytorch=2.9 | * * * * 3.11 2.9.1 cu128
+V100 | rhel 8.8 | pytorch=2.12 | * * * * 3.11 2.12.1 cu126
+V100 | rhel 8.8 | pytorch=2.13 | * * * * 3.11 2.13.0 cu126
+V100 | rhel 8.8 | pytorch_build=cu126 | * * * * 3.11 * cu126
+V100 | rhel 8.8 | tensorflow=2.13 | 580 proprietary 11.8 8.7.0 3.11 2.10.0 cu128 2.13.1
+V100 | rhel 8.8 | tensorflow=2.19 | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 2.19.1
+V100 | rhel 8.8 | tensorflow=2.7 | 580 proprietary 11.8 8.7.0 3.9 2.8.0 cu128 2.7.0
+V100 | rhel 8.8 | profile=current | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | rhel 8.8 | profile=documented | 580 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
+V100 | rhel 8.8 | profile=documented,driver_branch=515 | 515 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
+V100 | rhel 8.8 | profile=documented,python=3.9 | 580 proprietary 11.8 * 3.9 2.0.1 cu117 *
+V100 | rhel 8.10 | profile=documented | 580 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
+K80 | rhel 8.8 | | 470 proprietary 11.4 8.5.0 3.11 2.0.1 cu117
+K80 | rhel 8.8 | pytorch_build=cu118 | 470 proprietary 11.4 8.5.0 3.11 2.6.0 cu118
+M60 | rhel 8.8 | | 580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126
+M60 | ubuntu 24.04 | | 580 proprietary 12.9 9.10.2 3.12 2.7.1 cu126
+P100 | debian 12 | | 580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126
+T4 | debian 12 | | 595 open 13.2 9.17.0 3.11 2.14.1 cu130
+T4 | rhel 8.8 | driver_branch=470 | 470 proprietary 11.4 8.7.0 3.11 2.0.1 cu117
+T4 | rhel 8.8 | profile=documented | 595 open 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
+A100 | rhel 8.6 | | 595 open 13.2 9.17.0 3.9 2.8.0 cu128
+A100 | rhel 8.8 | cuda=11.0 | 595 open 11.0 8.7.0 3.11 2.14.1 cu130
+A100 | ubuntu 22.04 | | 595 open 13.2 9.17.0 3.10 2.14.1 cu130
+A100 | rhel 8.10 | tensorflow=2.18 | 595 open 13.2 9.17.0 3.12 2.10.0 cu128 2.18.1
+H100 | rhel 8.8 | profile=documented | 595 open 11.8 8.7.0 3.8 2.0.1 cu118 2.13.1
+4090 | ubuntu 24.04 | | 595 open 13.2 9.17.0 3.12 2.14.1 cu130
+B200 | debian 12 | | 595 open 13.2 9.17.0 3.11 2.14.1 cu130
+H200 | rhel 8.8 | driver_branch=535 | 535 proprietary 12.2 9.17.0 3.11 2.10.0 cu128
+"""
+# What must be said, after the pins.
+CANNOT = """
+V100 | rhel 8.8 | pytorch_build=cu132 | has no code for Tesla V100-PCIE-16GB (sm_70)
+V100 | rhel 8.8 | pytorch=2.15,pytorch_build=cu130 | sm_70
+V100 | rhel 8.8 | pytorch=2.12,pytorch_build=cu132 | sm_70
+V100 | rhel 8.8 | pytorch=2.14,pytorch_build=cu130 | sm_70
+V100 | rhel 8.8 | pytorch=2.14,python=3.9 | no wheels for Python 3.9
+V100 | rhel 8.8 | pytorch=2.10,python=3.8 | no wheels for Python 3.8
+V100 | rhel 8.8 | python=3.8,pytorch=2.5 | no wheels for Python 3.8
+V100 | rhel 8.8 | python=3.6,pytorch=1.11 | no wheels for Python 3.6
+V100 | rhel 8.8 | pytorch=1.10,python=3.11 | no wheels for Python 3.11
+V100 | rhel 8.8 | cuda=12.9,cudnn=8.7 | is not for CUDA 12.9
+V100 | rhel 8.8 | cuda=11.7,cudnn=9.10 | is not for CUDA 11.7
+V100 | rhel 8.8 | cuda=11.8,nccl=2.27.5 | is not for CUDA 11.8
+V100 | rhel 8.8 | tensorflow=2.13,cuda=12.9 | TensorFlow 2.13.1 loads CUDA 11
+V100 | rhel 8.8 | tensorflow=2.13,cudnn=9.10 | loads cuDNN 8
+V100 | rhel 8.8 | tensorflow=2.12,cudnn=8.5 | 8.6 or newer
+V100 | rhel 8.8 | tensorflow=2.14,python=3.8 | no wheels for Python 3.8
+V100 | rhel 8.8 | tensorflow=2.18,pytorch_build=cu118 | one environment cannot hold both
+V100 | rhel 8.8 | tensorflow=2.22 | is not known
+V100 | rhel 8.8 | profile=newest | is not known
+V100 | rhel 8.8 | profile=documented,cuda=12.9 | TensorFlow 2.13.1 loads CUDA 11
+V100 | debian 12 | profile=documented | Debian 12 has no Python 3.8
+V100 | debian 12 | cuda=11.8 | begins with 12.3
+V100 | debian 12 | python=3.12 | Debian 12 has no Python 3.12
+V100 | ubuntu 24.04 | cuda=12.4 | begins with 12.5
+V100 | ubuntu 22.04 | python=3.11 | has no Python 3.11
+V100 | ubuntu 22.04 | driver_branch=590 | volta needs the proprietary module of branch 580 or older
+V100 | debian 12 | driver_flavour=open | volta needs the proprietary module
+V100 | rhel 8.8 | driver_version=>=580 | not a version
+V100 | rhel 8.8 | cuda=>=12 | is not known
+K80 | rhel 8.8 | driver_branch=580 | kepler needs the proprietary module of branch 470
+K80 | rhel 8.8 | cuda=12.0 | the last toolkit for kepler is 11.8
+K80 | rhel 8.8 | cudnn=8.9.7 | the last cuDNN for kepler is 8.5.0
+K80 | rhel 8.8 | profile=documented | kepler needs
+K80 V100 H100 | rhel 8.8 | | does not drive
+M60 | rhel 8.8 | pytorch_build=cu128 | sm_52
+P100 | rhel 8.8 | cuda=13.0 | the last toolkit for pascal is 12.9
+A40 | rhel 8.8 | cuda=11.0 | cannot compile for NVIDIA A40 (sm_86)
+A100 | rhel 8.8 | cuda=10.2 | the first toolkit for ampere is 11.0
+H100 | rhel 8.8 | cuda=11.7 | the first toolkit for hopper is 11.8
+4090 | rhel 8.8 | driver_branch=515 | branch 525 or newer
+B200 | rhel 8.8 | driver_branch=565 | branch 570 or newer
+B200 | rhel 8.8 | profile=documented | the first toolkit for blackwell is 12.8
+A100 | rhel 8.8 | pytorch=1.10,pytorch_build=cu102 | sm_80
+H200 | debian 11 | | not supported
+"""
+
+
+def rows(text: str) -> list[tuple[str, str, dict[str, str], str]]:
+    found = []
+    for line in text.strip().splitlines():
+        gpus, system, pins, answer = (part.strip() for part in line.split("|"))
+        found.append((gpus, system, dict(pin.split("=", 1) for pin in pins.split(",") if pin), answer))
+    return found
+
+
+def name(question: tuple) -> str:
+    return "{}-{}-{}".format(*question[:2], "+".join("=".join(pin) for pin in question[2].items())).replace(" ", "_")
+
+
+@pytest.mark.parametrize("question", rows(CAN), ids=name)
+def test_what_can_be_is_planned(question: tuple) -> None:
+    gpus, system, pins, answer = question
+    plan = ask(gpus, system, **pins)
+    assert "conflicts" not in plan, plan["conflicts"]
+    driver, torch = plan["driver"], plan["pytorch"]
+    got = [driver["branch"], driver["flavour"], plan["cuda"]["version"], plan["cudnn"]["version"]]
+    got += [plan["python"]["version"], torch["version"], torch["build"], plan["tensorflow"]["version"]]
+    wanted = [*answer.split(), ""][:8]
+    assert [have if want == "*" else want for want, have in zip(wanted, got, strict=True)] == got
+
+
+@pytest.mark.parametrize("question", rows(CANNOT), ids=name)
+def test_what_cannot_be_is_refused(question: tuple) -> None:
+    gpus, system, pins, words = question
+    conflicts = ask(gpus, system, **pins)["conflicts"]
+    assert any(words in conflict["what"] for conflict in conflicts), [conflict["what"] for conflict in conflicts]
+    assert all(len(conflict["choices"]) <= 3 for conflict in conflicts)
+
+
+def test_there_are_enough_questions() -> None:
+    refusals = [*((row.gpus, row.pins) for row in REFUSALS), *((row[0], row[2]) for row in rows(CANNOT))]
+    questions = {(row.gpus, row.system, *sorted(row.pins.items())) for row in [*PLANS, *REFUSALS]}
+    questions |= {(row[0], row[1], *sorted(row[2].items())) for row in rows(CAN) + rows(CANNOT)}
+    assert len(questions) >= 150
+    assert len([gpus for gpus, _pins in refusals if gpus == "V100"]) >= 40
+
+
+def test_packages_of_debian_have_its_names() -> None:
+    plan = ask("V100", "debian 12", nccl="2.27.5")
+    assert plan["driver"]["packages"] == ["cuda-drivers-580", "nvidia-driver-pinning-580"]
+    assert plan["kernel"]["devel"][0].startswith("linux-headers-")
+    assert plan["cudnn"]["packages"][0] == "libcudnn9-cuda-12=9.10.2.21-1"
+    assert plan["nccl"]["packages"] == ["libnccl2=2.27.5-1+cuda12.9", "libnccl-dev=2.27.5-1+cuda12.9"]
+    assert (plan["driver"]["stream"], plan["provisioned"]) == ("", False)
+    assert ask("A100", "ubuntu 24.04")["driver"]["packages"][0] == "nvidia-open-595"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "package"),
+    [("V100", "cuda12"), ("T4", "cuda13"), ("V100 A100", "cuda12"), ("K80", "datacenter-gpu-manager")],
+)
+def test_dcgm_goes_with_gpus_and_driver(gpus: str, package: str) -> None:
+    assert ask(gpus)["dcgm"]["packages"][-1].endswith(package)

@@ -1,0 +1,159 @@
+"""What preflight says about a host: each fault is named with evidence and a next step, a healthy host has none."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY
+from gpuwright.plan import solve
+from gpuwright.preflight import find_problems, read_facts
+from test_plan_questions import MATRIX, make_host
+
+_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "roles/preflight/filter_plugins/problems.py")
+problems = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(problems)
+
+GIB = 1024
+PLENTY = {"device": 1, "free_mib": 78 * GIB, "free_inodes": 5_000_000}
+USE = {"gpu_processes": [], "users": [], "jobs": []}
+
+
+def host(**changes: Any) -> dict[str, Any]:
+    return make_host(**{"secure_boot": "disabled", "module_key_enrolled": None, "in_use": USE, **changes})
+
+
+def facts(**changes: Any) -> dict[str, Any]:
+    folders = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
+    found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
+    return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
+
+
+def wishes(**changes: Any) -> dict[str, Any]:
+    asked = {"gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "allow_missing_gpus": False, "allow_unlocked": False}
+    asked |= {"allow_kernel_update": False, "time": 1001.0, "space": MATRIX["space"], "space_percent": 120}
+    return {**asked, **changes}
+
+
+def plan(locks: list[str] | None = None, present: bool = False, **changes: Any) -> dict[str, Any]:
+    made = solve(MATRIX if locks is None else {**MATRIX, "locks": locks}, make_host(**changes), {})
+    made["driver"]["present"] = present
+    return made
+
+
+def found(the_host: Any = None, the_plan: Any = None, the_facts: Any = None, **asked: Any) -> list[dict[str, Any]]:
+    return find_problems(the_host or host(), the_plan or plan(), the_facts or facts(), wishes(**asked))
+
+
+def test_a_healthy_host_has_no_problem() -> None:
+    assert found() == []
+
+
+def test_one_file_system_must_hold_the_sum() -> None:
+    """Each part alone would fit into 20 GiB; driver, toolkit, cuDNN, environment and their downloads do not."""
+    small = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_mib": 20 * GIB})
+    assert "are needed" in found(the_facts=facts(filesystems=small))[0]["problem"]
+    apart = {name: {**row, "device": number} for number, (name, row) in enumerate(small.items())}
+    assert found(the_facts=facts(filesystems=apart)) == []
+    assert found(the_facts=facts(filesystems=small), space_percent=0) == []
+    done = facts(filesystems=small, has={"cuda": True, "cudnn": True, "environment": True})
+    assert found(the_plan=plan(present=True), the_facts=done) == []
+
+
+IN_USE = {**USE, "gpu_processes": [{"pid": 7, "name": "python"}], "jobs": ["slurm job 4"]}
+NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "step", "stops"),
+    [
+        ({"gpu_count": 2}, "1 of 2 GPUs are there", "preflight_allow_missing_gpus", True),
+        ({"gpu_count": 2, "allow_missing_gpus": True}, "1 of 2 GPUs", "preflight_allow", False),
+        ({"gpu_count": 0}, "1 GPUs are there and 0 are expected", "verify_expected_gpu_count", True),
+        ({"gpu_model": "Tesla T4"}, "Tesla V100-PCIE-16GB is there and Tesla T4 is expected", "server and card", True),
+        ({"gpu_model": "Tesla V100-PCIE-32GB"}, "is expected", "verify_expected_gpu_model", False),
+        ({"time": 1061.5}, "The clock is 62 s behind the controller's", "chronyc", True),
+        ({"time": 900.0}, "100 s ahead", "chronyc", True),
+        ({"the_host": host(secure_boot="enabled")}, "Secure Boot is on", "mokutil --import", True),
+        ({"the_host": host(secure_boot="enabled", module_key_enrolled=False)}, "Nothing was removed", "mokutil", True),
+        ({"the_host": host(in_use=IN_USE)}, "The GPUs are in use", "Drain", True),
+        ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
+        ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
+        ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
+        ({"the_facts": facts(lock_holder={"pid": 9, "command": "dnf"})}, "at work", "Nothing", False),
+        ({"the_facts": facts(filesystems=NO_INODES)}, "inodes free", "df -i", True),
+        ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
+        ({"the_plan": plan(locks=[])}, "There is no lock file", "framework_pytorch_allow_unlocked", True),
+        ({"the_plan": plan(locks=[]), "allow_unlocked": True}, "There is no lock file", "make lock", False),
+        ({"the_plan": plan(system="debian 12")}, "can be planned for, not installed", "gpu_nodes", True),
+    ],
+)
+def test_each_fault_is_named(changes: dict[str, Any], problem: str, step: str, stops: bool) -> None:
+    rows = found(**changes)
+    assert len(rows) == 1, rows
+    assert problem in rows[0]["problem"] and rows[0]["evidence"] and step in rows[0]["next"]
+    assert rows[0]["stops"] is stops
+
+
+def test_what_stays_is_no_problem() -> None:
+    """A driver that is there already suffers neither Secure Boot nor the jobs on it."""
+    busy = host(in_use=IN_USE, secure_boot="enabled")
+    assert found(busy, plan(present=True)) == []
+    assert found(the_facts=facts(rpm="libs.x86_64\nlibs.i686\npackage x is not installed\n")) == []
+    assert found(the_facts=facts(time=0.0), time=None) == []
+
+
+def test_an_unlocked_plan_warns() -> None:
+    assert any("There is no lock file" in warning for warning in plan(locks=[])["warnings"])
+
+
+def test_the_module_reports_and_never_fails(run_module: Callable[..., dict], fake_bin: Callable) -> None:
+    fake_bin("rpm", "#!/bin/sh\necho 'error: rpmdb is damaged'\n")
+    arguments = {"host": host(), "plan": plan(), "space": MATRIX["space"], "gpu_count": 3, "space_percent": 0}
+    for check in (False, True):
+        answer = run_module("preflight_checks", json.loads(json.dumps(arguments)), check=check)
+        assert (answer["changed"], answer["rc_process"]) == (False, 0)
+        assert ["1 of 3" in row["problem"] or "rpm" in row["problem"] for row in answer["problems"]] == [True, True]
+
+
+def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
+    for folder in ("usr/local/cuda-12.9", "var", "tmp"):
+        (tmp_path / folder).mkdir(parents=True)
+    asked = []
+    read = read_facts(plan(), lambda command: asked.append(command) or "x", root=str(tmp_path))
+    assert read["has"] == {"cuda": True, "cudnn": False, "environment": False}
+    assert read["filesystems"]["/opt"] is None and read["filesystems"]["/var"]["free_mib"] >= 0
+    assert asked[0][:2] == ["rpm", "-q"] and "nvidia-driver-cuda" in asked[0]
+
+
+def test_all_problems_of_all_hosts_are_one_table() -> None:
+    conflict = solve(MATRIX, make_host(), {"cuda": "13.0"})["conflicts"]
+    dnf = {"rc": 1, "msg": "x", "failures": ["No package kernel-devel-4.18.0-1.el8.x86_64 available."]}
+    made = copy.deepcopy(plan())
+    made["kernel"]["devel"] = ["kernel-devel-4.18.0-1.el8.x86_64"]
+    hosts = [
+        {"inventory_hostname": "good", "__preflight_probe": {"ansible_facts": {"gpu_node": {}}}},
+        {"inventory_hostname": "away", "__preflight_probe": {"unreachable": True, "msg": "no route"}},
+        {"inventory_hostname": "typo", "__preflight_variables": {"evaluated_to": False, "msg": "one\ntwo"}},
+        {"inventory_hostname": "clash", "__preflight_answer": {"conflicts": conflict, "msg": "No plan"}},
+        {
+            "inventory_hostname": "stale",
+            "__preflight_rehearsal": dnf,
+            "__preflight_checks": {"problems": [{"problem": "p", "evidence": "e", "next": "n", "stops": False}]},
+            "gpu_node": host(),
+            "gpu_node_plan": made,
+        },
+    ]
+    rows = problems.preflight_problems(hosts)
+    assert [row["host"] for row in rows] == ["away", "typo", "typo", "clash", "stale", "stale"]
+    table = problems.problem_table(rows)
+    assert table.startswith("5 problem(s) on 4 host(s). Nothing was changed.")
+    for words in ('system_cuda_version: "12.9"', "cannot be built for kernel 4.18.0-1.el8.x86_64", "remark: p", "EUS"):
+        assert words in table
+    assert "subscription-manager repos --enable=rhel-8-for-x86_64-baseos-rpms" in table
+    assert "good" not in table
+    assert "powertools" in problems.repository_step("rocky", made["repositories"])

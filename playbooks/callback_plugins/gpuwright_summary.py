@@ -346,7 +346,7 @@ class CallbackModule(CallbackBase):
         verifying = any(host.verdict is not None for host in hosts.values())
         rows = [judge_host(name, host, stats.summarize(name), verifying, self._aborted) for name, host in hosts.items()]
         # The controller itself appears when a play works there; it is no node.
-        nodes = [row for row in rows if row.host != "localhost" or row.word in ("LOST", "STOPPED")] or rows
+        nodes = [row for row in rows if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
         if not nodes:
             return
         self._say("GPU nodes, worst first")

@@ -9,6 +9,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PUBLIC = (
+    "preflight",
     "system_kernel",
     "system_driver",
     "system_cuda",
@@ -20,8 +21,14 @@ PUBLIC = (
 SCENARIO = REPOSITORY / "tests/molecule/el8-alternative/group_vars/gpu_nodes.yml"
 # What the fleet's own inventory sets for its hosts: stand-in repositories, expectations, the CPU build.
 FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
-# Defaults that are right for the one host of the scenario.
-SAME = {"verify_expected_gpu_count"}
+# The scenario's host has one GPU; its wheelhouse has no TensorFlow, nor the Python 3.8 of the profile `documented`; and
+# playbooks decide preflight_host_checks.
+SAME = {
+    "verify_expected_gpu_count",
+    "framework_pytorch_tensorflow_version",
+    "preflight_profile",
+    "preflight_host_checks",
+}
 
 
 def defaults() -> dict:

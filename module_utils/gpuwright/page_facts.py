@@ -57,7 +57,6 @@ def as_built(report):
         ("driver", look(probe, "nvidia", "loaded", "version"), "driver"),
         ("module", look(probe, "nvidia", "loaded", "flavour"), ""),
         ("module stream", look(plan, "driver", "stream"), ""),
-        ("locked packages", look(plan, "driver", "version_lock"), ""),
         ("CUDA toolkit", look(report, "readings", "cuda", "version_file"), "cuda"),
         ("cuDNN", look(report, "readings", "cudnn", "library"), "cudnn"),
         ("NCCL", look(report, "readings", "nccl", "library"), "nccl"),

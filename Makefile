@@ -5,7 +5,7 @@ VENV := .venv
 # The first Python that ansible-core 2.16 runs on; a name in PATH may be a shim that refuses, so each is tried.
 PYTHON := $(firstword $(foreach p,python3.12 python3.11 python3.10 python3,$(shell $(p) -c \
   'import sys; (3, 10) <= sys.version_info[:2] <= (3, 12) or sys.exit(1)' >/dev/null 2>&1 && echo $(p))))
-FLEET := $(VENV)/bin/python tests/fleet/fleet
+FLEET_TOOL := $(VENV)/bin/python tests/fleet/fleet
 RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -19,7 +19,7 @@ demo: venv packages ## two simulated GPU servers, from bare to verified, in cont
 	@tests/fleet/demo
 
 demo-down: venv ## stop the demo and remove its containers
-	@$(FLEET) down --fleet demo
+	@$(FLEET_TOOL) down --fleet demo
 
 test: venv ## everything: lint, unit, trainer, molecule with testinfra, faults (FLEET=off leaves the containers out)
 	@$(RUN) all
@@ -43,8 +43,8 @@ faults: venv ## broken repositories, keys, locks, kernels, drivers: what the too
 	@$(RUN) faults
 
 fleet-up: venv packages ## start the demo's hosts without touching them
-	@$(FLEET) build
-	@$(FLEET) up --fleet demo
+	@$(FLEET_TOOL) build
+	@$(FLEET_TOOL) up --fleet demo
 
 fleet-down: demo-down ## the same as demo-down
 

@@ -136,7 +136,7 @@ def molecule(suite: Suite) -> None:
     if not fleet_ready(suite):
         return
     for scenario in SCENARIOS:
-        testinfra = REPOSITORY / ".fleet" / scenario / "testinfra.xml"
+        testinfra = RESULTS / f"testinfra-{scenario}.xml"
         testinfra.unlink(missing_ok=True)
         ok = call(
             "molecule", "-c", "tests/molecule/config.yml", "test", "-s", scenario,

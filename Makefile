@@ -21,7 +21,7 @@ demo: venv packages ## two simulated GPU servers, from bare to verified, in cont
 demo-down: venv ## stop the demo and remove its containers
 	@$(FLEET_TOOL) down --fleet demo
 
-test: venv ## everything: lint, unit, trainer, molecule with testinfra, faults (FLEET=off leaves the containers out)
+test: venv ## lint, unit, trainer, molecule with testinfra (FLEET=off leaves the containers out)
 	@$(RUN) all
 
 test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the report page in a real browser (needs chromium)
@@ -39,7 +39,7 @@ trainer: venv ## the GAN trainer on the CPU
 molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 	@$(RUN) molecule
 
-faults: venv ## broken repositories, keys, locks, kernels, drivers: what the toolkit says and leaves behind
+faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
 
 fleet-up: venv packages ## start the demo's hosts without touching them

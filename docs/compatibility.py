@@ -75,7 +75,12 @@ def page(matrix: dict[str, Any]) -> str:
         lines += table(
             ["card", "system", "driver", "CUDA", "cuDNN", "Python", "PyTorch", "locked"], plans(matrix, name)
         )
-    lines += ["## GPUs", "", "A card without a name here has the architecture of the block that its PCI id lies in.", ""]
+    lines += [
+        "## GPUs",
+        "",
+        "A card without a name here has the architecture of the block that its PCI id lies in.",
+        "",
+    ]
     rows = [
         [chip, row["architecture"], row["compute_capability"], ", ".join(row["ids"]),
          "; ".join(f"{name} ({card})" for card, name in row["cards"].items()), mark(row)]

@@ -75,6 +75,18 @@ def page(matrix: dict[str, Any]) -> str:
         lines += table(
             ["card", "system", "driver", "CUDA", "cuDNN", "Python", "PyTorch", "locked"], plans(matrix, name)
         )
+    lines += [
+        "## GPUs",
+        "",
+        "A card without a name here has the architecture of the block that its PCI id lies in.",
+        "",
+    ]
+    rows = [
+        [chip, row["architecture"], row["compute_capability"], ", ".join(row["ids"]),
+         "; ".join(f"{name} ({card})" for card, name in row["cards"].items()), mark(row)]
+        for chip, row in matrix["devices"].items()
+    ]  # fmt: skip
+    lines += table(["chip", "architecture", "compute capability", "PCI ids 10de:", "cards by name", ""], rows)
     lines += ["## Driver branches", ""]
     rows = [
         [branch, row["status"], row["eol"], *(driven(row, name) for name in ("proprietary", "open")), mark(row)]

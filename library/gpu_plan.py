@@ -18,7 +18,6 @@ options:
   host:
     description: What M(gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia, and the text
       C(ansible_core), the controller's version, where it is there.
-      C(ansible_core), the controller's version, where it is there.
     type: dict
     required: true
   pins:

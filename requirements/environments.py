@@ -1,8 +1,8 @@
 """Lock files of the Python environments: `make lock` writes one for every plan that a shipped profile makes.
 
-Asked are all GPU architectures on every RHEL 8 and on Debian 12. A build that only the PyTorch index serves is left out
+Asked are all GPU architectures on every system of the matrix. A build that only the PyTorch index serves is left out
 and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build for
-rehearsals is no plan of a profile: its lock file is kept by hand.
+rehearsals is no plan of a profile: its lock file is kept by hand. `--missing` leaves alone the files that are there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def shipped_plans() -> list[dict[str, Any]]:
     """One plan for each environment, whichever host asks for it first."""
     files = sorted((REPOSITORY / "roles/preflight/files/matrix").glob("*.yml"))
     matrix = {name: rows for file in files for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
-    systems = [f"{row['id']} {row['version']}" for row in matrix["os_releases"] if row["id"] in ("rhel", "debian")]
+    systems = [f"{row['id']} {row['version']}" for row in matrix["os_releases"]]
     found = {}
     for profile in matrix["profiles"]:
         for system in systems:
@@ -57,6 +57,8 @@ def lock(plan: dict[str, Any]) -> None:
 
 def main() -> int:
     for plan in shipped_plans():
+        if "--missing" in sys.argv and (LOCKS / plan["pytorch"]["lock"]).exists():
+            continue
         if can_be_locked(plan):
             print("locking", plan["pytorch"]["lock"])
             lock(plan)

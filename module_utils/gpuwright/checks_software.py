@@ -3,7 +3,7 @@
 
 import re
 
-from .verdict import Check, failed, passed, skipped, unknown
+from .verdict import WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
 ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
@@ -179,6 +179,22 @@ def architectures(readings, expected):
     return passed(value, cards, "has code for {}".format(cards))
 
 
+def lock(readings, expected):
+    """The environment was made from the planned lock file, every hash checked, as its stamp of that day says."""
+    wanted = expected.text("plan", "pytorch", "lock")
+    planned = expected.flag("plan", "pytorch", "locked")
+    if readings.absent("stamp"):
+        return unknown("the environment has no stamp, so nobody knows what it was made from", None, wanted)
+    made_from = readings.text("stamp", "pytorch", "lock")
+    if not readings.flag("stamp", "pytorch", "locked"):
+        return warned("no lock", wanted, "installed without a lock file: versions of that day, hashes unchecked")
+    if not planned:
+        return warned(made_from, wanted, "the plan has no lock file: the next environment is installed without hashes")
+    if made_from != wanted:
+        return warned(made_from, wanted, "made from {} instead of {}".format(made_from, wanted))
+    return passed(made_from, wanted, "installed from {}, every hash checked".format(made_from))
+
+
 def trainer_installed(readings, expected):
     """The trainer package can be imported by the venv's Python."""
     if readings.absent("venv"):
@@ -307,6 +323,16 @@ CHECKS = (
         "Does it carry code for this node's GPUs?",
         "Choose an older PyTorch or another build (framework_pytorch_build): Volta needs cu126, or cu128 up to 2.10.",
         architectures,
+    ),
+    Check(
+        "framework.lock",
+        "framework",
+        "Was it installed from a lock file, with every hash checked?",
+        "Pin versions that have a lock file (docs/compatibility.md) or make one (`make lock`); then run "
+        "ansible-playbook site.yml --tags framework",
+        lock,
+        needs_gpu=False,
+        severity=WARN,
     ),
     Check(
         "model.trainer_installed",

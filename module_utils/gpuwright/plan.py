@@ -7,9 +7,10 @@ the plan its form.
 """
 
 from .plan_candidates import GPU_KINDS, KINDS, PINS, list_candidates
-from .plan_clash import find_conflicts
+from .plan_clash import find_conflicts, with_choice
 from .plan_input import (
     find_release,
+    held_pins,
     kinds_of_gpu,
     misspelt_pins,
     pin_label,
@@ -38,7 +39,7 @@ def solve(matrix, host, pins):
     if conflicts:
         return {"conflicts": conflicts}
     profile = pins.pop("profile", matrix["default_profile"])
-    held = {name: value for name, value in profile_pins(matrix, profile).items() if name not in pins}
+    held = held_pins(profile_pins(matrix, profile), pins)
     release = find_release(matrix, host["os"])
     candidates = list_candidates(matrix, pins, release and release["family"])
     unknown = unknown_pins(candidates, pins)
@@ -55,16 +56,16 @@ def solve(matrix, host, pins):
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
     facts += [Fact("os", "os", release, "{name} {version}".format(**release), "")]
     problem = Problem(matrix, candidates, kinds)
-    answer = problem.search(facts)
+    answer = problem.best(facts)
 
     def find_answer(more_pins):
-        return problem.search(facts + [_pin(name, value) for name, value in more_pins.items()])
+        return problem.best(facts + [_pin(name, value) for name, value in more_pins.items()])
 
     conflicts = [unknown_value(matrix, candidates, name, pins[name], find_answer) for name in unknown]
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts:
-        return {"conflicts": conflicts}
+        return {"conflicts": _offer_other_profile(matrix, host, pins, profile, conflicts)}
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
@@ -76,6 +77,15 @@ def solve(matrix, host, pins):
     for name in unused:
         plan["warnings"].append("{} is not used: this host has no NVIDIA GPU".format(PINS[name]))
     return plan
+
+
+def _offer_other_profile(matrix, host, pins, profile, conflicts):
+    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a way out, too."""
+    default = {"profile": matrix["default_profile"]}
+    involved = [entry for entry in conflicts if any(label.startswith(PINS["profile"]) for label in entry["clash"])]
+    if profile == default["profile"] or not involved or "conflicts" in solve(matrix, host, dict(pins, **default)):
+        return conflicts
+    return [with_choice(entry, default) if entry in involved else entry for entry in conflicts]
 
 
 def _pin(name, value):

@@ -136,6 +136,11 @@ def accepts(pin, value, candidate):
     return candidate.pins[pin] == value
 
 
+def is_from_pypi(pytorch):
+    """Whether a PyTorch is one that PyPI itself serves, and whose row was verified."""
+    return pytorch.row["index"] == "pypi" and pytorch.row["verified"]
+
+
 def has_ended(row, as_of):
     """Whether a row's last month of updates (YYYY-MM) lies before the day `as_of` (YYYY-MM-DD)."""
     return row.get("status") == "eol" or (row["eol"] != "" and as_of[: len(row["eol"])] > row["eol"])

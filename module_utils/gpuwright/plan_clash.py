@@ -22,6 +22,11 @@ def conflict(what, clash=(), choices=()):
     return {"what": what, "clash": list(clash), "choices": list(choices), "variables": variables}
 
 
+def with_choice(entry, choice):
+    """The same conflict with a further way out, the last of at most three."""
+    return conflict(entry["what"], entry["clash"], entry["choices"][: MOST_CHOICES - 1] + [choice])
+
+
 def find_conflicts(problem, facts):
     """Every independent clash among `facts`, for which `problem` has no answer."""
     clashes = []
@@ -182,6 +187,8 @@ def host_title(host):
 def conflict_message(host, conflicts):
     """What a person reads: every conflict with its way out, and how to write it into the inventory."""
     lines = ["No plan fits {}. Nothing was changed.".format(host_title(host))]
+    if len(conflicts) > 1:
+        lines.append("{} things stand in the way; each needs one of its ways out.".format(len(conflicts)))
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
         lines.append("{}. {}".format(number, entry["what"]))

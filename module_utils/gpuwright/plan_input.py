@@ -47,6 +47,13 @@ def profile_pins(matrix, profile):
     return matrix["profiles"][profile]["pins"]
 
 
+def held_pins(profile, pins):
+    """What of a profile's pins is left beside the user's own."""
+    # A build belongs to a release: who pins another release does not mean the profile's build of it.
+    replaced = set(pins) | ({"pytorch_build"} if "pytorch" in pins else set())
+    return {name: value for name, value in profile.items() if name not in replaced}
+
+
 def unknown_pins(candidates, pins):
     """Names of pins whose value no row of the matrix has."""
     return [name for name in PINS if name in pins and not _is_known(name, pins[name], candidates)]

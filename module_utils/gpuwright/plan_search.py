@@ -7,7 +7,7 @@ question to remain without an answer is the clash.
 
 import collections
 
-from .plan_candidates import accepts, preference
+from .plan_candidates import accepts, is_from_pypi, preference
 from .plan_rules import Rules
 
 Fact = collections.namedtuple("Fact", "kind name value label origin")
@@ -68,9 +68,18 @@ class Problem(object):
     def best_first(self, candidates, chosen):
         return sorted(candidates, key=lambda candidate: preference(candidate, chosen, self.as_of))
 
-    def search(self, facts):
+    def best(self, facts):
+        """The answer for a plan: with a PyTorch that PyPI itself serves, and so a lock file, wherever there is one.
+
+        That goes before all other preferences: a second-best Python is worth less than an environment with hashes.
+        """
+        return self.search(facts, from_pypi=True) or self.search(facts)
+
+    def search(self, facts, from_pypi=False):
         """The best `{kind: Candidate}` under these facts, or None. An earlier kind has its best value first."""
         domains = {kind: self.allowed(kind, facts) for kind in self.kinds}
+        if from_pypi:
+            domains["pytorch"] = [candidate for candidate in domains["pytorch"] if is_from_pypi(candidate)]
         if not all(domains.values()) or self.hopeless_pair(domains):
             return None
         return self._extend(collections.OrderedDict(), domains)

@@ -20,6 +20,7 @@ from .readings_software import (
     read_library_version,
     read_link,
     read_nvcc_version,
+    read_stamp,
     read_toolkit_version_file,
     read_venv,
 )
@@ -80,6 +81,7 @@ def collect_software(expectations, root):
         "allocators": attempt(read_allocators, root, plan),
         "launcher": attempt(read_launcher, root),
         "venv": attempt(read_venv, root, expectations["venv"]),
+        "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
     }
 

@@ -135,3 +135,17 @@ def read_venv(root, venv):
     if not isinstance(answer, dict):
         raise ValueError("{} answered {!r} instead of a record".format(python, answer))
     return answer
+
+
+def read_stamp(root, venv):
+    """What the role framework_pytorch wrote when the environment was complete, or None when there is no such file."""
+    path = venv + "/gpuwright.json"
+    if not exists(root, path):
+        return None
+    text = read_text(root, path)
+    if text is None:
+        raise OSError("{} cannot be read".format(path))
+    stamp = json.loads(text)
+    if not isinstance(stamp, dict):
+        raise ValueError("{} holds {!r} instead of a record".format(path, stamp))
+    return stamp

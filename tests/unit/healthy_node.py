@@ -31,7 +31,7 @@ PLAN = {
     "cudnn": {"version": "9.10.2", "packages": [], "header": "/usr/include/cudnn_version.h"},
     "nccl": {"version": "2.27.5", "packages": []},
     "python": {"version": "3.11", "executable": "/usr/bin/python3.11"},
-    "pytorch": {"version": "2.10.0", "build": "cu128", "lock": "py3.11-torch2.10.0-cu128.txt"},
+    "pytorch": {"version": "2.10.0", "build": "cu128", "lock": "py3.11-torch2.10.0-cu128.txt", "locked": True},
     "runtime": {
         "packages": [],
         "jemalloc": "/usr/lib64/libjemalloc.so.2",
@@ -196,6 +196,7 @@ READINGS = {
             "architectures": ["sm_70", "sm_75", "sm_80", "sm_90", "sm_120"],
         },
     },
+    "stamp": {"schema": 1, "python": "3.11", "pytorch": PLAN["pytorch"]},
     "permissions": {"missing": [], "looked_at": 31234, "unsafe_count": 0, "unsafe": []},
 }
 
@@ -309,6 +310,7 @@ def put_node(host: HostTree) -> None:
     put_program(
         host, "/opt/gpuwright/venvs/abc/bin/python", f"echo noise\ncat <<'E'\n{json.dumps(READINGS['venv'])}\nE"
     )
+    host.put("/opt/gpuwright/venvs/abc/gpuwright.json", json.dumps(READINGS["stamp"]))
     host.link("/opt/gpuwright/venvs/current", "abc")
 
 

@@ -46,6 +46,7 @@ PROCESS = {"pid": 4321, "type": "C", "name": "python3", "used_memory_mib": 900}
 V100 = healthy_node.READINGS["nvidia_smi"]["gpus"][0]
 TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.00.03"}}]
 LOG = ("kernel_log",)
+STAMP = ("stamp", "pytorch")
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
 
 
@@ -408,6 +409,13 @@ CASES = [
     ("kernel.hardware_errors", {(*LOG, "findings"): [kernel_said("hardware_corrected")]}, {}, WARN, "3 times"),
     ("kernel.pcie_errors", {(*LOG, "findings"): [kernel_said("pcie")]}, {}, FAIL, "3 times: what it said"),
     ("kernel.pcie_errors", {(*LOG, "findings"): [kernel_said("pcie_corrected")]}, {}, WARN, "3 times"),
+    ("framework.lock", {(*STAMP, "locked"): False}, {}, WARN, "installed without a lock file"),
+    ("framework.lock", {(*STAMP, "locked"): False}, {"pytorch.locked": False}, WARN, "installed without a lock file"),
+    ("framework.lock", {}, {"pytorch.locked": False}, WARN, "the plan has no lock file"),
+    ("framework.lock", {(*STAMP, "lock"): "py3.9-torch2.8.0-cu128.txt"}, {}, WARN, "made from py3.9-torch2.8.0"),
+    ("framework.lock", {("stamp",): None}, {}, UNKNOWN, "has no stamp"),
+    ("framework.lock", {("stamp",): {"unreadable": "it holds no JSON"}}, {}, UNKNOWN, "it holds no JSON"),
+    ("framework.lock", {(*STAMP, "locked"): "yes"}, {}, UNKNOWN, "not true or false"),
     ("smoke.amp", {("smoke", "problems"): ["loss is not finite", "b"]}, {}, FAIL, "loss is not finite (+1 more)"),
     ("smoke.amp", {("smoke", "devices", 0, "device"): "cpu"}, {}, FAIL, "ran on cpu instead of cuda"),
     ("smoke.amp", {("smoke", "devices"): []}, {}, FAIL, "0 of 1 devices"),

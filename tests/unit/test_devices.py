@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
-from gpuwright.devices import BLOCKS, CHIP_EXCEPTIONS, CHIPS, NAMES, describe_device
+from conftest import REPOSITORY
+from gpuwright.devices import BLOCKS, CARDS, CHIPS, NAMES, describe_device
+
+_spec = importlib.util.spec_from_file_location("device_table", REPOSITORY / "docs/device_table.py")
+device_table = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(device_table)
+
+
+def test_the_table_is_what_the_matrix_says():
+    devices = device_table.read_devices()
+    assert device_table.TABLE.read_text() == device_table.table(devices), "run `make docs`"
+    devices["GV100"]["cards"]["1db4"] = "Another card"
+    assert device_table.TABLE.read_text() != device_table.table(devices)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +95,23 @@ def test_blocks_do_not_overlap_and_know_their_chips():
         assert chip in CHIPS
 
 
+def test_a_named_card_lies_in_the_block_of_its_chip():
+    """The K80's GK210 is numbered among GK110; any other card elsewhere is a slip of the pen."""
+    elsewhere = {
+        device_id
+        for device_id, (_name, chip) in CARDS.items()
+        if not any(first <= int(device_id, 16) <= last for first, last, owner in BLOCKS if owner == chip)
+    }
+    assert elsewhere == {"102d"}
+
+
+def test_every_generation_has_named_cards():
+    found = [describe_device(device_id).architecture for device_id in NAMES]
+    assert set(found) == {architecture for architecture, _capability in CHIPS.values()}
+    assert min(found.count(architecture) for architecture in found) >= 4
+
+
 def test_every_named_card_has_an_architecture():
     assert {name for name in NAMES if describe_device(name).architecture == "unknown"} == set()
-    assert set(CHIP_EXCEPTIONS.values()) <= set(CHIPS)
+    assert {chip for _name, chip in CARDS.values()} <= set(CHIPS)
     assert all(len(device_id) == 4 and device_id == device_id.lower() for device_id in NAMES)

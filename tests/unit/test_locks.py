@@ -14,9 +14,6 @@ _spec = importlib.util.spec_from_file_location("environments", REPOSITORY / "req
 environments = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(environments)
 PLANS = environments.shipped_plans()
-LOCKABLE = [plan for plan in PLANS if environments.can_be_locked(plan)]
-# Only https://download.pytorch.org serves these; the plan says so, and needs framework_pytorch_allow_unlocked.
-WITHOUT_LOCK = {"py3.12-torch2.6.0-cu118.txt", "py3.8-torch2.0.1-cu118-tf2.13.1.txt"}
 
 
 def locked(file: Path) -> dict[str, tuple[str, int]]:
@@ -29,13 +26,11 @@ def locked(file: Path) -> dict[str, tuple[str, int]]:
     return found
 
 
-def test_only_what_pypi_does_not_serve_has_no_lock() -> None:
-    missing = {plan["pytorch"]["lock"] for plan in PLANS if not (environments.LOCKS / plan["pytorch"]["lock"]).exists()}
-    assert missing == WITHOUT_LOCK
-    assert all(plan["pytorch"]["index_url"] for plan in PLANS if plan["pytorch"]["lock"] in WITHOUT_LOCK)
+def test_every_plan_of_a_profile_can_be_locked() -> None:
+    assert [plan["pytorch"]["lock"] for plan in PLANS if not environments.can_be_locked(plan)] == []
 
 
-@pytest.mark.parametrize("plan", LOCKABLE, ids=lambda plan: plan["pytorch"]["lock"])
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan["pytorch"]["lock"])
 def test_a_lock_holds_what_its_plan_asks_for(plan: dict) -> None:
     content = locked(environments.LOCKS / plan["pytorch"]["lock"])
     assert all(hashes > 0 for _version, hashes in content.values())

@@ -59,6 +59,10 @@ def put(value: Any, *path: Any) -> Callable[[dict], None]:
         put({}, "cuda", 12.9),
         drop("pytorch", "2.10", "builds", "cu128", "index"),
         put(8.1, "os_releases", 0, "version"),
+        drop("devices", "GV100", "source"),
+        drop("devices", "GV100", "checked"),
+        put("1d80", "devices", "GV100", "ids", 0),
+        put("a card", "devices", "GV100", "cards", "0x1db4"),
     ],
 )
 def test_the_form_refuses_what_is_wrong(change: Callable[[dict], None]) -> None:
@@ -89,6 +93,12 @@ def test_capabilities_belong_to_an_architecture() -> None:
         for build, details in torch["builds"].items():
             assert set(details["capabilities"]) <= known, (series, build)
             assert details["capabilities"] == sorted(details["capabilities"], key=version_key)
+
+
+def test_chips_are_of_a_known_architecture_and_capability() -> None:
+    for chip, row in MATRIX["devices"].items():
+        assert row["compute_capability"] in MATRIX["architectures"][row["architecture"]]["capabilities"], chip
+        assert row["ids"] or row["cards"], chip
 
 
 def test_other_references_exist() -> None:

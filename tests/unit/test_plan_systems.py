@@ -48,9 +48,15 @@ V100 | rhel 8.8 | tensorflow=2.7 | 580 proprietary 11.8 8.7.0 3.9 2.8.0 cu128 2.
 V100 | rhel 8.8 | profile=current | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
 V100 | rhel 8.8 | profile=documented | 580 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
 V100 | rhel 8.8 | profile=documented,driver_branch=515 | 515 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
+V100 | rhel 8.8 | profile=documented,pytorch=2.1 | 580 proprietary 11.8 8.7.0 3.8 2.1.2 cu121 2.13.1
 V100 | rhel 8.8 | profile=documented,python=3.9 | 580 proprietary 11.8 * 3.9 2.0.1 cu117 *
 V100 | rhel 8.10 | profile=documented | 580 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
 K80 | rhel 8.8 | | 470 proprietary 11.4 8.5.0 3.11 2.0.1 cu117
+K80 | rhel 8.10 | | 470 proprietary 11.4 8.5.0 3.11 2.0.1 cu117
+K80 | almalinux 8.10 | | 470 proprietary 11.4 8.5.0 3.11 2.0.1 cu117
+K80 | rhel 8.10 | python=3.12 | 470 proprietary 11.4 8.5.0 3.12 2.6.0 cu118
+K80 | rocky 8.6 | | 470 proprietary 11.4 8.5.0 3.9 2.0.1 cu117
+V100 | rhel 8.10 | driver_branch=470 | 470 proprietary 11.4 8.7.0 3.11 2.0.1 cu117
 K80 | rhel 8.8 | pytorch_build=cu118 | 470 proprietary 11.4 8.5.0 3.11 2.6.0 cu118
 M60 | rhel 8.8 | | 580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126
 M60 | ubuntu 24.04 | | 580 proprietary 12.9 9.10.2 3.12 2.7.1 cu126
@@ -62,7 +68,7 @@ A100 | rhel 8.6 | | 595 open 13.2 9.17.0 3.9 2.8.0 cu128
 A100 | rhel 8.8 | cuda=11.0 | 595 open 11.0 8.7.0 3.11 2.14.1 cu130
 A100 | ubuntu 22.04 | | 595 open 13.2 9.17.0 3.10 2.14.1 cu130
 A100 | rhel 8.10 | tensorflow=2.18 | 595 open 13.2 9.17.0 3.12 2.10.0 cu128 2.18.1
-H100 | rhel 8.8 | profile=documented | 595 open 11.8 8.7.0 3.8 2.0.1 cu118 2.13.1
+H100 | rhel 8.8 | profile=documented,pytorch_build=cu118 | 595 open 11.8 8.7.0 3.8 2.0.1 cu118 2.13.1
 4090 | ubuntu 24.04 | | 595 open 13.2 9.17.0 3.12 2.14.1 cu130
 B200 | debian 12 | | 595 open 13.2 9.17.0 3.11 2.14.1 cu130
 H200 | rhel 8.8 | driver_branch=535 | 535 proprietary 12.2 9.17.0 3.11 2.10.0 cu128
@@ -110,6 +116,8 @@ A100 | rhel 8.8 | cuda=10.2 | the first toolkit for ampere is 11.0
 H100 | rhel 8.8 | cuda=11.7 | the first toolkit for hopper is 11.8
 4090 | rhel 8.8 | driver_branch=515 | branch 525 or newer
 B200 | rhel 8.8 | driver_branch=565 | branch 570 or newer
+H100 | rhel 8.8 | profile=documented | PyTorch 2.0.1 cu117 has no code for NVIDIA H100 PCIe (sm_90)
+H200 | rocky 8.10 | profile=documented | has no code for NVIDIA H200 (sm_90)
 B200 | rhel 8.8 | profile=documented | the first toolkit for blackwell is 12.8
 A100 | rhel 8.8 | pytorch=1.10,pytorch_build=cu102 | sm_80
 H200 | debian 11 | | not supported
@@ -146,6 +154,18 @@ def test_what_cannot_be_is_refused(question: tuple) -> None:
     conflicts = ask(gpus, system, **pins)["conflicts"]
     assert any(words in conflict["what"] for conflict in conflicts), [conflict["what"] for conflict in conflicts]
     assert all(len(conflict["choices"]) <= 3 for conflict in conflicts)
+
+
+def test_another_profile_is_a_way_out_of_a_profile() -> None:
+    """Offered where it leads to a plan, and only where the profile is part of what clashes."""
+    hopper = ask("H100", "rhel 8.8", profile="documented")["conflicts"]
+    assert [entry["choices"] for entry in hopper] == [[{"pytorch_build": "cu118"}, {"profile": "current"}]]
+    volta = ask("V100", "debian 12", profile="documented")["conflicts"]
+    assert len(volta) == 2 and all(entry["choices"][-1] == {"profile": "current"} for entry in volta)
+    kepler = ask("K80", "debian 12", profile="documented")["conflicts"]
+    assert all({"profile": "current"} not in entry["choices"] for entry in kepler)
+    own = ask("V100", "rhel 8.8", profile="documented", driver_branch="590")["conflicts"]
+    assert all({"profile": "current"} not in entry["choices"] for entry in own)
 
 
 def test_there_are_enough_questions() -> None:

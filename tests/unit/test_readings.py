@@ -19,6 +19,7 @@ from gpuwright.readings_software import (
     read_library_version,
     read_link,
     read_nvcc_version,
+    read_stamp,
     read_toolkit_version_file,
     read_venv,
 )
@@ -426,3 +427,16 @@ def test_a_folder_that_cannot_be_listed_makes_the_reading_unreadable(host, monke
 
     monkeypatch.setattr("gpuwright.readings_access.os.walk", walk)
     assert "Permission denied" in attempt(read_unsafe_files, host.root, ["/opt/gpuwright"])["unreadable"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"locked"', "null"])
+def test_a_stamp_that_is_no_record_is_not_readable(host, text):
+    host.put("/venv/gpuwright.json", text)
+    assert "unreadable" in attempt(read_stamp, host.root, "/venv")
+
+
+def test_a_stamp_that_is_not_there_is_none(host):
+    assert read_stamp(host.root, "/venv") is None
+    host.put("/elsewhere", "{}")
+    (host.folder / "venv/gpuwright.json").mkdir(parents=True)
+    assert "cannot be read" in attempt(read_stamp, host.root, "/venv")["unreadable"]

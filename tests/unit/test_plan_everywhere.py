@@ -1,0 +1,56 @@
+"""Every GPU on every system with every profile: a plan that has its lock file, or a refusal; nothing in between.
+
+A plan depends on a card through its architecture and compute capability alone; tests/deep asks for each card by its id.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY
+from gpuwright.devices import NAMES, describe_device
+from gpuwright.plan import solve
+from gpuwright.plan_question import imagined_host
+from test_plan_questions import MATRIX
+
+LOCKS = {file.name for file in (REPOSITORY / "roles/framework_pytorch/files/locks").glob("*.txt")}
+SYSTEMS = [f"{row['id']} {row['version']}" for row in MATRIX["os_releases"]]
+KINDS = {describe_device(device_id)[1:]: device_id for device_id in sorted(NAMES)}
+# What no plan can be made for, by what the vendors say.
+REFUSED = {
+    "current": {("kepler", "3.0"), ("kepler", "3.5")},
+    "documented": {"kepler", "hopper", "blackwell"},
+}
+
+
+def shortcomings(device_id: str, system: str, profile: str) -> tuple[list[str], bool]:
+    """What is wrong with the answer for one card, and whether it is a refusal."""
+    answer: dict[str, Any] = solve(
+        {**MATRIX, "locks": sorted(LOCKS)}, imagined_host("10de:" + device_id, system), {"profile": profile}
+    )
+    if "conflicts" in answer:
+        speechless = not all(entry["what"].endswith(".") and entry["clash"] for entry in answer["conflicts"])
+        return ["a refusal without reasons"] * speechless, True
+    torch = answer["pytorch"]
+    found = [torch["lock"] + " does not exist"] * (torch["lock"] not in LOCKS)
+    found += ["PyPI does not serve it"] * bool(torch["index_url"]) + ["it is not called locked"] * (not torch["locked"])
+    return found, False
+
+
+def must_be_refused(device_id: str, system: str, profile: str) -> bool:
+    device = describe_device(device_id)
+    if profile == "documented":
+        # Only RHEL and its rebuilds have Python 3.8 and CUDA 11.8.
+        return device.architecture in REFUSED[profile] or system.split()[0] in ("debian", "ubuntu")
+    no_toolkit = device.architecture == "kepler" and system in ("debian 12", "ubuntu 24.04")
+    return device[1:] in REFUSED[profile] or no_toolkit
+
+
+@pytest.mark.parametrize("profile", sorted(MATRIX["profiles"]))
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_kind_of_gpu(system: str, profile: str) -> None:
+    for device_id in KINDS.values():
+        found, refused = shortcomings(device_id, system, profile)
+        assert found == [], (device_id, system, profile)
+        assert refused == must_be_refused(device_id, system, profile), (device_id, describe_device(device_id), system)

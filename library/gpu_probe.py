@@ -83,7 +83,7 @@ ansible_facts:
           elements: dict
         nvidia:
           description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules
-            (module files of the running and the next kernel), dkms (rows of dkms status) and user_space (version of
+            (module files of the running, the next and the asked kernels), dkms (rows of dkms status) and user_space (version of
             the libraries).
           type: dict
         nouveau_loaded:
@@ -114,8 +114,10 @@ from ansible.module_utils.gpuwright.probe import probe
 
 def main():
     """Read the host and return it."""
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.exit_json(changed=False, ansible_facts={"gpu_node": probe()})
+    kernels = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(argument_spec={"kernels": kernels}, supports_check_mode=True)
+    host = probe(kernels=[name for name in module.params["kernels"] if name])
+    module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def host(**changes: Any) -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
+    found |= {"unreachable": [], "packages": None}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 
@@ -64,6 +65,9 @@ def test_one_file_system_must_hold_the_sum() -> None:
     assert found(the_plan=plan(present=True), the_facts=done) == []
 
 
+NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+NO_KEY = {**NOWHERE, "variable": "system_kernel_epel_key_url", "url": "http://m/key"}
+DAMAGED = {"verify": "error: rpmdb: damaged", "check": "", "unfinished": None}
 IN_USE = {**USE, "gpu_processes": [{"pid": 7, "name": "python"}], "jobs": ["slurm job 4"]}
 NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
 
@@ -84,6 +88,9 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
+        ({"the_facts": facts(unreachable=[NOWHERE])}, "The repository epel cannot", "proxy in /etc/dnf/dnf.conf", True),
+        ({"the_facts": facts(unreachable=[NO_KEY])}, "The key of the repository epel", "curl -I http://m/key", True),
+        ({"the_facts": facts(packages=DAMAGED)}, "rpm database is damaged", "rpm --rebuilddb", True),
         ({"the_facts": facts(lock_holder={"pid": 9, "command": "dnf"})}, "at work", "Nothing", False),
         ({"the_facts": facts(filesystems=NO_INODES)}, "inodes free", "df -i", True),
         ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
@@ -128,6 +135,25 @@ def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
     assert read["has"] == {"cuda": True, "cudnn": False, "environment": False}
     assert read["filesystems"]["/opt"] is None and read["filesystems"]["/var"]["free_mib"] >= 0
     assert asked[0][:2] == ["rpm", "-q"] and "nvidia-driver-cuda" in asked[0]
+
+
+def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
+    rows = [{"name": "epel", "packages": ["dkms"]}, {"name": "cuda", "packages": ["driver"]}]
+    asked = []
+
+    def look(needed: list[dict], major: int, root: str) -> list[dict]:
+        asked.append(([row["name"] for row in needed], major))
+        return []
+
+    def ask(command: list[str]) -> str:
+        said = "package dkms is not installed" if "dkms" in command else ""
+        return "no package provides dkms" if said and "--whatprovides" in command else said
+
+    read = read_facts(plan(), ask, str(tmp_path), rows, 9, look)
+    assert asked == [(["epel"], 9)] and read["packages"] == {"verify": "", "check": "", "unfinished": None}
+    for calm in (read_facts(plan(), lambda command: "", str(tmp_path), rows, 8, look), read_facts(plan(), ask)):
+        assert (calm["unreachable"], calm["packages"]) == ([], None)
+    assert len(asked) == 1
 
 
 def test_all_problems_of_all_hosts_are_one_table() -> None:

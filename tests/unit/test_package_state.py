@@ -1,0 +1,104 @@
+"""What a broken or interrupted package manager left behind is named before it is given more work."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import pytest
+from gpuwright.package_state import (
+    CHECK,
+    VERIFY,
+    missing_packages,
+    read_package_state,
+    read_unfinished,
+    state_findings,
+)
+
+# As libdnf makes it.
+TABLE = """CREATE TABLE trans (id INTEGER PRIMARY KEY AUTOINCREMENT, dt_begin INTEGER NOT NULL, dt_end INTEGER,
+    rpmdb_version_begin TEXT, rpmdb_version_end TEXT, releasever TEXT NOT NULL, user_id INTEGER NOT NULL, cmdline TEXT,
+    state INTEGER NOT NULL)"""
+FINE = {"verify": "", "check": "", "unfinished": None}
+
+
+def history(root: Any, *states: int) -> str:
+    folder = root / "var/lib/dnf"
+    folder.mkdir(parents=True)
+    with sqlite3.connect(folder / "history.sqlite") as database:
+        database.execute(TABLE)
+        for state in states:
+            row = (1795259208, "8", 0, "-y install dkms", state)
+            database.execute(
+                "INSERT INTO trans (dt_begin, releasever, user_id, cmdline, state) VALUES (?,?,?,?,?)", row
+            )
+    return str(root)
+
+
+@pytest.mark.parametrize(("states", "found"), [((), False), ((1,), False), ((0, 1), False), ((2,), False)])
+def test_what_ended_is_no_finding(tmp_path: Any, states: tuple[int, ...], found: bool) -> None:
+    assert bool(read_unfinished(history(tmp_path, *states))) is found
+
+
+def test_a_transaction_that_never_ended(tmp_path: Any) -> None:
+    """State and missing end as dnf left them when it was killed within a transaction."""
+    unfinished = read_unfinished(history(tmp_path, 1, 0))
+    assert unfinished == {"id": 2, "began": "2026-11-21 11:06 UTC", "command": "-y install dkms"}
+    rows = state_findings({**FINE, "unfinished": unfinished}, None)
+    assert [(row[0].split(";")[0], row[3]) for row in rows] == [("dnf's last transaction never ended", False)]
+    assert "transaction 2" in rows[0][1] and "dnf history info 2" in rows[0][2]
+    # One that runs at this moment has not ended either.
+    assert state_findings({**FINE, "unfinished": unfinished}, {"pid": 7, "command": "dnf"}) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", None])
+def test_a_history_that_cannot_be_read_is_no_finding(tmp_path: Any, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "var/lib/dnf").mkdir(parents=True)
+        (tmp_path / "var/lib/dnf/history.sqlite").write_bytes(content)
+    assert read_unfinished(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "problem", "stops"),
+    [
+        ({"verify": "error: rpmdb: BDB0689 Packages page 3 is on free list"}, "The rpm database is damaged", True),
+        ({"verify": "error: database disk image is malformed"}, "The rpm database is damaged", True),
+        ({"verify": None}, "The rpm database was not verified", False),
+        ({"check": "Unsatisfied dependencies for a-1:\n\tb is needed by a-1"}, "Installed packages lack", False),
+    ],
+)
+def test_each_state_is_named(change: dict[str, Any], problem: str, stops: bool) -> None:
+    rows = state_findings({**FINE, **change}, None)
+    assert len(rows) == 1 and rows[0][0].startswith(problem) and rows[0][3] is stops
+    assert rows[0][1] and rows[0][2]
+
+
+def test_a_healthy_state_is_no_finding() -> None:
+    assert state_findings(FINE, None) == []
+    # A file that was changed is no missing dependency.
+    assert state_findings({**FINE, "check": "S.5....T.  c /etc/hosts"}, None) == []
+    assert state_findings({**FINE, "check": None}, None) == []
+
+
+def test_many_broken_packages_are_counted() -> None:
+    said = "\n".join(f"Unsatisfied dependencies for p{number}-1:" for number in range(9))
+    assert state_findings({**FINE, "check": said}, None)[0][1].endswith("p2-1: and 6 more")
+
+
+def test_rpm_is_asked_once_for_each(tmp_path: Any) -> None:
+    asked = []
+    state = read_package_state(lambda command: asked.append(command) or "", str(tmp_path))
+    assert state == FINE and asked == [VERIFY, CHECK]
+
+
+def test_missing_is_what_neither_a_name_nor_a_provider_has() -> None:
+    def ask(command: list[str]) -> str:
+        if "--whatprovides" in command:
+            assert command[-2:] == ["nvcc", "vim"]
+            return "cuda-nvcc-12-9\nno package provides vim\n"
+        return "dkms-3.3\npackage nvcc is not installed\npackage vim is not installed\n"
+
+    assert missing_packages(["dkms", "nvcc", "vim"], ask) == ["vim"]
+    assert missing_packages([], ask) == []
+    assert missing_packages(["dkms"], lambda command: None) == ["dkms"]

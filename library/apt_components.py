@@ -100,7 +100,9 @@ def main():
         if not own_targets(targets) and not module.check_mode:
             problem = update(seconds)
             if problem:
-                module.fail_json(msg="apt cannot read its package lists: {}. Nothing was changed.".format(problem[-600:]))
+                module.fail_json(
+                    msg="apt cannot read its package lists: {}. Nothing was changed.".format(problem[-600:])
+                )
             targets = read_targets()
     except OSError as error:
         module.fail_json(msg="{}. Look at: apt-get update".format(error))

@@ -12,7 +12,12 @@ description:
   - Asks C(grubby), C(modinfo), C(dkms) and C(mokutil) where they are installed, each for at most 20 s.
   - Changes nothing. A value that cannot be read is null or C(unknown), never a guess.
   - Run it as root; processes that only root may examine count as working otherwise.
-options: {}
+options:
+  kernels:
+    description: Kernel releases whose headers and module files are looked up besides those of the running and the next kernel.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     support: full

@@ -8,6 +8,8 @@ short_description: Find what would stop or break an installation on this node
 description:
   - Checks space and inodes against the sum of what is not installed yet, Secure Boot, the clock, the package manager,
     work on the GPUs, the cards against those expected, and whether a lock file is there.
+  - Where packages of a repository are missing, it asks for the repository's metadata and key, through dnf's proxy, all
+    addresses at once and for at most 20 s.
   - It never fails because of what it finds, and changes nothing, the same in check mode.
 options:
   host:
@@ -45,6 +47,13 @@ options:
     description: Whether the kernel may be updated, which takes space in /boot.
     type: bool
     default: false
+  repositories:
+    description:
+      - Repositories that will be configured, each with C(name), C(url), C(variable) (which holds the address),
+        C(key_url), C(key_variable), and the C(packages) wanted from it.
+    type: list
+    elements: dict
+    default: []
   controller_time:
     description: Seconds since 1970 on the controller when the task began. Omitted, the clock is not compared.
     type: float
@@ -92,14 +101,16 @@ def main():
             "allow_missing_gpus": {"type": "bool", "default": False},
             "allow_unlocked": {"type": "bool", "default": False},
             "allow_kernel_update": {"type": "bool", "default": False},
+            "repositories": {"type": "list", "elements": "dict", "default": []},
             "controller_time": {"type": "float"},
         },
         supports_check_mode=True,
     )
     wishes = dict(module.params, time=module.params["controller_time"])
+    host, plan, repositories = (module.params[name] for name in ("host", "plan", "repositories"))
     try:
-        facts = read_facts(module.params["plan"], ask)
-        problems = find_problems(module.params["host"], module.params["plan"], facts, wishes)
+        facts = read_facts(plan, ask, repositories=repositories, system=host["os"])
+        problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:
         module.fail_json(msg="{} is missing in host, plan or space: gpu_node, gpu_node_plan expected".format(error))
     module.exit_json(changed=False, problems=problems)

@@ -72,6 +72,6 @@ def sources_text(stanzas, keyrings):
         if KEYRINGS[origin] in keyrings:
             lines.append("Signed-By: " + KEYRINGS[origin])
         blocks.append("\n".join(lines) + "\n")
-    return "# Written by gpuwright: more components of the mirrors configured elsewhere here.\n\n" * bool(blocks) + "\n".join(
+    return "# Written by gpuwright: more components of the mirrors configured elsewhere here.\n\n" * bool(
         blocks
-    )
+    ) + "\n".join(blocks)

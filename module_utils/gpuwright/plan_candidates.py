@@ -91,7 +91,11 @@ def _places(family, branch):
 
 def _cudas(matrix, family):
     """Every toolkit of NVIDIA's repository, and those of the distribution's own."""
-    archive = matrix["os_families"].get(family, {}).get("distribution") or {"cuda": {}, "title": "", "driver_branches": []}
+    archive = matrix["os_families"].get(family, {}).get("distribution") or {
+        "cuda": {},
+        "title": "",
+        "driver_branches": [],
+    }
     place = {"source": DISTRIBUTION, "branches": archive["driver_branches"]}
     found = []
     for version, row in sorted(matrix["cuda"].items()):

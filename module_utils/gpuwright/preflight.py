@@ -10,28 +10,37 @@ import time
 
 from .devices import describe_device, find_devices
 from .hostfiles import below, exists
-from .packages import lock_holder
+from .package_state import read_package_state, state_findings
+from .packages import lock_holder, missing_packages
+from .preflight_space import space_needed, space_problems
+from .problem import problem
+from .repositories import unreachable
 
 # Folders that grow, and what grows there.
 FOLDERS = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.
 MOST_SKEW_SECONDS = 60
-CPU_ENVIRONMENT_PARTS = 6
 CURRENT_ENVIRONMENT = "/opt/gpuwright/venvs/current"
 
 
-def problem(what, evidence, next_step, stops=True):
-    """One row of the table: sentences; `stops` is False for a remark."""
-    return {"problem": what, "evidence": evidence, "next": next_step, "stops": stops}
+def read_facts(plan, ask, root="/", repositories=(), system=None, look=unreachable, missing=missing_packages):
+    """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
-
-def read_facts(plan, ask, root="/"):
-    """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run."""
+    repositories  `[{name, url, variable, key_url, key_variable, packages}]`; those of which packages are missing are
+                  asked for, by `look`          system  family and major version of the operating system
+    """
+    family = (system or {}).get("family", "redhat")
+    major = (system or {}).get("major") or 8
     driver = plan["driver"]["packages"] + plan["driver"]["version_lock"]
     version = "-" + plan["driver"]["version"]
     names = sorted({name.split(version)[0] if len(version) > 1 else name for name in driver})
-    rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if plan["provisioned"] else ""
+    by_rpm = plan["provisioned"] and family == "redhat"
+    rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
+    # Where nothing will be installed, neither repositories nor the state of dnf matter.
+    needed = [row for row in repositories if plan["provisioned"] and _lacks(row["packages"], family, missing)]
     return {
+        "unreachable": look(needed, major, root, family) if needed else [],
+        "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: _read_filesystem(root, folder) for folder in FOLDERS},
         "rpm": rpm,
@@ -42,6 +51,14 @@ def read_facts(plan, ask, root="/"):
             "environment": exists(root, CURRENT_ENVIRONMENT),
         },
     }
+
+
+def _lacks(names, family, missing):
+    """Whether something of `names` has to be installed; so it is taken to be where nobody can tell."""
+    try:
+        return bool(missing(names, family))
+    except OSError:
+        return True
 
 
 def _read_filesystem(root, folder):
@@ -70,6 +87,7 @@ def find_problems(host, plan, facts, wishes):
     found += lock_file_problems(plan, wishes)
     found += clock_problems(facts, wishes)
     found += package_manager_problems(facts)
+    found += repository_problems(facts)
     if wishes["space_percent"] > 0:
         found += space_problems(facts, space_needed(plan, facts, wishes), wishes["space_percent"])
     return found
@@ -78,7 +96,7 @@ def find_problems(host, plan, facts, wishes):
 def _other_system(host):
     title = "{id} {version}".format(**host["os"])
     return problem(
-        "{} can be planned for, not installed: this release provisions RHEL 8, Rocky Linux 8 and AlmaLinux 8".format(
+        "{} can be planned for, not installed: this release provisions RHEL 8, Rocky Linux 8, AlmaLinux 8 and Debian 12".format(
             title
         ),
         "os-release says " + title,
@@ -185,73 +203,27 @@ def package_manager_problems(facts):
         if twice:
             text = "Packages of the driver are installed twice, as an interrupted transaction leaves them"
             found.append(problem(text, ", ".join(twice), "On the node: `dnf remove --duplicates`, then run again."))
+    if facts["packages"]:
+        found += [problem(*row) for row in state_findings(facts["packages"], facts["lock_holder"])]
     if facts["lock_holder"]:
         text = "Another package manager is at work; the roles wait for it for some minutes"
         found.append(problem(text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False))
     return found
 
 
-def space_needed(plan, facts, wishes):
-    """`[(what, folder, MiB, files)]` of what is not there yet."""
-    space, has = wishes["space"], facts["has"]
-    needs = []
-
-    def add(what, folder, key, parts=1):
-        row = space[key]
-        needs.append((what, folder, row["mib"] // parts, row["files"] // parts))
-        cache = "/tmp" if key == "environment" else "/var"
-        needs.append(("download of " + what, cache, row["download_mib"] // parts, 0))
-
-    if not plan["driver"]["present"]:
-        add("driver", "/usr", "driver")
-        if wishes["allow_kernel_update"]:
-            add("kernel", "/boot", "boot")
-    if plan["cuda"]["version"] and not has["cuda"]:
-        add("CUDA toolkit", "/usr/local", "cuda")
-    if plan["cudnn"]["version"] and not has["cudnn"]:
-        add("cuDNN", "/usr", "cudnn")
-    if not has["environment"]:
-        add(
-            "Python environment",
-            "/opt",
-            "environment",
-            1 if plan["pytorch"]["build"] != "cpu" else CPU_ENVIRONMENT_PARTS,
-        )
-    return needs
-
-
-def space_problems(facts, needs, percent):
-    """File systems that are too small for the sum of what goes there, `percent` of the estimate."""
+def repository_problems(facts):
+    """Addresses from which something will be installed, and which do not answer."""
+    text = "The {part} {name} cannot be reached from this host"
+    step = (
+        "On the node: `curl -I {url}`. Mend the way there (DNS, firewall, {proxy}), or name your mirror in {variable}."
+    )
     found = []
-    known = [(need, facts["filesystems"].get(need[1])) for need in needs]
-    # What cannot be read is not taken for enough; /tmp or /opt that is missing would be made below /.
-    unreadable = sorted({need[1] for need, system in known if system is None})
-    for folder in unreadable:
-        found.append(
-            problem(
-                "The free space of {} cannot be read".format(folder),
-                "statvfs failed",
-                "Look at `df {}`.".format(folder),
-            )
-        )
-    for device in sorted({system["device"] for _need, system in known if system}):
-        here = [(need, system) for need, system in known if system and system["device"] == device]
-        mib = sum(need[2] for need, _system in here) * percent // 100
-        files = sum(need[3] for need, _system in here) * percent // 100
-        system = here[0][1]
-        folders = ", ".join(sorted({need[1] for need, _system in here}))
-        parts = ", ".join("{} {} MiB".format(need[0], need[2]) for need, _system in here if need[2])
-        step = "Free space there (`df -h`, `dnf clean packages`); preflight_space_percent scales the estimate."
-        if system["free_mib"] < mib:
-            text = "The file system of {} has {} MiB free and about {} MiB are needed".format(
-                folders, system["free_mib"], mib
-            )
-            found.append(problem(text, parts, step))
-        if system["free_inodes"] is not None and system["free_inodes"] < files:
-            text = "The file system of {} has {} inodes free and about {} are needed"
-            found.append(
-                problem(
-                    text.format(folders, system["free_inodes"], files), "df -i", "Remove small files there (`df -i`)."
-                )
-            )
+    for row in facts["unreachable"]:
+        is_key = row["variable"].endswith("_key_url")
+        words = {
+            "part": "key of the repository" if is_key else "repository",
+            "proxy": "http_proxy and https_proxy of the node" if is_key else "proxy in /etc/dnf/dnf.conf",
+        }
+        seen = "{url}: {why}".format(**row)
+        found.append(problem(text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))
     return found

@@ -63,7 +63,9 @@ def test_key_with_another_fingerprint_is_not_imported() -> None:
 def test_unreachable_repository() -> None:
     done = play("playbooks/system.yml", system_kernel_epel_url="http://repo.fleet.test:9/epel")
     assert done.rc != 0
-    assert "a repository cannot be reached" in done.text and "epel" in done.text and "curl -I" in done.text
+    assert "The repository epel cannot be reached from this host" in done.text and "Connection refused" in done.text
+    assert "curl -I http://repo.fleet.test:9/epel/repodata/repomd.xml" in done.text
+    assert "Nothing was changed" in done.text and done.changed == 0
 
 
 def forget_epel() -> None:

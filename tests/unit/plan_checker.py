@@ -195,7 +195,9 @@ def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     found += [f"Python {python} with {torch}"] * (
         not has_wheels(TORCH_PYTHONS.get(numbers(torch)[:2], (10, 14)), python)
     )
-    found += [f"{plan['driver']['source']} of {system}"] * (not is_there(plan["driver"]["source"], system, branch, cuda, cudnn))
+    found += [f"{plan['driver']['source']} of {system}"] * (
+        not is_there(plan["driver"]["source"], system, branch, cuda, cudnn)
+    )
     if tensorflow and not tensorflow_fits(tensorflow, python, cuda, cudnn, build):
         found.append(f"TensorFlow {tensorflow}")
     wants_bfloat16 = build == "cpu" or architectures <= WITH_BFLOAT16

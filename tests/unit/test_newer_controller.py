@@ -12,7 +12,9 @@ import pytest
 from conftest import REPOSITORY
 
 VERSION = "2.17.14"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpuwright"
+CACHE = Path(
+    os.environ.get("GPUWRIGHT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuwright"
+)
 
 
 @pytest.fixture(scope="module")

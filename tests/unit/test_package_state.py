@@ -1,148 +1,91 @@
-"""package_state: what is missing, who holds the lock, and no silent answer when rpm itself is broken."""
+"""What a broken or interrupted package manager left behind is named before it is given more work."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-from pathlib import Path
+import sqlite3
+from typing import Any
 
 import pytest
-from gpuwright.packages import lock_holder, missing_debs
+from gpuwright.package_state import (
+    CHECK,
+    VERIFY,
+    read_package_state,
+    read_unfinished,
+    state_findings,
+)
 
-RPM = """#!/bin/sh
-# Knows gcc by name and kernel-devel-4.18 as something provided.
-[ "$2" = --whatprovides ] && { [ "$3" = kernel-devel-4.18 ]; exit; }
-shift
-for name in "$@"; do [ "$name" = gcc ] || exit 1; done
-"""
+# As libdnf makes it.
+TABLE = """CREATE TABLE trans (id INTEGER PRIMARY KEY AUTOINCREMENT, dt_begin INTEGER NOT NULL, dt_end INTEGER,
+    rpmdb_version_begin TEXT, rpmdb_version_end TEXT, releasever TEXT NOT NULL, user_id INTEGER NOT NULL, cmdline TEXT,
+    state INTEGER NOT NULL)"""
+FINE = {"verify": "", "check": "", "unfinished": None}
+
+
+def history(root: Any, *states: int) -> str:
+    folder = root / "var/lib/dnf"
+    folder.mkdir(parents=True)
+    with sqlite3.connect(folder / "history.sqlite") as database:
+        database.execute(TABLE)
+        for state in states:
+            row = (1795259208, "8", 0, "-y install dkms", state)
+            database.execute(
+                "INSERT INTO trans (dt_begin, releasever, user_id, cmdline, state) VALUES (?,?,?,?,?)", row
+            )
+    return str(root)
+
+
+@pytest.mark.parametrize(("states", "found"), [((), False), ((1,), False), ((0, 1), False), ((2,), False)])
+def test_what_ended_is_no_finding(tmp_path: Any, states: tuple[int, ...], found: bool) -> None:
+    assert bool(read_unfinished(history(tmp_path, *states))) is found
+
+
+def test_a_transaction_that_never_ended(tmp_path: Any) -> None:
+    """State and missing end as dnf left them when it was killed within a transaction."""
+    unfinished = read_unfinished(history(tmp_path, 1, 0))
+    assert unfinished == {"id": 2, "began": "2026-11-21 11:06 UTC", "command": "-y install dkms"}
+    rows = state_findings({**FINE, "unfinished": unfinished}, None)
+    assert [(row[0].split(";")[0], row[3]) for row in rows] == [("dnf's last transaction never ended", False)]
+    assert "transaction 2" in rows[0][1] and "dnf history info 2" in rows[0][2]
+    # One that runs at this moment has not ended either.
+    assert state_findings({**FINE, "unfinished": unfinished}, {"pid": 7, "command": "dnf"}) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", None])
+def test_a_history_that_cannot_be_read_is_no_finding(tmp_path: Any, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "var/lib/dnf").mkdir(parents=True)
+        (tmp_path / "var/lib/dnf/history.sqlite").write_bytes(content)
+    assert read_unfinished(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
-    ("names", "missing"),
+    ("change", "problem", "stops"),
     [
-        (["gcc"], []),
-        (["gcc", "dkms"], ["dkms"]),
-        (["kernel-devel-4.18", "gcc"], []),
-        (["dkms", "make"], ["dkms", "make"]),
-        ([], []),
+        ({"verify": "error: rpmdb: BDB0689 Packages page 3 is on free list"}, "The rpm database is damaged", True),
+        ({"verify": "error: database disk image is malformed"}, "The rpm database is damaged", True),
+        ({"verify": None}, "The rpm database was not verified", False),
+        ({"check": "Unsatisfied dependencies for a-1:\n\tb is needed by a-1"}, "Installed packages lack", False),
     ],
 )
-def test_missing(run_module, fake_bin, names: list[str], missing: list[str]) -> None:
-    fake_bin("rpm", RPM)
-    answer = run_module("package_state", {"packages": names})
-    assert (answer["missing"], answer["changed"]) == (missing, False)
+def test_each_state_is_named(change: dict[str, Any], problem: str, stops: bool) -> None:
+    rows = state_findings({**FINE, **change}, None)
+    assert len(rows) == 1 and rows[0][0].startswith(problem) and rows[0][3] is stops
+    assert rows[0][1] and rows[0][2]
 
 
-def test_a_package_that_a_broken_rpm_does_not_know_is_missing(run_module, fake_bin) -> None:
-    fake_bin("rpm", "#!/bin/sh\nkill -9 $$\n")
-    answer = run_module("package_state", {"packages": ["gcc"]})
-    assert answer["missing"] == ["gcc"]
+def test_a_healthy_state_is_no_finding() -> None:
+    assert state_findings(FINE, None) == []
+    # A file that was changed is no missing dependency.
+    assert state_findings({**FINE, "check": "S.5....T.  c /etc/hosts"}, None) == []
+    assert state_findings({**FINE, "check": None}, None) == []
 
 
-def write_pid(root: Path, name: str, pid: int) -> None:
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(str(pid))
+def test_many_broken_packages_are_counted() -> None:
+    said = "\n".join(f"Unsatisfied dependencies for p{number}-1:" for number in range(9))
+    assert state_findings({**FINE, "check": said}, None)[0][1].endswith("p2-1: and 6 more")
 
 
-def fake_process(root: Path, pid: int, command: bytes) -> None:
-    (root / f"proc/{pid}").mkdir(parents=True)
-    (root / f"proc/{pid}/cmdline").write_bytes(command)
-
-
-def test_dnf_holds_the_lock(tmp_path: Path) -> None:
-    fake_process(tmp_path, 77, b"/usr/libexec/platform-python\0/usr/bin/dnf\0-y\0update\0")
-    write_pid(tmp_path, "var/lib/dnf/rpmdb_lock.pid", 77)
-    assert lock_holder(str(tmp_path)) == {"pid": 77, "command": "/usr/libexec/platform-python /usr/bin/dnf -y update"}
-
-
-def test_a_file_left_by_a_dead_dnf_is_no_lock(tmp_path: Path) -> None:
-    write_pid(tmp_path, "var/cache/dnf/metadata_lock.pid", 99999)
-    assert lock_holder(str(tmp_path)) is None
-
-
-def test_a_pid_that_now_belongs_to_another_program_is_no_lock(tmp_path: Path) -> None:
-    fake_process(tmp_path, 77, b"/usr/sbin/sshd\0-D\0")
-    write_pid(tmp_path, "var/cache/dnf/metadata_lock.pid", 77)
-    assert lock_holder(str(tmp_path)) is None
-
-
-@pytest.mark.parametrize("content", ["", "not a pid", "\0\0"])
-def test_a_lock_file_with_garbage_is_no_lock(tmp_path: Path, content: str) -> None:
-    write_pid(tmp_path, "var/run/yum.pid", 1)
-    (tmp_path / "var/run/yum.pid").write_text(content)
-    assert lock_holder(str(tmp_path)) is None
-
-
-def test_rpm_holds_its_transaction_lock(tmp_path: Path) -> None:
-    file = tmp_path / "var/lib/rpm/.rpm.lock"
-    file.parent.mkdir(parents=True)
-    file.touch()
-    assert lock_holder(str(tmp_path)) is None
-    script = (
-        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        process.stdout.readline()
-        holder = lock_holder(str(tmp_path))
-        process.kill()
-    assert holder is not None and holder["pid"] == process.pid
-    time.sleep(0.1)
-    assert lock_holder(str(tmp_path)) is None
-
-
-LISTING = """installed\tgcc\t4:12.2.0-3\tc-compiler, gcc-x86-64-linux-gnu (= 4:12.2.0-3)
-installed\tnvidia-kernel-dkms\t535.261.03-1\tnvidia-kernel-535.261.03, nvidia-kernel-dkms-any
-half-configured\tdkms\t3.0.10-8\tdh-dkms
-config-files\tmake\t4.3-4.1\t
-"""
-
-
-@pytest.mark.parametrize(
-    ("names", "missing"),
-    [
-        (["gcc"], []),
-        (["c-compiler"], []),
-        (["dkms"], ["dkms"]),
-        (["make", "gcc"], ["make"]),
-        (["nvidia-kernel-dkms=535.261.03-*"], []),
-        (["nvidia-kernel-dkms=535.309.01-*"], ["nvidia-kernel-dkms=535.309.01-*"]),
-        (["c-compiler=4:12.2.0-3"], ["c-compiler=4:12.2.0-3"]),
-        (["numactl=2.0"], ["numactl=2.0"]),
-    ],
-)
-def test_missing_debs(run_module, fake_bin, tmp_path: Path, names: list[str], missing: list[str]) -> None:
-    assert missing_debs(names, LISTING) == missing
-    (tmp_path / "listing").write_text(LISTING)
-    fake_bin("dpkg-query", f"#!/bin/sh\ncat {tmp_path}/listing\n")
-    answer = run_module("package_state", {"packages": names, "family": "debian"})
-    assert (answer["missing"], answer["changed"]) == (missing, False)
-
-
-def test_what_an_interrupted_dpkg_left_is_named(run_module, fake_bin) -> None:
-    lines = "installed gcc\\nhalf-configured nvidia-kernel-dkms\\nunpacked dkms\\nconfig-files make\\n"
-    fake_bin("dpkg-query", f"#!/bin/sh\nprintf '{lines}'\n")
-    answer = run_module("package_state", {"packages": ["numactl"], "family": "debian"})
-    assert answer["unfinished"] == ["dkms", "nvidia-kernel-dkms"]
-
-
-def test_a_broken_dpkg_is_an_error_and_not_an_answer(run_module, fake_bin) -> None:
-    fake_bin("dpkg-query", "#!/bin/sh\necho 'dpkg-query: error: parsing file' >&2; exit 2\n")
-    answer = run_module("package_state", {"packages": ["gcc"], "family": "debian"})
-    assert answer["failed"] and "parsing file" in answer["msg"] and "dpkg --audit" in answer["msg"]
-
-
-def test_apt_holds_its_lock(tmp_path: Path) -> None:
-    file = tmp_path / "var/lib/dpkg/lock-frontend"
-    file.parent.mkdir(parents=True)
-    file.touch()
-    script = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
-    command = [sys.executable, "-c", script, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        holder = lock_holder(str(tmp_path))
-        process.kill()
-    assert holder is not None and holder["pid"] == process.pid
+def test_rpm_is_asked_once_for_each(tmp_path: Any) -> None:
+    asked = []
+    state = read_package_state(lambda command: asked.append(command) or "", str(tmp_path))
+    assert state == FINE and asked == [VERIFY, CHECK]

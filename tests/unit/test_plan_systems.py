@@ -220,9 +220,9 @@ def test_packages_of_ubuntus_server_branches() -> None:
     ]
     assert plan["driver"]["source_package"] == "nvidia-graphics-drivers-580-server"
     assert plan["cuda"]["version"] == "11.5"
-    assert ask("A100", "ubuntu 24.04", driver_source="distribution", driver_flavour="open")["driver"]["packages"][0] == (
-        "nvidia-dkms-580-server-open"
-    )
+    assert ask("A100", "ubuntu 24.04", driver_source="distribution", driver_flavour="open")["driver"]["packages"][
+        0
+    ] == ("nvidia-dkms-580-server-open")
 
 
 def test_an_image_is_built_for_the_kernel_that_it_will_boot() -> None:

@@ -30,6 +30,7 @@ def host(**changes: Any) -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
+    found |= {"unreachable": [], "packages": None}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 
@@ -64,6 +65,9 @@ def test_one_file_system_must_hold_the_sum() -> None:
     assert found(the_plan=plan(present=True), the_facts=done) == []
 
 
+NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+NO_KEY = {**NOWHERE, "variable": "system_kernel_epel_key_url", "url": "http://m/key"}
+DAMAGED = {"verify": "error: rpmdb: damaged", "check": "", "unfinished": None}
 IN_USE = {**USE, "gpu_processes": [{"pid": 7, "name": "python"}], "jobs": ["slurm job 4"]}
 NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
 
@@ -84,12 +88,15 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
+        ({"the_facts": facts(unreachable=[NOWHERE])}, "The repository epel cannot", "proxy in /etc/dnf/dnf.conf", True),
+        ({"the_facts": facts(unreachable=[NO_KEY])}, "The key of the repository epel", "curl -I http://m/key", True),
+        ({"the_facts": facts(packages=DAMAGED)}, "rpm database is damaged", "rpm --rebuilddb", True),
         ({"the_facts": facts(lock_holder={"pid": 9, "command": "dnf"})}, "at work", "Nothing", False),
         ({"the_facts": facts(filesystems=NO_INODES)}, "inodes free", "df -i", True),
         ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
         ({"the_plan": plan(locks=[])}, "There is no lock file", "framework_pytorch_allow_unlocked", True),
         ({"the_plan": plan(locks=[]), "allow_unlocked": True}, "There is no lock file", "make lock", False),
-        ({"the_plan": plan(system="debian 12")}, "can be planned for, not installed", "gpu_nodes", True),
+        ({"the_plan": plan(system="ubuntu 22.04")}, "can be planned for, not installed", "gpu_nodes", True),
     ],
 )
 def test_each_fault_is_named(changes: dict[str, Any], problem: str, step: str, stops: bool) -> None:
@@ -128,6 +135,40 @@ def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
     assert read["has"] == {"cuda": True, "cudnn": False, "environment": False}
     assert read["filesystems"]["/opt"] is None and read["filesystems"]["/var"]["free_mib"] >= 0
     assert asked[0][:2] == ["rpm", "-q"] and "nvidia-driver-cuda" in asked[0]
+
+
+def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
+    rows = [{"name": "epel", "packages": ["dkms"]}, {"name": "cuda", "packages": ["driver"]}]
+    asked = []
+
+    def look(needed: list[dict], major: int, root: str, family: str) -> list[dict]:
+        asked.append(([row["name"] for row in needed], major))
+        return []
+
+    def missing(names: list[str], family: str) -> list[str]:
+        return [name for name in names if name == "dkms"]
+
+    def ask(command: list[str]) -> str:
+        return ""
+
+    system = {"family": "redhat", "major": 9}
+    read = read_facts(plan(), ask, str(tmp_path), rows, system, look, missing)
+    assert asked == [(["epel"], 9)] and read["packages"] == {"verify": "", "check": "", "unfinished": None}
+    calm = read_facts(plan(), ask, str(tmp_path), rows, system, look, lambda names, family: [])
+    assert (calm["unreachable"], calm["packages"]) == ([], None)
+    # dpkg keeps no history like dnf's; what it left unfinished is set up before anything is installed.
+    debian = read_facts(plan(), ask, str(tmp_path), rows, {"family": "debian", "major": 12}, look, missing)
+    assert (debian["rpm"], debian["packages"]) == ("", None)
+    assert len(asked) == 2
+
+
+def test_a_package_manager_that_cannot_be_asked_lacks_everything(tmp_path: Any) -> None:
+    def broken(names: list[str], family: str) -> list[str]:
+        raise OSError("rpm cannot say what is installed")
+
+    rows = [{"name": "epel", "packages": ["dkms"]}]
+    read = read_facts(plan(), lambda command: "", str(tmp_path), rows, None, lambda *seen: ["asked"], broken)
+    assert read["unreachable"] == ["asked"]
 
 
 def test_all_problems_of_all_hosts_are_one_table() -> None:

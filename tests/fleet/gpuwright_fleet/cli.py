@@ -182,7 +182,9 @@ def main(arguments: list[str] | None = None) -> int:
         require_containers()
         if options.command == "build":
             built = build({options.platform})
-            say(f"   image {built.images[options.platform]}, repositories {built.repositories}, wheelhouse {built.wheelhouse or 'none'}")
+            say(
+                f"   image {built.images[options.platform]}, repositories {built.repositories}, wheelhouse {built.wheelhouse or 'none'}"
+            )
         elif options.command == "up":
             up(options.fleet, options.hosts)
         elif options.command == "reset":

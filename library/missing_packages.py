@@ -3,7 +3,7 @@
 """Ansible module: which packages are missing, and who is installing right now."""
 
 DOCUMENTATION = r"""
-module: package_state
+module: missing_packages
 short_description: Which packages are missing, and who holds the package manager
 description:
   - Asks rpm or dpkg, in milliseconds, what dnf or apt would need seconds for, so that a node with nothing to install
@@ -28,7 +28,7 @@ author: gpuwright
 
 EXAMPLES = r"""
 - name: See what is missing
-  package_state:
+  missing_packages:
     packages: [gcc, kernel-devel-4.18.0-477.10.1.el8_8.x86_64]
     family: "{{ gpu_node.os.family }}"
   register: state

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an interrupted or broken package manager leaves behind, read before it is given more work."""
+
+import re
+import sqlite3
+import time
+
+from .hostfiles import resolve
+
+HISTORY = "/var/lib/dnf/history.sqlite"
+# State of a transaction that dnf began and never closed; 1 is done, 2 is failed (libdnf, TransactionState).
+BEGUN = 0
+MOST_LINES = 3
+VERIFY = ["rpm", "--verifydb"]
+# Dependencies alone: files are not compared.
+CHECK = ["rpm", "-Va", "--nofiles", "--nodigest"]
+
+
+def read_package_state(ask, root="/"):
+    """`{verify, check, unfinished}`: what rpm says of its database and of dependencies (None: no answer in time)."""
+    return {"verify": ask(VERIFY), "check": ask(CHECK), "unfinished": read_unfinished(root)}
+
+
+def read_unfinished(root="/"):
+    """`{id, began, command}` where dnf's last transaction never ended, else None; None too where nobody can tell."""
+    path = resolve(root, HISTORY)
+    if path is None:
+        return None
+    try:
+        # Read-only and without waiting: a running dnf is somebody else's finding.
+        database = sqlite3.connect("file:{}?mode=ro".format(path), uri=True, timeout=1)
+        try:
+            row = database.execute("SELECT id, dt_begin, cmdline, state FROM trans ORDER BY id DESC LIMIT 1").fetchone()
+        finally:
+            database.close()
+    except sqlite3.Error:
+        return None
+    if row is None or row[3] != BEGUN:
+        return None
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(row[1]))
+    return {"id": row[0], "began": began, "command": row[2] or "by a program"}
+
+
+def state_findings(state, lock_holder):
+    """`[(problem, evidence, next, stops)]` for what `read_package_state` returned."""
+    found = []
+    verify, check, unfinished = state["verify"], state["check"], state["unfinished"]
+    if verify is None:
+        text = "The rpm database was not verified"
+        found.append((text, "rpm --verifydb gave no answer in time", "Run `rpm --verifydb` on the node.", False))
+    elif re.search(r"error|BDB|malformed|corrupt", verify):
+        step = "With no other package manager running: `rpm --rebuilddb`, then `rpm --verifydb` until it says nothing."
+        found.append(("The rpm database is damaged", _short(verify.splitlines()), step, True))
+    if unfinished and not lock_holder:
+        text = "dnf's last transaction never ended; packages of it may be half-installed"
+        seen = "transaction {id}, begun {began}: {command}".format(**unfinished)
+        step = "See `dnf history info {id}`; what it lacks is put right by `dnf reinstall` of its packages.".format(
+            **unfinished
+        )
+        found.append((text, seen, step, False))
+    broken = re.findall(r"(?m)^Unsatisfied dependencies for .+", check or "")
+    if broken:
+        step = "Run `dnf check` on the node. dnf may refuse to install anything until this is mended."
+        found.append(("Installed packages lack what they need", _short(broken), step, False))
+    return found
+
+
+def _short(lines):
+    more = " and {} more".format(len(lines) - MOST_LINES) if len(lines) > MOST_LINES else ""
+    return "; ".join(line.strip()[:160] for line in lines[:MOST_LINES]) + more

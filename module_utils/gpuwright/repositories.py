@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a node can reach the repositories that it will be told to use, asked as dnf and get_url would ask."""
+
+import configparser
+import http.client
+import re
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from .hostfiles import exists, read_text
+
+# All addresses are asked at once; a name server that says nothing must not hold up the run.
+ANSWER_SECONDS = 20
+TRY_SECONDS = 8
+TRIES = 2
+START_BYTES = 65536
+# What every repository has, and how it begins; a flat one in Debian's form, as NVIDIA's is.
+METADATA = {"redhat": ("/repodata/repomd.xml", b"<repomd"), "debian": ("/InRelease", b"-----BEGIN PGP")}
+KEY_FILES = {"redhat": "/etc/pki/rpm-gpg/RPM-GPG-KEY-{}", "debian": "/etc/apt/keyrings/{}.asc"}
+DNF_CONF = "/etc/dnf/dnf.conf"
+# What urllib cannot speak to is not judged.
+PROXIES = ("http://", "https://")
+
+
+def read_proxy(root, name):
+    """dnf's proxy for a repository: an address, "" for none, or None where the environment decides.
+
+    The repository's own section goes before [main]; the words for none are dnf.conf(5)'s.
+    """
+    settings = {}
+    for path, section in ((DNF_CONF, "main"), ("/etc/yum.repos.d/{}.repo".format(name), name)):
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        try:
+            parser.read_string(read_text(root, path) or "")
+        except configparser.Error:
+            # dnf itself will say what is wrong with its file.
+            continue
+        if parser.has_section(section):
+            settings.update(parser[section])
+    proxy = settings.get("proxy")
+    if proxy is None or proxy in ("", "_none_"):
+        return None if proxy is None else ""
+    user, password = settings.get("proxy_username", ""), settings.get("proxy_password", "")
+    scheme, separator, place = proxy.rpartition("://")
+    login = "{}:{}@".format(user, password) if user and "@" not in place else ""
+    return (scheme or "http") + (separator or "://") + login + place
+
+
+def expand(url, root, major):
+    """An address with dnf's variables filled in."""
+
+    def value(match):
+        name = match.group(1) or match.group(2)
+        own = read_text(root, "/etc/dnf/vars/" + name)
+        known = {"basearch": "x86_64", "arch": "x86_64", "releasever": str(major)}
+        return own.strip() if own else known.get(name, match.group())
+
+    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, url)
+
+
+def unreachable(repositories, major, root="/", family="redhat"):
+    """`[{name, variable, url, why}]` for each address that does not answer as a repository or a key does.
+
+    repositories  `[{name, url, variable, key_url, key_variable}]`; the key is asked for where the node has none yet
+    """
+    asked = []
+    for row in repositories:
+        metadata, mark = METADATA[family]
+        url = expand(row["url"], root, major).rstrip("/") + metadata
+        asked.append({"name": row["name"], "variable": row["variable"], "url": url, "mark": mark})
+        asked[-1]["proxy"] = read_proxy(root, row["name"])
+        if not exists(root, KEY_FILES[family].format(row["name"])):
+            # get_url, which fetches it, knows nothing of dnf's proxy.
+            key = {
+                "name": row["name"],
+                "variable": row["key_variable"],
+                "url": row["key_url"],
+                "mark": b"",
+                "proxy": None,
+            }
+            asked.append(key)
+    threads = [threading.Thread(target=_ask, args=(row,), daemon=True) for row in asked]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + ANSWER_SECONDS
+    for thread in threads:
+        thread.join(max(0, deadline - time.monotonic()))
+    late = "no answer within {} s".format(ANSWER_SECONDS)
+    answers = [(row, row.get("why", late)) for row in asked]
+    return [
+        {"name": row["name"], "variable": row["variable"], "url": without_login(row["url"]), "why": why}
+        for row, why in answers
+        if why
+    ]
+
+
+def _ask(row):
+    row["why"] = why_unreachable(row["url"], row["proxy"], row["mark"])
+
+
+def without_login(url):
+    """An address that may be shown."""
+    return re.sub(r"//[^/@]*@", "//***@", url)
+
+
+def why_unreachable(url, proxy, mark):
+    """One phrase, "" where the address answers and its first bytes hold `mark`."""
+    if proxy and not proxy.startswith(PROXIES):
+        return ""
+    proxies = None if proxy is None else {"http": proxy, "https": proxy} if proxy else {}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
+    why = ""
+    for _attempt in range(TRIES):
+        try:
+            with opener.open(url, timeout=TRY_SECONDS) as answer:
+                start = answer.read(START_BYTES)
+        except urllib.error.HTTPError as error:
+            # The server has spoken; it would say the same again.
+            return "HTTP {} {}".format(error.code, error.reason)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = _phrase(error)
+            continue
+        return "" if mark in start else "it answers, but with something else than the metadata of a repository"
+    return why
+
+
+def _phrase(error):
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLError):
+        return "TLS: {}".format(reason)
+    return str(getattr(reason, "strerror", None) or reason) or type(error).__name__

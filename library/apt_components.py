@@ -9,8 +9,8 @@ description:
   - Writes one deb822 file that adds the missing components to every suite of Debian or Ubuntu itself that the host has
     configured, under the same address. No mirror is named by the caller.
   - Components that another file configures already are left out; where nothing is missing there is no file.
-  - Reads the package lists first where the host has never done so. When the new lists cannot be read, the file as it was
-    before is put back and the module fails.
+  - Reads the package lists first where the host has never done so. When the new lists cannot be read, the file as it
+    was before is put back and the module fails.
   - Supports check mode and diff.
 options:
   components:
@@ -108,8 +108,8 @@ def main():
         module.fail_json(msg="{}. Look at: apt-get update".format(error))
     if not own_targets(targets) and not module.check_mode:
         module.fail_json(
-            msg="No configured apt source is Debian's or Ubuntu's own (apt-get indextargets shows none with the component "
-            "main), so nothing says which mirror has {}. Configure the distribution's mirror first.".format(
+            msg="No configured apt source is Debian's or Ubuntu's own (apt-get indextargets shows none with the "
+            "component main), so nothing says which mirror has {}. Configure the distribution's mirror first.".format(
                 " ".join(module.params["components"])
             )
         )

@@ -14,7 +14,8 @@ description:
   - Run it as root; processes that only root may examine count as working otherwise.
 options:
   kernels:
-    description: Kernel releases whose headers and module files are looked up besides those of the running and the next kernel.
+    description: Kernel releases whose headers and module files are looked up besides those of the running and the next
+      kernel.
     type: list
     elements: str
     default: []
@@ -88,8 +89,8 @@ ansible_facts:
           elements: dict
         nvidia:
           description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules
-            (module files of the running, the next and the asked kernels), dkms (rows of dkms status) and user_space (version of
-            the libraries).
+            (module files of the running, the next and the asked kernels), dkms (rows of dkms status) and user_space
+            (version of the libraries).
           type: dict
         nouveau_loaded:
           description: Whether the nouveau module is in the kernel.

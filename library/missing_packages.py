@@ -13,8 +13,8 @@ description:
   - Read-only, the same in check mode.
 options:
   packages:
-    description: Names as dnf understands them (name, name-version, name-version-release.arch, or something provided), or
-      as apt does (name, name=version, name=pattern, or something provided).
+    description: Names as dnf understands them (name, name-version, name-version-release.arch, or something provided),
+      or as apt does (name, name=version, name=pattern, or something provided).
     type: list
     elements: str
     required: true

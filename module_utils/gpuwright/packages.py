@@ -92,10 +92,11 @@ def missing_debs(names, listing):
     for name in names:
         package, _, wanted = name.partition("=")
         version = versions.get(package)
-        if version is None and not (not wanted and package in provided):
-            missing.append(name)
-        elif version is not None and wanted and not fnmatch.fnmatchcase(version, wanted):
-            missing.append(name)
+        if version is None:
+            there = not wanted and package in provided
+        else:
+            there = not wanted or fnmatch.fnmatchcase(version, wanted)
+        missing += [] if there else [name]
     return missing
 
 

@@ -78,7 +78,8 @@ def _drivers(matrix, exact_version, family):
 def _places(family, branch):
     """`[(source, place)]` of a driver branch; a place says what else is had from there.
 
-    label  for sentences    rank  lower is liked better    holds  `{kind: versions}`, a kind that is not there is unlimited
+    label  for sentences          rank  lower is liked better
+    holds  `{kind: versions}`, a kind that is not there is unlimited
     """
     places = [(NVIDIA, {"label": "", "title": "NVIDIA's repository", "rank": 1, "holds": {}})]
     archive = family.get("distribution")

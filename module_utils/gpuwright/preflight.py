@@ -95,10 +95,9 @@ def find_problems(host, plan, facts, wishes):
 
 def _other_system(host):
     title = "{id} {version}".format(**host["os"])
+    can = "this release provisions RHEL 8, Rocky Linux 8, AlmaLinux 8 and Debian 12"
     return problem(
-        "{} can be planned for, not installed: this release provisions RHEL 8, Rocky Linux 8, AlmaLinux 8 and Debian 12".format(
-            title
-        ),
+        "{} can be planned for, not installed: {}".format(title, can),
         "os-release says " + title,
         "See the plan with playbooks/plan.yml and install it by hand, or take the host out of the group gpu_nodes.",
     )

@@ -16,7 +16,7 @@ LIBRARY_FOLDERS = (
     "/usr/lib/aarch64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu/nvidia/current",
 )
-# Debian builds nvidia-current.ko, and modprobe loads it under the name nvidia (/etc/nvidia/current/nvidia-modprobe.conf).
+# Debian builds nvidia-current.ko; modprobe loads it when it is asked for nvidia (nvidia-modprobe.conf).
 MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
 DKMS_LINE = re.compile(
     # dkms 3: "nvidia/580.95.05, 4.18.0-477.el8.x86_64, x86_64: installed (note)"; dkms 2: a comma after the name.

@@ -38,7 +38,7 @@ WITH_BFLOAT16 = {"ampere", "ada", "hopper", "blackwell"}
 EL_PYTHONS = {"8.6": "3.6 3.8 3.9", "8.7": "3.6 3.8 3.9", "8.8": "3.6 3.8 3.9 3.11", "8.9": "3.6 3.8 3.9 3.11"}
 PYTHONS = {"debian 12": "3.11", "ubuntu 22.04": "3.10", "ubuntu 24.04": "3.12"}
 FIRST_TOOLKIT = {"debian 12": (12, 3), "ubuntu 22.04": (11, 7), "ubuntu 24.04": (12, 5)}
-# packages.debian.org and packages.ubuntu.com: branches of the driver, toolkit, and cuDNN for it (NVIDIA's wheel on PyPI).
+# packages.debian.org, packages.ubuntu.com: branches of the driver, toolkit, and cuDNN for it (NVIDIA's wheel on PyPI).
 ARCHIVES = {
     "debian 12": ({535}, (11, 8), {(9, 10, 2)}),
     "ubuntu 22.04": ({470, 535, 570, 580}, (11, 5), {(8, 5, 0)}),

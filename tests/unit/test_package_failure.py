@@ -73,7 +73,7 @@ APT_CASES = [
 
 @pytest.mark.parametrize(("result", "cause", "action"), APT_CASES)
 def test_says_the_same_of_apt(result: dict, cause: str, action: str) -> None:
-    text = MODULE.package_failure(result, ["dkms"], "apt")
+    text = MODULE.package_failure(result, ["dkms"], "debian")
     assert cause in text and action in text
     assert "dnf" not in text
 

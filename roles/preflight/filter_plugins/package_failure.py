@@ -62,8 +62,12 @@ CAUSES = (
 )
 
 
-def package_failure(result: dict, names: list[str], manager: str = "dnf") -> str:
-    """One paragraph for the failed result of ansible.builtin.dnf or apt that should have installed `names`."""
+def package_failure(result: dict, names: list[str], family: str = "redhat") -> str:
+    """One paragraph for the failed result of ansible.builtin.dnf or apt that should have installed `names`.
+
+    family  redhat or debian, which is to say dnf or apt
+    """
+    manager = "apt" if family == "debian" else "dnf"
     said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
     said = re.sub(r"\s+", " ", said).strip() or f"{manager} gave no reason"
     some = " ".join(names[:6])

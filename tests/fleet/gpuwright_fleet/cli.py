@@ -134,7 +134,9 @@ def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositor
     keys = [line for host in hosts for line in containers.host_keys(fleet, host)]
     (state / "known_hosts").write_text("\n".join(keys) + "\n")
     (state / "ssh_config").write_text(inventory.ssh_config_text(hosts, state))
-    (state / "inventory.yml").write_text(inventory.inventory_text(inventory.inventory(hosts, state, fingerprints)))
+    kernels = {host.name: containers.newest_kernel(fleet, host) for host in hosts if platform_of(host.hardware) != "el8"}
+    data = inventory.inventory(hosts, state, fingerprints, kernels)
+    (state / "inventory.yml").write_text(inventory.inventory_text(data))
 
 
 def down(fleet: str) -> None:
@@ -182,9 +184,9 @@ def main(arguments: list[str] | None = None) -> int:
         require_containers()
         if options.command == "build":
             built = build({options.platform})
-            say(
-                f"   image {built.images[options.platform]}, repositories {built.repositories}, wheelhouse {built.wheelhouse or 'none'}"
-            )
+            wheelhouse = built.wheelhouse or "none"
+            image = built.images[options.platform]
+            say(f"   image {image}, repositories {built.repositories}, wheelhouse {wheelhouse}")
         elif options.command == "up":
             up(options.fleet, options.hosts)
         elif options.command == "reset":

@@ -96,8 +96,9 @@ class Problem(object):
         known, friends = self._masks.get(key, (0, 0))
         asked = among & ~known
         if asked:
+            first = self.kinds.index(candidate.kind) < self.kinds.index(kind)
             for bit, other in self._all[kind]:
-                if bit & asked and not self.pair_refusal(candidate, other):
+                if bit & asked and not self.rules.pair_refuses(*((candidate, other) if first else (other, candidate))):
                     friends |= bit
             self._masks[key] = (known | asked, friends)
         return friends & among

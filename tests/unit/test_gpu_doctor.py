@@ -86,7 +86,7 @@ def test_a_healthy_node(doctor):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["STATUS", "CHECK", "VALUE", "EXPECTED"]
-    assert ": PASS (62 checks: 62 PASS; 4 skipped)" in lines[-1]
+    assert ": PASS (63 checks: 63 PASS; 4 skipped)" in lines[-1]
 
 
 def test_json_is_the_report(doctor):
@@ -107,7 +107,7 @@ def test_a_failing_check_comes_first_with_its_action(doctor, node):
     assert lines[1].split() == ["FAIL", "cuda.link", "none", "/usr/local/cuda-12.9"]
     assert lines[2].strip() == "/usr/local/cuda leads nowhere"
     assert lines[3].strip().startswith("-> Run alternatives --display cuda")
-    assert ": FAIL (62 checks: 1 FAIL, 61 PASS; 4 skipped)" in lines[-1]
+    assert ": FAIL (63 checks: 1 FAIL, 62 PASS; 4 skipped)" in lines[-1]
 
 
 def test_an_ordinary_user_is_told_what_only_root_sees(doctor, folder):

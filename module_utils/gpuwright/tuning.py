@@ -5,7 +5,7 @@ import collections
 
 from . import tuning_knobs, tuning_store
 from .tuning_disk import NotHere
-from .tuning_files import TMPFILES
+from .tuning_files import TMPFILES, TUNED
 from .tuning_plan import Plan
 
 NOTHING = Plan([], [], {}, {})
@@ -67,7 +67,8 @@ def apply(root, plan, work, before):
     _announce(sorted(work.write) + sorted(work.put_back))
     # tuned first, and the rest read again: its profile may have touched what was right before.
     for key, wanted in sorted(plan.knobs.items(), key=lambda item: not item[0].startswith("tuned")):
-        if tuning_knobs.read(root, key) != wanted:
+        profile_changed = key.startswith("tuned") and TUNED in work.write
+        if profile_changed or tuning_knobs.read(root, key) != wanted:
             tuning_knobs.write(root, key, wanted)
     if TMPFILES in work.write:
         # After the mount, since it is about the mounted folder.

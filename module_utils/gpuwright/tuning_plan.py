@@ -43,7 +43,7 @@ def check_wishes(wishes):
     for name in list(wishes["leave"]) + sorted(wishes["values"]):
         if name not in BY_NAME:
             near = difflib.get_close_matches(str(name), sorted(BY_NAME), 1)
-            hint = "did you mean {}?".format(near[0]) if near else "there are: {}".format(", ".join(sorted(BY_NAME)))
+            hint = "the nearest is {}".format(near[0]) if near else "there are: {}".format(", ".join(sorted(BY_NAME)))
             raise Refused("there is no setting {!r}: {}".format(name, hint))
     for name, value in sorted(wishes["values"].items()):
         if isinstance(value, (bool, float)) or not re.fullmatch(BY_NAME[name].allowed, str(value)):

@@ -61,8 +61,9 @@ $(VENV)/.complete: requirements/dev.lock
 packages: ## what the containers need from the system's package manager
 	@tests/fleet/install-packages
 
-docs: venv ## write docs/compatibility.md from the matrix
+docs: venv ## write docs/compatibility.md from the matrix, docs/tuning.md from the settings
 	@$(VENV)/bin/python docs/compatibility.py
+	@$(VENV)/bin/python docs/tuning.py
 
 lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \

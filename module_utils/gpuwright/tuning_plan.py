@@ -7,7 +7,7 @@ import json
 import re
 
 from . import tuning_files, tuning_gpu, tuning_knobs
-from .hostfiles import exists
+from .hostfiles import exists, read_int
 from .kernel_log import read_container
 from .tuning_catalogue import BY_NAME, CATALOGUE
 from .tuning_disk import NotHere, disk_below, is_flash, udev_match
@@ -23,6 +23,7 @@ PROFILE = re.compile(r"[A-Za-z0-9_.-]+")
 GOOD_PARENTS = ("virtual-guest", "throughput-performance", "accelerator-performance", "hpc-compute")
 USUAL_PARENT = "throughput-performance"
 TUNED_FOLDERS = ("/etc/tuned", "/usr/lib/tuned", "/usr/lib/tuned/profiles")
+NR_OPEN = "/proc/sys/fs/nr_open"
 # The kernel is the container's host's, and so are its interrupts.
 OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
 
@@ -156,6 +157,10 @@ def _plan_unit(plan, root, setting, value, wishes):
 
 
 def _plan_limit(plan, root, setting, value, wishes):
+    most = read_int(root, NR_OPEN) if setting.name == "limits_nofile" else None
+    # Above it setrlimit(2) fails, PAM refuses every login of the group, and systemd does not start the service.
+    if most is not None and int(value) > most:
+        raise Refused("{} is {}: {} allows at most {}".format(setting.name, value, NR_OPEN, most))
     _add(plan, setting, value, "file " + tuning_files.LIMITS, [], tuning_files.LIMITS)
 
 

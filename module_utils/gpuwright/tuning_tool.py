@@ -27,15 +27,17 @@ def main(arguments=None, root="/"):
     if known is None:
         print("gpu-tune: this node is not tuned (role system_tuning)", file=sys.stderr)
         return 3
-    problems = apply_settings(root, known["settings"]) if chosen.apply else []
-    for problem in problems:
-        print("gpu-tune: {}".format(problem), file=sys.stderr)
+    if chosen.apply:
+        problems = apply_settings(root, known["settings"])
+        for problem in problems:
+            print("gpu-tune: {}".format(problem), file=sys.stderr)
+        return 1 if problems else 0
     rows = [dict(row, found=read_found(root, row)) for row in known["settings"]]
     if chosen.json:
         print(json.dumps({"settings": rows, "skipped": known["skipped"]}, indent=2, sort_keys=True))
     else:
         print("\n".join(lines(rows, known["skipped"])))
-    return 1 if problems or any(row["found"] != row["wanted"] for row in rows) else 0
+    return 1 if any(row["found"] != row["wanted"] for row in rows) else 0
 
 
 def apply_settings(root, rows):

@@ -98,6 +98,7 @@ def test_a_read_only_file_is_left_alone(host, monkeypatch):
         ({"values": {"gpu_power_limit": "99"}}, "GPU-1 takes 100 to 250 W"),
         ({"values": {"gpu_power_limit": 251}}, "GPU-1 takes 100 to 250 W"),
         ({"values": {"gpu_clocks": "877,1400"}}, "the nearest are 877,1380 877,1245"),
+        ({"values": {"limits_nofile": "1048577"}}, "/proc/sys/fs/nr_open allows at most 1048576"),
         ({"limits_group": "a b"}, "expected the name of a group"),
         ({"limits_group": "root\n* - nofile 1"}, "expected the name of a group"),
         ({"limits_units": ["../../x.service"]}, "is no name such as"),

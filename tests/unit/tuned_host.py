@@ -40,6 +40,7 @@ KERNEL_FILES = {
     "/proc/sys/vm/zone_reclaim_mode": "0\n",
     "/proc/sys/vm/max_map_count": "65530\n",
     "/proc/sys/kernel/numa_balancing": "1\n",
+    "/proc/sys/fs/nr_open": "1048576\n",
     "/sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
     CPU.format(0) + "scaling_governor": "powersave\n",
     CPU.format(1) + "scaling_governor": "schedutil\n",

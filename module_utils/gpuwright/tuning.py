@@ -67,9 +67,12 @@ def apply(root, plan, work, before):
     _announce(sorted(work.write) + sorted(work.put_back))
     # tuned first, and the rest read again: its profile may have touched what was right before.
     for key, wanted in sorted(plan.knobs.items(), key=lambda item: not item[0].startswith("tuned")):
-        profile_changed = key.startswith("tuned") and TUNED in work.write
-        if profile_changed or tuning_knobs.read(root, key) != wanted:
+        file = TUNED if key.startswith("tuned") else "/etc/systemd/system/" + key.split()[-1]
+        if tuning_knobs.read(root, key) != wanted or (file == TUNED and TUNED in work.write):
             tuning_knobs.write(root, key, wanted)
+        elif file.endswith(".mount") and file in work.write:
+            # Another disk than the one that is mounted.
+            tuning_knobs.command(["systemctl", "restart", key.split()[-1]])
     if TMPFILES in work.write:
         # After the mount, since it is about the mounted folder.
         tuning_knobs.command(["systemd-tmpfiles", "--create", TMPFILES])

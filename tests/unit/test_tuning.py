@@ -235,6 +235,13 @@ def test_the_scratch_file_system_is_mounted_and_released(host):
     assert (host.units / "data-scratch.mount").read_text() == "disabled inactive\n"
 
 
+def test_another_scratch_disk_is_mounted_in_its_place(host):
+    tune(host, scratch_uuid="1234")
+    tune(host, scratch_uuid="5678")
+    assert host.calls().count("systemctl start scratch.mount") == 1
+    assert host.calls().count("systemctl restart scratch.mount") == 1
+
+
 def test_the_record_of_before_is_never_guessed(host):
     tune(host)
     host.put("/var/lib/gpuwright/tuning-before.json", "{")

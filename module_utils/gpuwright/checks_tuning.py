@@ -20,7 +20,7 @@ def tuning(readings, expected):
     for row in rows:
         name, wanted, found = row.one_of(sorted(BY_NAME), "name"), row.text("wanted"), row.text("found")
         if found != wanted:
-            different.append("{} is {} instead of {}".format(name, found, wanted))
+            different.append("{}: found {}, wanted {}".format(name, found, wanted))
     if different:
         return warned(len(different), 0, "; ".join(different))
     return passed(0, 0, "{} settings are as they were set".format(len(rows)))

@@ -46,4 +46,4 @@ def read_found(root, row):
 
 
 def _words(found):
-    return "is missing" if found == "missing" else "was changed by hand"
+    return "missing" if found == "missing" else "changed by hand"

@@ -383,7 +383,7 @@ CASES = [
     ("host.inodes", {(*DISKS, "/var", "free_inodes"): None}, {}, SKIP, "no fixed number of files on /var"),
     ("host.blocked_tasks", {("host", "blocked_tasks", "nvidia"): ["nvidia-smi"]}, {}, WARN, "nvidia-smi"),
     ("host.blocked_tasks", {("host", "blocked_tasks", "others"): ["kworker"]}, {}, PASS, "1 others"),
-    ("host.tuning", {(*TUNING, "found"): "60"}, {}, WARN, "vm.swappiness is 60 instead of 10"),
+    ("host.tuning", {(*TUNING, "found"): "60"}, {}, WARN, "vm.swappiness: found 60, wanted 10"),
     ("host.tuning", {("tuning",): None}, {}, SKIP, "is not tuned"),
     ("host.tuning", {("tuning",): []}, {}, UNKNOWN, "no setting"),
     ("host.tuning", {("tuning",): {"unreadable": "tuning.json is not JSON"}}, {}, UNKNOWN, "is not JSON"),

@@ -171,7 +171,7 @@ def test_readings_name_what_differs(host):
     assert rows["vm.swappiness"] == "60"
     assert rows["cpu_governor"] == "performance, powersave"
     assert rows["disk_read_ahead_kb"] == "128"
-    assert rows["limits_nofile"] == "/etc/security/limits.d/95-gpuwright.conf was changed by hand"
+    assert rows["limits_nofile"] == "/etc/security/limits.d/95-gpuwright.conf changed by hand"
     assert rows["irqbalance"] == "enabled failed"
     assert rows["vm.max_map_count"] == {"unreadable": "this kernel has no /proc/sys/vm/max_map_count"}
 

@@ -14,6 +14,7 @@ PUBLIC = (
     "system_driver",
     "system_cuda",
     "system_runtime",
+    "system_monitor",
     "framework_pytorch",
     "model_trainer",
     "verify",
@@ -22,8 +23,9 @@ SCENARIO = REPOSITORY / "tests/molecule/el8-alternative/group_vars/gpu_nodes.yml
 # What the fleet's own inventory sets for its hosts: stand-in repositories, expectations, the CPU build.
 FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
 # The scenario's host has one GPU; its wheelhouse has no TensorFlow, nor the Python 3.8 of the profile `documented`; and
-# playbooks decide preflight_host_checks.
+# playbooks decide preflight_host_checks. Without the role system_monitor its other variables could not be tested.
 SAME = {
+    "system_monitor_state",
     "verify_expected_gpu_count",
     "framework_pytorch_tensorflow_version",
     "preflight_profile",

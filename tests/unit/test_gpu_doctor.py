@@ -18,7 +18,7 @@ from gpuwright.smoke_history import last_smoke
 from host_tree import HostTree
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCRIPT = REPOSITORY / "roles" / "verify" / "files" / "gpu-doctor"
+SCRIPT = REPOSITORY / "roles/system_runtime/files/gpu-doctor"
 THEN = "2026-01-05T10:00:00Z"
 Run = Callable[..., subprocess.CompletedProcess]
 

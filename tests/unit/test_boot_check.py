@@ -115,10 +115,13 @@ def test_a_damaged_record_closes(host, content):
     assert not boot_check.gate(host.root)[0]
 
 
-def test_a_missing_record_closes(host):
+def test_a_missing_record_closes_and_the_next_step_fits(host):
     is_open, sentence = boot_check.gate(host.root)
     assert not is_open
-    assert "No such file" in sentence and "systemctl start gpuwright-check.service" in sentence
+    assert "No such file" in sentence and sentence.endswith("ansible-playbook site.yml --tags verify")
+    host.put("/etc/gpuwright/expectations.json", "{}")
+    is_open, sentence = boot_check.gate(host.root)
+    assert not is_open and sentence.endswith("run systemctl start gpuwright-check.service")
 
 
 def test_something_else_in_the_records_place_closes(host):

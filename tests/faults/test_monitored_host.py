@@ -122,7 +122,7 @@ def test_without_monitoring_nothing_is_left_and_nothing_is_gated(host_file) -> N
     check()
     absent = {"system_monitor_state": "absent"}
     preview = play("playbooks/system.yml", "--check", "--tags", "system_monitor", **absent)
-    assert preview.rc == 0 and preview.changed == 3, preview.output
+    assert preview.rc == 0 and preview.changed == 2, preview.output
     gone = play("playbooks/system.yml", "--tags", "system_monitor", **absent)
     assert gone.rc == 0, gone.output
     assert play("playbooks/system.yml", "--tags", "system_monitor", **absent).changed == 0

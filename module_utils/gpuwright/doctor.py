@@ -77,7 +77,7 @@ def main(arguments=None, root="/"):
     elif options.nagios:
         print(nagios_line(report["checks"], report["verdict"]))
         return NAGIOS_STATUS.get(report["verdict"], UNKNOWN_STATUS)
-    elif options.record:
+    elif options.record and not options.json:
         print_findings(report)
     elif not options.prom:
         print_report(report, options.json)

@@ -127,6 +127,7 @@ READINGS = {
                     "temperature_slowdown_c": 87,
                     "temperature_margin_c": None,
                     "power_default_w": 250.0,
+                    "utilization_percent": 0,
                     "link_width_now": 16,
                     "link_width_max": 16,
                     "pcie_replays": 0,

@@ -214,7 +214,7 @@ CHECKS = (
         "host.cpu_governor",
         "system",
         "Do the processors run at full speed?",
-        "Run: tuned-adm profile throughput-performance",
+        "Run: ansible-playbook playbooks/system.yml --tags system_tuning ; by hand: cpupower frequency-set -g GOVERNOR",
         governor,
         "",
         False,

@@ -9,13 +9,24 @@ import sys
 import textwrap
 import time
 
+from .boot_check import RECORD_PATH, forget_record, gate, keep_record
 from .checks import CHECKS, run_checks
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .readings import collect
-from .report import REPORT_PATH, exit_status, make_report, now_utc, read_json, summary_line, table, write_text
+from .report import (
+    REPORT_PATH,
+    exit_status,
+    make_report,
+    now_utc,
+    printable,
+    read_json,
+    summary_line,
+    table,
+    write_text,
+)
 from .smoke_history import last_smoke
-from .verdict import LEVELS, QUICK, STANDARD
+from .verdict import LEVELS, PASS, QUICK, SKIP, STANDARD
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
@@ -26,6 +37,7 @@ Check this node against what its inventory expects. Nothing is changed, and besi
 (none at level quick) no GPU work is started: the smoke test shown is the one of the last verification. What needs root
 is UNKNOWN for other users.
 """
+GATE = "check nothing: exit 0 if the last check of this boot was good or nobody monitors this node, else 1 and why"
 EXIT_STATUSES = "exit status: 0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN (with --nagios: 0, 1 WARN, 2 FAIL, 3)"
 
 
@@ -34,28 +46,40 @@ def main(arguments=None, root="/"):
     options = parse(arguments)
     if options.explain is not None:
         return explain(options.explain)
+    if options.gate:
+        is_open, sentence = gate(root)
+        print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
+        return 0 if is_open else 1
     path = options.expectations or os.path.join(root, EXPECTATIONS_PATH.lstrip("/"))
     try:
         expectations = parse_expectations(read_json(path))
     except (OSError, ValueError) as error:
         print("gpu-doctor: {}: {}".format(path, reason(error)), file=sys.stderr)
         print("gpu-doctor: the role verify writes this file: ansible-playbook site.yml --tags verify", file=sys.stderr)
+        if options.record:
+            forget_record(root)
         return USAGE_ERROR if options.expectations else UNKNOWN_STATUS
     begin = time.monotonic()
     report = examine(expectations, root, options.level)
     seconds = time.monotonic() - begin
+    try:
+        path = RECORD_PATH
+        if options.record:
+            keep_record(report, options.level, options.record, root)
+        path = options.prom
+        if options.prom not in (None, "-"):
+            write_text(options.prom, metrics(report, options.level, seconds))
+    except (OSError, ValueError) as error:
+        print("gpu-doctor: {}: {}".format(path, reason(error)), file=sys.stderr)
+        return UNKNOWN_STATUS
     if options.prom == "-":
         print(metrics(report, options.level, seconds), end="")
-    elif options.prom:
-        try:
-            write_text(options.prom, metrics(report, options.level, seconds))
-        except OSError as error:
-            print("gpu-doctor: {}: {}".format(options.prom, reason(error)), file=sys.stderr)
-            return UNKNOWN_STATUS
     elif options.nagios:
         print(nagios_line(report["checks"], report["verdict"]))
         return NAGIOS_STATUS.get(report["verdict"], UNKNOWN_STATUS)
-    else:
+    elif options.record and not options.json:
+        print_findings(report)
+    elif not options.prom:
         print_report(report, options.json)
     return exit_status(report["verdict"])
 
@@ -72,9 +96,19 @@ def parse(arguments):
     output.add_argument("--nagios", action="store_true", help="print one line and end with a status for Nagios")
     prom = "write metrics for node_exporter's textfile collector, in one step; - prints them"
     output.add_argument("--prom", metavar="FILE", help=prom)
+    output.add_argument("--gate", action="store_true", help=GATE)
     output.add_argument("--explain", metavar="ID", help="say what a check asks, its rule and what to do; check nothing")
+    record = "also keep the result in {} for --gate; it counts for SECONDS".format(RECORD_PATH)
+    parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
     return parser.parse_args(arguments)
+
+
+def positive(text):
+    """A whole number above 0, for argparse."""
+    if not (text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError("expected seconds, a whole number above 0")
+    return int(text)
 
 
 def reason(error):
@@ -110,6 +144,15 @@ def examine(expectations, root="/", level=STANDARD):
     smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, now) if level != QUICK else None
     checks = run_checks(readings, expectations, smoke, level=level)
     return make_report(platform.node(), now, checks, readings, expectations, smoke)
+
+
+def print_findings(report):
+    """For the journal: what is not good, and the verdict."""
+    for check in report["checks"]:
+        if check["status"] not in (PASS, SKIP):
+            words = "{status} {id}: {message} -> {action}".format(**check)
+            print(printable(words))
+    print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))
 
 
 def print_report(report, as_json):

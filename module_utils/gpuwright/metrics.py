@@ -3,19 +3,16 @@
 
 import datetime
 
+from .metrics_gpu import GAUGE, gpu_families
 from .report import TIME_FORMAT, printable, summary_line
 from .verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
 
 # -1 stands for what nobody knows, so that it can never be taken for good or bad.
 STATUS_VALUE = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: -1, SKIP: -2}
 NAGIOS_STATUS = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: 3}
+VERDICT_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN."
+CHECK_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP."
 NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"}
-# (metric, help, key of nvidia_smi_info's record)
-GPU_VALUES = (
-    ("gpuwright_gpu_temperature_celsius", "Temperature of the GPU, -1 when it cannot be read.", "temperature_c"),
-    ("gpuwright_gpu_power_watts", "Power that the GPU draws, -1 when it cannot be read.", "power_draw_w"),
-    ("gpuwright_gpu_memory_used_mib", "Memory of the GPU in use, -1 when it cannot be read.", "memory_used_mib"),
-)
 
 
 def escaped(text):
@@ -25,47 +22,47 @@ def escaped(text):
 
 def metrics(report, level, seconds):
     """The text that node_exporter's textfile collector reads; `seconds` is how long the checks took."""
+    gpus = _gpus(report)
     epoch = datetime.datetime(1970, 1, 1)
     ran_at = (datetime.datetime.strptime(report["time"], TIME_FORMAT) - epoch).total_seconds()
-    lines = []
-
-    def family(name, words, samples):
-        lines.extend(["# HELP {} {}".format(name, words), "# TYPE {} gauge".format(name)])
-        for labels, value in samples:
-            inside = ",".join('{}="{}"'.format(key, escaped(labels[key])) for key in sorted(labels))
-            lines.append("{}{} {:g}".format(name, "{" + inside + "}" if inside else "", value))
-
-    family("gpuwright_verdict", "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN.", [({}, STATUS_VALUE.get(report["verdict"], -1))])
     checks = [
         ({"id": check["id"], "layer": check["layer"]}, STATUS_VALUE.get(check["status"], -1))
         for check in report["checks"]
     ]
-    family("gpuwright_check", "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP.", checks)
-    for name, words, key in GPU_VALUES:
-        samples = [({"pci_id": gpu.get("pci_id")}, _value(gpu.get(key))) for gpu in _gpus(report)]
-        if samples:
-            family(name, words, samples)
-    # Not {:g}, which would cut the seconds of this century to six digits.
-    lines.extend(
-        [
-            "# HELP gpuwright_last_run_timestamp_seconds When the checks ran.",
-            "# TYPE gpuwright_last_run_timestamp_seconds gauge",
-            'gpuwright_last_run_timestamp_seconds{{level="{}"}} {:d}'.format(level, int(ran_at)),
-        ]
-    )
-    family("gpuwright_last_run_duration_seconds", "How long the checks took.", [({}, round(seconds, 3))])
+    families = [
+        ("gpuwright_verdict", GAUGE, VERDICT_HELP, [({}, STATUS_VALUE.get(report["verdict"], -1))]),
+        ("gpuwright_check", GAUGE, CHECK_HELP, checks),
+        ("gpuwright_gpus", GAUGE, "GPUs that nvidia-smi found, -1 unknown.", [({}, -1 if gpus is None else len(gpus))]),
+        ("gpuwright_gpus_expected", GAUGE, "GPUs that the inventory expects.", _expected(report)),
+        ("gpuwright_last_run_timestamp_seconds", GAUGE, "When the checks ran.", [({"level": level}, int(ran_at))]),
+        ("gpuwright_last_run_duration_seconds", GAUGE, "How long the checks took.", [({}, round(seconds, 3))]),
+    ]
+    lines = []
+    for name, kind, words, samples in families + gpu_families(gpus or []):
+        if not samples:
+            continue
+        lines.extend(["# HELP {} {}".format(name, words), "# TYPE {} {}".format(name, kind)])
+        lines.extend(_sample(name, labels, value) for labels, value in samples)
     return "\n".join(lines) + "\n"
 
 
+def _sample(name, labels, value):
+    inside = ",".join('{}="{}"'.format(key, escaped(labels[key])) for key in sorted(labels))
+    # Not {:g}, which would cut bytes and the seconds of this century to six digits.
+    number = "{:d}".format(value) if isinstance(value, int) else repr(round(value, 6))
+    return "{}{} {}".format(name, "{" + inside + "}" if inside else "", number)
+
+
+def _expected(report):
+    count = report["expectations"].get("gpu_count")
+    return [({}, count)] if isinstance(count, int) else []
+
+
 def _gpus(report):
+    """nvidia_smi_info's records, None when it did not answer."""
     found = report["readings"].get("nvidia_smi")
-    found = found.get("gpus") if isinstance(found, dict) else None
-    return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else []
-
-
-def _value(value):
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_number else -1
+    found = found.get("gpus") if isinstance(found, dict) and found.get("reachable") is True else None
+    return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else None
 
 
 def nagios_line(checks, verdict):

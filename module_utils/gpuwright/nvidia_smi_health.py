@@ -26,6 +26,7 @@ def read_health(gpu, data_centre, has_ecc, retires, remaps):
         "temperature_slowdown_c": _number_if_there(gpu, "temperature/gpu_temp_slow_threshold", "C"),
         "temperature_margin_c": _number_if_there(gpu, "temperature/gpu_temp_tlimit", "C"),
         "power_default_w": _must(_default_power(gpu), data_centre),
+        "utilization_percent": _number_if_there(gpu, "utilization/gpu_util", "%"),
         "link_width_now": _must(_width(gpu, "current_link_width")),
         "link_width_max": _must(_width(gpu, "max_link_width")),
         "pcie_replays": _must(read_number(gpu.findtext("pci/replay_counter"), "")),

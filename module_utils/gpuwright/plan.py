@@ -65,7 +65,8 @@ def solve(matrix, host, pins):
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts:
-        return {"conflicts": _offer_other_profile(matrix, host, pins, profile, conflicts)}
+        question = (candidates, facts)
+        return {"conflicts": _offer_other_profile(matrix, host, pins, profile, question, conflicts)}
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
@@ -79,13 +80,23 @@ def solve(matrix, host, pins):
     return plan
 
 
-def _offer_other_profile(matrix, host, pins, profile, conflicts):
-    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a way out, too."""
-    default = {"profile": matrix["default_profile"]}
+def _offer_other_profile(matrix, host, pins, profile, question, conflicts):
+    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a way out, too.
+
+    question  candidates and facts; those of the profile are replaced
+    """
+    default = matrix["default_profile"]
     involved = [entry for entry in conflicts if any(label.startswith(PINS["profile"]) for label in entry["clash"])]
-    if profile == default["profile"] or not involved or "conflicts" in solve(matrix, host, dict(pins, **default)):
+    if profile == default or not involved:
         return conflicts
-    return [with_choice(entry, default) if entry in involved else entry for entry in conflicts]
+    candidates, facts = question
+    held = held_pins(profile_pins(matrix, default), pins)
+    kept = [fact for fact in facts if not fact.origin.startswith("the profile")]
+    kinds = [kind for kind in KINDS if _is_planned(kind, host, dict(held, **pins))]
+    problem = Problem(matrix, candidates, kinds)
+    if problem.search(kept + [_held(default, name, value) for name, value in held.items()]) is None:
+        return conflicts
+    return [with_choice(entry, {"profile": default}) if entry in involved else entry for entry in conflicts]
 
 
 def _pin(name, value):

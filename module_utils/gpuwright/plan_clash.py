@@ -108,10 +108,11 @@ def _first_refusals(problem, candidates, clash):
 def _pins_disagree(problem, kind, clash):
     """Two pins of one kind that no row of the matrix unites, such as driver 620 and its proprietary module."""
     pins = [fact for fact in clash if fact.kind == "pin" and fact.name in problem.candidates[kind][0].pins]
+    alone = [problem.pinned(kind, [fact for fact in pins if fact is not left]) for left in pins]
     known = [
         candidate.label
         for candidate in problem.candidates[kind]
-        if any(candidate in problem.pinned(kind, [fact for fact in pins if fact is not left]) for left in pins)
+        if any(candidate is other for group in alone for other in group)
     ]
     wanted = " with ".join(fact.label for fact in pins)
     return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
@@ -195,7 +196,8 @@ def conflict_message(host, conflicts):
         if len(entry["clash"]) > 1:
             lines.append("   What clashes: {}".format(" + ".join(entry["clash"])))
         if entry["choices"]:
-            lines.append("   What fits (set one of these in the inventory):")
+            how = "set it" if len(entry["choices"]) == 1 else "set one of these"
+            lines.append("   What fits ({} in the inventory):".format(how))
         for choice in entry["choices"]:
             lines.append("     " + ", ".join('{}: "{}"'.format(PINS[pin], value) for pin, value in choice.items()))
     return "\n".join(lines)

@@ -20,6 +20,20 @@ class Rules(object):
 
     def __init__(self, matrix):
         self.matrix = matrix
+        self._pair_rules = {
+            ("driver", "cuda"): self._driver_runs_cuda,
+            ("driver", "cudnn"): self._driver_runs_cudnn,
+            ("driver", "nccl"): _place_has,
+            ("driver", "pytorch"): self._driver_runs_pytorch,
+            ("cuda", "cudnn"): _cuda_holds_cudnn,
+            ("cuda", "nccl"): _cuda_holds_nccl,
+            ("python", "pytorch"): _python_has_wheels,
+            ("driver", "tensorflow"): self._driver_runs_tensorflow,
+            ("cuda", "tensorflow"): _cuda_serves_tensorflow,
+            ("cudnn", "tensorflow"): _cudnn_serves_tensorflow,
+            ("python", "tensorflow"): _python_has_wheels,
+            ("pytorch", "tensorflow"): _pytorch_shares_with_tensorflow,
+        }
 
     def gpu_refuses(self, gpu, candidate):
         """Why a candidate does not serve a GPU."""
@@ -48,22 +62,13 @@ class Rules(object):
                 return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
         return ""
 
+    def relate(self, kind, other):
+        """Whether there is a rule between two kinds, in whichever order."""
+        return (kind, other) in self._pair_rules or (other, kind) in self._pair_rules
+
     def pair_refuses(self, first, second):
         """Why two candidates, `first` of the kind that is chosen first, do not fit together."""
-        rule = {
-            ("driver", "cuda"): self._driver_runs_cuda,
-            ("driver", "cudnn"): self._driver_runs_cudnn,
-            ("driver", "nccl"): _place_has,
-            ("driver", "pytorch"): self._driver_runs_pytorch,
-            ("cuda", "cudnn"): _cuda_holds_cudnn,
-            ("cuda", "nccl"): _cuda_holds_nccl,
-            ("python", "pytorch"): _python_has_wheels,
-            ("driver", "tensorflow"): self._driver_runs_tensorflow,
-            ("cuda", "tensorflow"): _cuda_serves_tensorflow,
-            ("cudnn", "tensorflow"): _cudnn_serves_tensorflow,
-            ("python", "tensorflow"): _python_has_wheels,
-            ("pytorch", "tensorflow"): _pytorch_shares_with_tensorflow,
-        }.get((first.kind, second.kind))
+        rule = self._pair_rules.get((first.kind, second.kind))
         return rule(first, second) if rule else ""
 
     def _driver_drives(self, gpu, driver):

@@ -28,6 +28,15 @@ class Problem(object):
         self.kinds = tuple(kinds)
         self._fact_answers = {}
         self._pair_answers = {}
+        self._pinned = {}
+        # Sets of candidates are whole numbers here, a bit for each: what clashes is found by one operation.
+        self._masks = {}
+        self._orders = {}
+        self._all = {kind: [(1 << place, one) for place, one in enumerate(candidates[kind])] for kind in kinds}
+        self._bits = {id(one): bit for members in self._all.values() for bit, one in members}
+        self._partners = {
+            kind: [other for other in self.kinds if self.rules.relate(kind, other)] for kind in self.kinds
+        }
 
     def refusal(self, fact, candidate):
         """Why a GPU or the operating system rules a candidate out; "" when it does not."""
@@ -48,13 +57,17 @@ class Problem(object):
 
     def pinned(self, kind, facts):
         """The candidates of a kind that the pins among `facts` leave."""
-        pins = {fact.name: fact.value for fact in facts if fact.kind == "pin"}
-        return [
-            candidate
-            for candidate in self.candidates[kind]
-            if all(name in pins for name in candidate.needs)
-            and all(accepts(name, value, candidate) for name, value in pins.items())
-        ]
+        own = self.candidates[kind][0].pins
+        pins = {fact.name: fact.value for fact in facts if fact.kind == "pin" and fact.name in own}
+        key = (kind, tuple(sorted(pins.items())))
+        if key not in self._pinned:
+            self._pinned[key] = [
+                candidate
+                for candidate in self.candidates[kind]
+                if all(name in pins for name in candidate.needs)
+                and all(accepts(name, value, candidate) for name, value in pins.items())
+            ]
+        return self._pinned[key]
 
     def allowed(self, kind, facts):
         """The candidates of a kind that pins, GPUs and operating system leave."""
@@ -68,6 +81,28 @@ class Problem(object):
     def best_first(self, candidates, chosen):
         return sorted(candidates, key=lambda candidate: preference(candidate, chosen, self.as_of))
 
+    def _members(self, kind, mask, chosen):
+        """The candidates of a set, the best first."""
+        # Of all preferences, only that for a toolkit looks at another choice.
+        key = (kind, id(chosen.get("driver")) if kind == "cuda" else None)
+        if key not in self._orders:
+            ordered = self.best_first(self.candidates[kind], chosen)
+            self._orders[key] = [(self._bits[id(candidate)], candidate) for candidate in ordered]
+        return [candidate for bit, candidate in self._orders[key] if bit & mask]
+
+    def _friends(self, candidate, kind, among):
+        """Which candidates of another kind, `among` a set of them, go together with this one, as a set."""
+        key = (id(candidate), kind)
+        known, friends = self._masks.get(key, (0, 0))
+        asked = among & ~known
+        if asked:
+            first = self.kinds.index(candidate.kind) < self.kinds.index(kind)
+            for bit, other in self._all[kind]:
+                if bit & asked and not self.rules.pair_refuses(*((candidate, other) if first else (other, candidate))):
+                    friends |= bit
+            self._masks[key] = (known | asked, friends)
+        return friends & among
+
     def best(self, facts):
         """The answer for a plan: with a PyTorch that PyPI itself serves, and so a lock file, wherever there is one.
 
@@ -80,9 +115,24 @@ class Problem(object):
         domains = {kind: self.allowed(kind, facts) for kind in self.kinds}
         if from_pypi:
             domains["pytorch"] = [candidate for candidate in domains["pytorch"] if is_from_pypi(candidate)]
-        if not all(domains.values()) or self.hopeless_pair(domains):
-            return None
-        return self._extend(collections.OrderedDict(), domains)
+        masks = {kind: sum(self._bits[id(candidate)] for candidate in domains[kind]) for kind in self.kinds}
+        return self._extend(collections.OrderedDict(), masks) if self._agree(masks) else None
+
+    def _agree(self, masks):
+        """Take out of the sets what clashes with all of another kind, until nothing does; False if one is empty."""
+        changed = all(masks.values())
+        if not changed:
+            return False
+        while changed:
+            changed = False
+            for kind in self.kinds:
+                for candidate in self._members(kind, masks[kind], {}):
+                    if not all(self._friends(candidate, other, masks[other]) for other in self._partners[kind]):
+                        masks[kind] ^= self._bits[id(candidate)]
+                        changed = True
+                if not masks[kind]:
+                    return False
+        return True
 
     def hopeless_pair(self, domains):
         """Two kinds of which no candidates go together, or None. Known early, it saves trying them all."""
@@ -92,16 +142,15 @@ class Problem(object):
                     return kind, other
         return None
 
-    def _extend(self, chosen, domains):
+    def _extend(self, chosen, masks):
         if len(chosen) == len(self.kinds):
             return chosen
         kind = self.kinds[len(chosen)]
-        later = self.kinds[len(chosen) + 1 :]
-        for candidate in self.best_first(domains[kind], chosen):
-            left = {
-                name: [other for other in domains[name] if not self.pair_refusal(candidate, other)] for name in later
-            }
-            if all(left.values()):
+        for candidate in self._members(kind, masks[kind], chosen):
+            left = dict(masks, **{kind: self._bits[id(candidate)]})
+            for other in self._partners[kind]:
+                left[other] = self._friends(candidate, other, left[other])
+            if self._agree(left):
                 extended = collections.OrderedDict(chosen)
                 extended[kind] = candidate
                 found = self._extend(extended, left)

@@ -24,6 +24,7 @@ from .readings_software import (
     read_toolkit_version_file,
     read_venv,
 )
+from .readings_tuning import read_tuning
 from .runtime_policy import PACKAGES, LaunchError, check_library, load_policy
 from .verdict import QUICK, STANDARD
 
@@ -64,6 +65,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "driver_files": attempt(read_driver_files, root),
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
         "device_nodes": attempt(read_device_nodes, root, host, user),
+        "tuning": attempt(read_tuning, root),
     }
     if level == QUICK:
         return readings

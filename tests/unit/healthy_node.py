@@ -127,6 +127,7 @@ READINGS = {
                     "temperature_slowdown_c": 87,
                     "temperature_margin_c": None,
                     "power_default_w": 250.0,
+                    "utilization_percent": 0,
                     "link_width_now": 16,
                     "link_width_max": 16,
                     "pcie_replays": 0,
@@ -151,6 +152,7 @@ READINGS = {
         "blocked_tasks": {"nvidia": [], "others": []},
         "environment": [],
     },
+    "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
     "kernel_log": {
         "source": "journalctl -k -b -q --no-pager -o short-monotonic",
         "lines": 2,
@@ -306,6 +308,9 @@ def put_node(host: HostTree) -> None:
     put_program(host, "/usr/local/bin/gpu-run", "exit 0")
     put_program(host, "/usr/local/bin/gpu-doctor", "exit 0")
     host.put("/etc/gpuwright/expectations.json", json.dumps(EXPECTATIONS))
+    row = {**READINGS["tuning"][0], "path_or_how": "/proc/sys/vm/swappiness", "keys": {"/proc/sys/vm/swappiness": "10"}}
+    host.put("/etc/gpuwright/tuning.json", json.dumps({"schema": 1, "settings": [row], "skipped": []}))
+    host.put("/proc/sys/vm/swappiness", "10\n")
     host.put("/usr/local/lib/gpuwright/gpuwright/__init__.py")
     put_program(
         host, "/opt/gpuwright/venvs/abc/bin/python", f"echo noise\ncat <<'E'\n{json.dumps(READINGS['venv'])}\nE"

@@ -14,6 +14,8 @@ PUBLIC = (
     "system_driver",
     "system_cuda",
     "system_runtime",
+    "system_tuning",
+    "system_monitor",
     "framework_pytorch",
     "model_trainer",
     "verify",
@@ -21,13 +23,16 @@ PUBLIC = (
 SCENARIO = REPOSITORY / "tests/molecule/el8-alternative/group_vars/gpu_nodes.yml"
 # What the fleet's own inventory sets for its hosts: stand-in repositories, expectations, the CPU build.
 FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
-# The scenario's host has one GPU; its wheelhouse has no TensorFlow, nor the Python 3.8 of the profile `documented`; and
-# playbooks decide preflight_host_checks.
+# The scenario's host has one GPU and no NVMe disk; its tuning and monitoring are to be seen at the end; its wheelhouse
+# has no TensorFlow, nor the Python 3.8 of the profile `documented`; and playbooks decide preflight_host_checks.
 SAME = {
+    "system_monitor_state",
     "verify_expected_gpu_count",
     "framework_pytorch_tensorflow_version",
     "preflight_profile",
     "preflight_host_checks",
+    "system_tuning_state",
+    "system_tuning_scratch_serial",
 }
 
 

@@ -47,6 +47,7 @@ V100 = healthy_node.READINGS["nvidia_smi"]["gpus"][0]
 TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.00.03"}}]
 LOG = ("kernel_log",)
 STAMP = ("stamp", "pytorch")
+TUNING = ("tuning", 0)
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
 
 
@@ -383,6 +384,12 @@ CASES = [
     ("host.inodes", {(*DISKS, "/var", "free_inodes"): None}, {}, SKIP, "no fixed number of files on /var"),
     ("host.blocked_tasks", {("host", "blocked_tasks", "nvidia"): ["nvidia-smi"]}, {}, WARN, "nvidia-smi"),
     ("host.blocked_tasks", {("host", "blocked_tasks", "others"): ["kworker"]}, {}, PASS, "1 others"),
+    ("host.tuning", {(*TUNING, "found"): "60"}, {}, WARN, "vm.swappiness: found 60, wanted 10"),
+    ("host.tuning", {("tuning",): None}, {}, SKIP, "is not tuned"),
+    ("host.tuning", {("tuning",): []}, {}, UNKNOWN, "no setting"),
+    ("host.tuning", {("tuning",): {"unreadable": "tuning.json is not JSON"}}, {}, UNKNOWN, "is not JSON"),
+    ("host.tuning", {(*TUNING, "found"): {"unreadable": "this kernel has no x"}}, {}, UNKNOWN, "has no x"),
+    ("host.tuning", {(*TUNING, "name"): "vm.unheard_of"}, {}, UNKNOWN, "vm.unheard_of"),
     ("kernel.xid", {(*LOG, "xids"): [event(13), event(79, XID_79)]}, {}, FAIL, "79 on 0000:3b:00: the GPU has fallen"),
     ("kernel.xid", {(*LOG, "xids"): [event(31)]}, {}, WARN, "31 on 0000:3b:00: a program used memory"),
     ("kernel.xid", {(*LOG, "xids"): [event(999)]}, {}, WARN, "999 on 0000:3b:00: not in the catalogue"),

@@ -13,12 +13,16 @@ from pathlib import Path
 
 import healthy_node
 import pytest
+from gpuwright import checks
 from gpuwright.report import make_report
 from gpuwright.smoke_history import last_smoke
+from gpuwright.verdict import DEEP
 from host_tree import HostTree
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCRIPT = REPOSITORY / "roles" / "verify" / "files" / "gpu-doctor"
+SCRIPT = REPOSITORY / "roles/system_runtime/files/gpu-doctor"
+# Checks that say nothing of the made-up node: it has no ECC to read, and so on.
+SKIPPED = 4
 THEN = "2026-01-05T10:00:00Z"
 Run = Callable[..., subprocess.CompletedProcess]
 
@@ -86,7 +90,8 @@ def test_a_healthy_node(doctor):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["STATUS", "CHECK", "VALUE", "EXPECTED"]
-    assert ": PASS (63 checks: 63 PASS; 4 skipped)" in lines[-1]
+    judged = len([check for check in checks.CHECKS if check.level != DEEP]) - SKIPPED
+    assert f": PASS ({judged} checks: {judged} PASS; {SKIPPED} skipped)" in lines[-1]
 
 
 def test_json_is_the_report(doctor):
@@ -107,7 +112,8 @@ def test_a_failing_check_comes_first_with_its_action(doctor, node):
     assert lines[1].split() == ["FAIL", "cuda.link", "none", "/usr/local/cuda-12.9"]
     assert lines[2].strip() == "/usr/local/cuda leads nowhere"
     assert lines[3].strip().startswith("-> Run alternatives --display cuda")
-    assert ": FAIL (63 checks: 1 FAIL, 62 PASS; 4 skipped)" in lines[-1]
+    judged = len([check for check in checks.CHECKS if check.level != DEEP]) - SKIPPED
+    assert f": FAIL ({judged} checks: 1 FAIL, {judged - 1} PASS; {SKIPPED} skipped)" in lines[-1]
 
 
 def test_an_ordinary_user_is_told_what_only_root_sees(doctor, folder):
@@ -152,6 +158,65 @@ def test_metrics_are_written_in_one_step(doctor, folder):
     assert oct(target.stat().st_mode & 0o777) == "0o644"
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
     assert "gpuwright_verdict 0\n" in doctor("--level", "quick", "--prom", "-").stdout
+
+
+def gated(node: HostTree) -> Path:
+    """The node with monitoring installed; returns where the result is kept."""
+    node.put("/etc/systemd/system/gpuwright-boot-check.service", "[Unit]\n")
+    node.put("/proc/sys/kernel/random/boot_id", "7c9e6679-7425-40de-944b-e07fc1f90ae7\n")
+    node.put("/proc/uptime", "100.00 200.00\n")
+    return node.folder / "var/lib/gpuwright/boot-check.json"
+
+
+def test_the_kept_result_opens_the_gate(doctor, node, folder):
+    kept = gated(node)
+    closed = doctor("--gate")
+    assert (closed.returncode, closed.stdout) == (1, "") and "No such file" in closed.stderr
+    target = folder / "gpuwright.prom"
+    done = doctor("--level", "quick", "--record", "900", "--prom", str(target))
+    assert done.returncode == 0 and ": PASS (" in done.stdout
+    assert "gpuwright_verdict 0\n" in target.read_text()
+    assert json.loads(kept.read_text())["holds_s"] == 900
+    opened = doctor("--gate")
+    assert opened.returncode == 0 and opened.stdout.startswith("gpu-doctor: open: verdict PASS of ")
+
+
+def test_an_ordinary_user_may_ask_the_gate(doctor, node):
+    gated(node)
+    assert doctor("--level", "quick", "--record", "900").returncode == 0
+    assert doctor("--gate", user=65534, group=65534, extra_groups=[]).returncode == 0
+
+
+def test_a_failure_closes_the_gate_and_is_named_in_the_journal(doctor, node):
+    gated(node)
+    (node.folder / "sys/module/nvidia_uvm/refcnt").unlink()
+    (node.folder / "sys/module/nvidia_uvm").rmdir()
+    done = doctor("--level", "quick", "--record", "900")
+    assert done.returncode == 1 and done.stdout.startswith("FAIL driver.uvm: ")
+    asked = doctor("--gate")
+    assert asked.returncode == 1
+    assert asked.stderr.startswith("gpu-doctor: closed: verdict FAIL of ") and "driver.uvm" in asked.stderr
+
+
+def test_expectations_that_are_gone_close_the_gate(doctor, node):
+    kept = gated(node)
+    assert doctor("--level", "quick", "--record", "900").returncode == 0
+    (node.folder / "etc/gpuwright/expectations.json").unlink()
+    assert doctor("--level", "quick", "--record", "900").returncode == 3
+    assert not kept.exists() and doctor("--gate").returncode == 1
+
+
+def test_a_result_that_cannot_be_kept_is_no_success(doctor, node):
+    kept = gated(node)
+    kept.mkdir()
+    done = doctor("--level", "quick", "--record", "900")
+    assert done.returncode == 3 and "/var/lib/gpuwright/boot-check.json: " in done.stderr
+
+
+@pytest.mark.parametrize("seconds", ["0", "soon", "1.5", ""])
+def test_a_time_that_is_none_is_a_usage_error(doctor, seconds):
+    done = doctor("--record", seconds)
+    assert done.returncode == 2 and "a whole number above 0" in done.stderr
 
 
 def test_metrics_that_cannot_be_written_are_no_success(doctor):

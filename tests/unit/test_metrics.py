@@ -6,6 +6,7 @@ import healthy_node
 import pytest
 from gpuwright.checks import run_checks
 from gpuwright.metrics import environment_lines, metrics, nagios_line
+from gpuwright.metrics_gpu import QUANTITIES, STATES
 from gpuwright.report import make_report
 
 CHECK = {"id": "gpu.count", "layer": "system", "status": "PASS", "message": "fine"}
@@ -33,12 +34,77 @@ def test_what_nobody_knows_is_minus_one():
     assert found["gpuwright_last_run_duration_seconds"] == "1.25"
 
 
-def test_values_of_the_cards():
+CARD = '{pci_id="0000:3b:00.0"}'
+
+
+def with_card(**values: object) -> dict[str, str]:
     record = report()
-    record["readings"]["nvidia_smi"]["gpus"][0]["power_draw_w"] = "unknown"
+    card = record["readings"]["nvidia_smi"]["gpus"][0]
+    for name, value in values.items():
+        (card["health"] if name in card["health"] else card)[name] = value
+    return samples(metrics(record, "quick", 1))
+
+
+def test_values_of_the_cards_are_in_base_units():
+    found = with_card(memory_used_mib=3, memory_total_mib=16160, utilization_percent=97, power_draw_w=37.25)
+    assert found[f"gpuwright_gpu_temperature_celsius{CARD}"] == "34"
+    assert found[f"gpuwright_gpu_memory_used_bytes{CARD}"] == "3145728"
+    assert found[f"gpuwright_gpu_memory_size_bytes{CARD}"] == "16944988160"
+    assert found[f"gpuwright_gpu_utilization_ratio{CARD}"] == "0.97"
+    assert found[f"gpuwright_gpu_power_watts{CARD}"] == "37.25"
+    assert found[f"gpuwright_gpu_unread_values{CARD}"] == "0"
+    info = f'gpuwright_gpu_info{{architecture="volta",name="Tesla V100-PCIE-16GB",{CARD[1:-1]},'
+    assert found[f'{info}uuid="GPU-00000000-1111-2222-3333-000000000001"}}'] == "1"
+    assert found["gpuwright_gpus"] == "1"
+
+
+HEALTHY = {"power_draw_w": 37.25, "memory_total_mib": 16160, "utilization_percent": 0}
+
+
+@pytest.mark.parametrize("row", QUANTITIES, ids=lambda row: row[0])
+def test_a_quantity_that_cannot_be_read_has_no_sample_and_is_counted(row):
+    name = row[3][-1]
+    sample = f"gpuwright_gpu_{row[0]}{CARD}"
+    assert sample in with_card(**{**HEALTHY, name: 7})
+    unread = with_card(**{**HEALTHY, name: "unknown"})
+    assert sample not in unread and unread[f"gpuwright_gpu_unread_values{CARD}"] == "1"
+    absent = with_card(**{**HEALTHY, name: None})
+    assert sample not in absent and absent[f"gpuwright_gpu_unread_values{CARD}"] == "0"
+
+
+@pytest.mark.parametrize("row", STATES, ids=lambda row: row[0])
+def test_a_state_that_cannot_be_read_is_minus_one(row):
+    sample = f"gpuwright_gpu_{row[0]}{CARD}"
+    for value, written in ((True, "1"), (False, "0"), ("unknown", "-1"), (None, None)):
+        found = with_card(**{**HEALTHY, row[2][-1]: value})
+        assert found.get(sample) == written
+        assert found[f"gpuwright_gpu_unread_values{CARD}"] == ("1" if value == "unknown" else "0")
+
+
+def test_reasons_that_hold_clocks_down():
+    found = with_card(throttle_reasons=["hw_thermal_slowdown", "gpu_idle", "gpu_idle"])
+    assert found['gpuwright_gpu_throttle_reason{pci_id="0000:3b:00.0",reason="hw_thermal_slowdown"}'] == "1"
+    unread = with_card(**{**HEALTHY, "throttle_reasons": "unknown"})
+    assert unread[f"gpuwright_gpu_unread_values{CARD}"] == "1"
+
+
+def test_cards_that_cannot_be_told_apart_do_not_spoil_the_file():
+    record = report()
+    card = record["readings"]["nvidia_smi"]["gpus"][0]
+    record["readings"]["nvidia_smi"]["gpus"] = [card, card, {**card, "pci_id": "unknown"}, {}]
+    lines = [line for line in metrics(record, "quick", 1).splitlines() if not line.startswith("#")]
+    names = [line.rsplit(" ", 1)[0] for line in lines]
+    assert len(names) == len(set(names))
+    assert sum(name.startswith("gpuwright_gpu_unread_values") for name in names) == 4
+
+
+def test_a_driver_that_does_not_answer_has_no_number_of_gpus():
+    record = report()
+    record["readings"]["nvidia_smi"].update(reachable=False, gpus=[])
+    record["expectations"] = healthy_node.expectations()
     found = samples(metrics(record, "quick", 1))
-    assert found['gpuwright_gpu_temperature_celsius{pci_id="0000:3b:00.0"}'] == "34"
-    assert found['gpuwright_gpu_power_watts{pci_id="0000:3b:00.0"}'] == "-1"
+    assert found["gpuwright_gpus"] == "-1" and found["gpuwright_gpus_expected"] == "1"
+    assert not [name for name in found if name.startswith("gpuwright_gpu_")]
 
 
 def test_every_metric_has_help_and_type_and_no_text_breaks_a_line():
@@ -48,7 +114,7 @@ def test_every_metric_has_help_and_type_and_no_text_breaks_a_line():
     names = {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}
     for name in names:
         assert sum(line.startswith(f"# HELP {name} ") for line in lines) == 1
-        assert f"# TYPE {name} gauge" in lines
+        assert f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}" in lines
 
 
 @pytest.mark.parametrize("readings", [{}, {"nvidia_smi": {"unreadable": "x"}}, {"nvidia_smi": {"gpus": [None, 5]}}])

@@ -227,7 +227,7 @@ def test_the_message_is_for_people() -> None:
         "1. Driver 590 (open) does not drive Tesla V100-PCIE-16GB (volta): volta needs the proprietary module of "
         "branch 580 or older.",
         '   What clashes: Tesla V100-PCIE-16GB (volta) + system_driver_branch "590"',
-        "   What fits (set one of these in the inventory):",
+        "   What fits (set it in the inventory):",
         '     system_driver_branch: "580"',
     ]
 

@@ -44,6 +44,7 @@ SPECS: dict[str, dict[str, dict[str, Any]]] = {
         "model_trainer_gpu_count": {"type": "int"},
         "model_trainer_total_steps": {"type": "float"},
         "model_trainer_configs": {"type": "dict", "default": {}},
+        "model_trainer_runs_dir": {"type": "str", "default": "/srv/gan/runs"},
         "model_trainer_paths": {"type": "list", "elements": "int"},
         "model_trainer_logging": {"type": "dict", "options": {"level": {"type": "str", "choices": ["info", "debug"]}}},
     },
@@ -56,6 +57,7 @@ def problems(**variables: Any) -> list[str]:
 
 QUOTES = ": must be text: write it in quotes: YAML turns 8.10 into 8.1 (given: {})"
 DIGITS = ": must be a fingerprint of 40 hex digits without spaces (given: {})"
+A_UNIT_PATH = ": must be an absolute path without white space, quotes, % and backslashes (given: {})"
 A_VERSION = ': must be a version such as "580.95.05" (given: {})'
 UNDEFINED = " uses a variable that is not defined"
 
@@ -100,6 +102,9 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
         ("system_driver_version", "580.95\n", A_VERSION.format("'580.95\\n'")),
         ("system_driver_key_fingerprint", "610C 7B14", DIGITS.format("'610C 7B14'")),
         ("system_driver_key_fingerprint", "", DIGITS.format("''")),
+        ("model_trainer_runs_dir", "runs", A_UNIT_PATH.format("'runs'")),
+        ("model_trainer_runs_dir", "/srv/my runs", A_UNIT_PATH.format("'/srv/my runs'")),
+        ("model_trainer_runs_dir", "/srv/100%", A_UNIT_PATH.format("'/srv/100%'")),
         ("system_driver_repository_url", "host", ": must be an address such as https://host/path/ (given: 'host')"),
         ("system_driver_reboot_timeout", 0, ": must be greater than 0 (given: 0)"),
         ("model_trainer_gpu_count", -3, ": must be greater than 0 (given: -3)"),

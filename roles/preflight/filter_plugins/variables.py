@@ -22,6 +22,9 @@ TEMPLATE = re.compile(r"\{\{|\{%")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*([-+][A-Za-z0-9._+-]+)?")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
 URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+# What systemd units name as it stands: white space would end the path there, and % would begin a specifier.
+UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
+UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
 POSITIVE_SUFFIXES = ("_count", "_timeout", "_steps")
 LONGEST_VALUE = 60
 # A name this close to a known one is a slip, even where the name of the role itself is misspelt.
@@ -142,6 +145,8 @@ def _check_by_name(name: str) -> Callable[[str], str] | None:
         return _matches(VERSION, 'must be a version such as "580.95.05"')
     if name.endswith("_fingerprint"):
         return _matches(FINGERPRINT, "must be a fingerprint of 40 hex digits without spaces")
+    if name.endswith(UNIT_PATH_SUFFIXES):
+        return _matches(UNIT_PATH, "must be an absolute path without white space, quotes, % and backslashes")
     if name.endswith("_url"):
         return _matches(URL, "must be an address such as https://host/path/")
     return None

@@ -1,0 +1,84 @@
+"""Write docs/tuning.md from the table of settings (`make docs`). tests/unit/test_tuning_page.py finds drift."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs/tuning.md"
+sys.path.insert(0, str(REPOSITORY / "module_utils"))
+CATALOGUE = importlib.import_module("gpuwright.tuning_catalogue").CATALOGUE
+
+HEAD = """\
+# Settings of the host
+
+The role `system_tuning` (`ansible-playbook playbooks/system.yml --tags system_tuning`) sets what this page lists, now
+and at each boot. This page is written from `module_utils/gpuwright/tuning_catalogue.py` by `make docs`; do not edit
+it.
+
+* **See** all of them on a node, beside what they are now: `sudo gpu-tune` (`--json` for programs). `gpu-doctor` and
+  the report hold the node against them as the check `host.tuning`.
+* **Leave one alone**: `system_tuning_leave: [vm.swappiness]`. One that was set before goes back to what was found.
+* **Another value**: `system_tuning_values: {disk_read_ahead_kb: "1024"}`, in quotes.
+* **Undo all**: `system_tuning_state: absent`. What was found before the first application is kept in
+  `/var/lib/gpuwright/tuning-before.json`, is never overwritten, and is put back: values, files byte for byte, states
+  of units, the profile of tuned. Installed packages stay.
+* What a host does not have, or may not set, is left alone, and `gpu-tune` says why: no frequency scaling in a virtual
+  machine, a kernel without the file, a file system without a disk. In a container nothing of the kernel is touched,
+  even where `/proc/sys` could be written: it is the kernel of the container's host.
+* None of these values was measured on GPUs by this project; the sources say who recommends them. Measure your own
+  training before and after, and leave alone what does not help.
+
+"""
+
+TAIL = """\
+## Where tuned runs
+
+A profile `gpuwright` is written to `/etc/tuned/gpuwright`, includes the one that `tuned-adm recommend` names
+(`throughput-performance` or `virtual-guest`; `system_tuning_tuned_parent` names another, such as
+`accelerator-performance`), sets the same values, and is made the active one. Without tuned,
+`gpuwright-tuning.service` alone sets them at boot; with it, the service runs after tuned.
+
+## Limits
+
+PAM gives the limits to logins of members of `system_tuning_limits_group`, systemd gives them to the services in
+`system_tuning_limits_units` through drop-ins; nobody else gets them. If you rename `model_trainer_group`, name it
+here too: a lower layer does not read variables of a higher one. A running service keeps its limits until it is
+restarted.
+
+## Power limit and application clocks
+
+Both are off until `system_tuning_values` names them: `{gpu_power_limit: "200"}` in watts, `{gpu_clocks: "877,1380"}`
+as memory and graphics clock in MHz. A value outside the range that a card itself names is refused before anything is
+changed, with the range. The driver forgets both at a reboot; the service sets them again. A lowered power limit is
+also reported by the check `gpu.power_limit`.
+
+## Scratch disk
+
+`system_tuning_scratch_serial` names an NVMe disk by its serial number (`lsblk -d -o NAME,SERIAL,SIZE`). It gets an
+XFS, mounted at `system_tuning_scratch_dir` with mode 1777. A disk is formatted only if it holds nothing: no
+partition, no signature (`wipefs`, `blkid`), not mounted, no swap, nothing built on it, not in use by the kernel, and
+64 samples of 1 MiB hold only zeros or only ones. Everything found is told, nothing is touched, and there is no option
+to override it. A disk once used is emptied by its owner, for instance with `blkdiscard`. Undoing unmounts the file
+system and never erases it.
+"""
+
+
+def page(catalogue: tuple[Any, ...]) -> str:
+    """The whole page."""
+    lines = ["| setting | value | why | source |", "|---|---|---|---|"]
+    for row in catalogue:
+        cells = (f"`{row.name}`", f"`{row.wanted}`" if row.wanted else "off", row.reason, row.source)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines += ["", "| setting | where | see it | undo it by hand |", "|---|---|---|---|"]
+    for row in catalogue:
+        cells = (f"`{row.name}`", row.where and f"`{row.where}`", f"`{row.see}`", row.undo)
+        lines.append("| " + " | ".join((cell or " ").replace("|", "\\|") for cell in cells) + " |")
+    return HEAD + "\n".join(lines) + "\n\n" + TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(CATALOGUE))

@@ -1,0 +1,146 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: kernel, disk, limits, units and GPUs as training needs them, and back."""
+
+DOCUMENTATION = r"""
+module: host_tuning
+short_description: Settings of kernel, data disk, limits, units and GPUs, with the way back
+description:
+  - Sets what docs/tuning.md lists, now and at each boot, and writes C(/etc/gpuwright/tuning.json), which verification
+    holds the host against.
+  - What was found before the first change is kept in C(/var/lib/gpuwright/tuning-before.json) and is put back with
+    O(state=absent), or for one setting when it is named in O(leave).
+  - What this host does not have, or what is not this host's to set (a container's kernel), is skipped with the reason.
+options:
+  state:
+    description: V(present) sets, V(absent) puts everything back as it was found.
+    type: str
+    choices: [present, absent]
+    default: present
+  leave:
+    description: Names of settings that are left alone.
+    type: list
+    elements: str
+    default: []
+  values:
+    description: Other values, by name of the setting.
+    type: dict
+    default: {}
+  limits_group:
+    description: Group whose members get the limits.
+    type: str
+    default: trainer
+  limits_units:
+    description: Services that get the same limits.
+    type: list
+    elements: str
+    default: []
+  data_dir:
+    description: A folder on the data disk; it need not be there yet.
+    type: path
+    default: /srv
+  tuned_parent:
+    description: Profile of tuned to build on; empty takes what tuned recommends.
+    type: str
+    default: ""
+  scratch_uuid:
+    description: UUID of the scratch file system that M(scratch_disk) made; empty for none.
+    type: str
+    default: ""
+  scratch_dir:
+    description: Where it is mounted.
+    type: path
+    default: /scratch
+  program:
+    description: Text of gpu-tune, which applies the settings at boot.
+    type: str
+    default: ""
+attributes:
+  check_mode:
+    support: full
+    description: Says what would change and changes nothing.
+  diff_mode:
+    support: full
+    description: Shows values before and after.
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Tune the host, but leave its swappiness alone
+  host_tuning:
+    leave: [vm.swappiness]
+    values: {disk_read_ahead_kb: "1024"}
+    limits_group: trainer
+    limits_units: [train-gan@.service]
+    data_dir: /srv/gan/data
+    program: "{{ lookup('file', 'gpu-tune') }}"
+
+- name: Put everything back
+  host_tuning:
+    state: absent
+"""
+
+RETURN = r"""
+settings:
+  description: What is held, as in tuning.json.
+  returned: always
+  type: list
+  elements: dict
+left_alone:
+  description: Settings that this host lacks or that are not its to set, with name and reason.
+  returned: always
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright import tuning, tuning_store
+from ansible.module_utils.gpuwright.tuning_disk import NotHere
+from ansible.module_utils.gpuwright.tuning_plan import Refused, make_plan
+
+AGAIN = "What was found before is kept in {}. Mend this and run again".format(tuning_store.BEFORE)
+
+
+def main():
+    """Compare, then apply."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "leave": {"type": "list", "elements": "str", "default": []},
+            "values": {"type": "dict", "default": {}},
+            "limits_group": {"type": "str", "default": "trainer"},
+            "limits_units": {"type": "list", "elements": "str", "default": []},
+            "data_dir": {"type": "path", "default": "/srv"},
+            "tuned_parent": {"type": "str", "default": ""},
+            "scratch_uuid": {"type": "str", "default": ""},
+            "scratch_dir": {"type": "path", "default": "/scratch"},
+            "program": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    if module.params["state"] == "present" and not module.params["program"].strip():
+        module.fail_json(msg="program is empty: expected the text of gpu-tune, which applies the settings at boot")
+    try:
+        before = tuning_store.load("/")
+        plan = tuning.NOTHING
+        if module.params["state"] == "present":
+            plan = make_plan("/", module.params, module.params["program"], can_wait=module.check_mode)
+        work = tuning.compare("/", plan, before)
+        changed, diff = tuning.is_change(work), tuning.describe(work)
+        if not module.check_mode:
+            tuning.apply("/", plan, work, before)
+    except Refused as error:
+        module.fail_json(msg="{}. Nothing was changed".format(error))
+    except (NotHere, OSError, ValueError) as error:
+        module.fail_json(msg="the settings are not complete: {}. {}".format(error, AGAIN))
+    module.exit_json(
+        changed=changed,
+        diff={"before": diff[0], "after": diff[1]},
+        settings=plan.settings,
+        # Not named "skipped", by which Ansible means the task.
+        left_alone=plan.skipped,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: a file system on an empty NVMe disk."""
+
+DOCUMENTATION = r"""
+module: scratch_disk
+short_description: Make a file system on an NVMe disk that holds nothing
+description:
+  - Finds the disk by its serial number and makes an XFS on it, once. A later run knows its own file system by its UUID.
+  - Refuses, with what it found, any disk with a partition, a signature, data, a mount, or a user such as LVM, RAID or
+    ZFS. There is no option to override that.
+options:
+  serial:
+    description: Serial number, as C(lsblk -d -o NAME,SERIAL) shows it.
+    type: str
+    required: true
+attributes:
+  check_mode:
+    support: full
+    description: Looks at everything, refuses as always, formats nothing.
+  diff_mode:
+    support: none
+    description: There is nothing on the disk to compare with.
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Make the scratch file system
+  scratch_disk:
+    serial: S4J0NX0R123456
+"""
+
+RETURN = r"""
+disk:
+  description: Name of the disk, as in C(/sys/block).
+  returned: always
+  type: str
+  sample: nvme1n1
+uuid:
+  description: UUID of the file system; in check mode that which it would get.
+  returned: always
+  type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright import scratch
+
+
+def main():
+    """Look, refuse or format."""
+    module = AnsibleModule(argument_spec={"serial": {"type": "str", "required": True}}, supports_check_mode=True)
+    serial = module.params["serial"].strip()
+    if not serial:
+        module.fail_json(msg="serial is empty: expected the serial number of a disk. See: lsblk -d -o NAME,SERIAL,SIZE")
+    try:
+        disk = scratch.find_disk("/", serial)
+        changed = not scratch.is_ours("/", disk, serial)
+        if changed:
+            scratch.refuse_unless_empty("/", disk, serial)
+            if not module.check_mode:
+                scratch.format_disk("/", disk, serial)
+    except scratch.Refused as error:
+        module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg="the scratch file system was not made: {}. Nothing mounts it".format(error))
+    module.exit_json(changed=changed, disk=disk, uuid=scratch.uuid_for(serial))
+
+
+if __name__ == "__main__":
+    main()

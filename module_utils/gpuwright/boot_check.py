@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last check of this boot, kept on the node, and the gate that lets a training start only when it was good.
+
+The gate is open for one reason beside a good record: monitoring is not installed on this node, so nobody would write
+one. Everything else that is not a good, fresh record of this boot keeps it closed, an unreadable file included.
+"""
+
+import errno
+import os
+
+from .expectations import EXPECTATIONS_PATH
+from .hostfiles import below
+from .hostfiles import read_text as read_file
+from .report import PASSING, printable, read_json, write_json
+from .verdict import FAIL, UNKNOWN
+
+RECORD_PATH = "/var/lib/gpuwright/boot-check.json"
+# The role system_monitor writes this unit and removes it.
+UNIT_PATH = "/etc/systemd/system/gpuwright-boot-check.service"
+BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+UPTIME_PATH = "/proc/uptime"
+SCHEMA = 1
+CHECK_NOW = "systemctl start gpuwright-check.service"
+LONGEST_REASON = 400
+
+
+def make_record(report, level, holds_s, root="/"):
+    """What boot-check.json holds: verdict and findings of `report`, of which boot they are and how long they count.
+
+    holds_s is seconds from now. Age is counted by the uptime, since the clock may be set while a node runs.
+    ValueError when boot or uptime cannot be read: a record that nobody can place would be worth nothing.
+    """
+    boot_id, uptime_s = read_file(root, BOOT_ID_PATH), read_uptime(root)
+    if not boot_id or uptime_s is None:
+        raise ValueError("{} or {} cannot be read".format(BOOT_ID_PATH, UPTIME_PATH))
+    findings = [
+        {name: check[name] for name in ("id", "status", "message", "action")}
+        for check in report["checks"]
+        if check["status"] in (FAIL, UNKNOWN)
+    ]
+    return {
+        "schema": SCHEMA,
+        "boot_id": boot_id,
+        "uptime_s": uptime_s,
+        "holds_s": holds_s,
+        "host": report["host"],
+        "time": report["time"],
+        "level": level,
+        "verdict": report["verdict"],
+        "findings": sorted(findings, key=lambda finding: finding["status"] != FAIL),
+    }
+
+
+def keep_record(report, level, holds_s, root="/"):
+    """Replace boot-check.json; when that fails the old one is removed, since it is no longer true."""
+    path = below(root, RECORD_PATH)
+    try:
+        write_json(path, make_record(report, level, holds_s, root))
+    except (OSError, ValueError):
+        forget_record(root)
+        raise
+
+
+def forget_record(root="/"):
+    """Remove boot-check.json; not being there is fine."""
+    try:
+        os.unlink(below(root, RECORD_PATH))
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise
+
+
+def gate(root="/"):
+    """`(open, sentence)`: whether a training may start on this node, and why or why not with what to do."""
+    try:
+        os.lstat(below(root, UNIT_PATH))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return True, "not gated: monitoring is not installed on this node ({} is absent)".format(UNIT_PATH)
+        return False, "closed: {} cannot be looked at: {}".format(UNIT_PATH, error.strerror)
+    try:
+        record = read_json(below(root, RECORD_PATH))
+    except OSError as error:
+        return False, "closed: {}: {}: {}".format(RECORD_PATH, error.strerror, next_step(root))
+    except ValueError as error:
+        return False, "closed: {} is damaged ({}): run {}".format(RECORD_PATH, error, CHECK_NOW)
+    problem = doubt(record, read_file(root, BOOT_ID_PATH), read_uptime(root))
+    if problem:
+        return False, "closed: {}: run {}".format(problem, CHECK_NOW)
+    if record["verdict"] in PASSING:
+        return True, "open: verdict {} of {}".format(record["verdict"], record["time"])
+    return False, "closed: verdict {} of {}: {}".format(record["verdict"], record["time"], first_finding(record))
+
+
+def next_step(root):
+    """What to do where there is no record: without expectations systemd skips the check."""
+    if os.path.exists(below(root, EXPECTATIONS_PATH)):
+        return "no check has ended on this node yet: run " + CHECK_NOW
+    return "this node was never verified: ansible-playbook site.yml --tags verify"
+
+
+def doubt(record, boot_id, uptime_s):
+    """Why a record says nothing about this moment, "" when it does. `uptime_s` in seconds, None when unknown."""
+    if type(record.get("schema")) is not int or record["schema"] != SCHEMA:
+        return "boot-check.json has schema {!r}; this program knows {}".format(record.get("schema"), SCHEMA)
+    if not boot_id or uptime_s is None:
+        return "this boot's id or uptime cannot be read"
+    if record.get("boot_id") != boot_id:
+        return "the last check is of an earlier boot ({})".format(record.get("time"))
+    for name in ("uptime_s", "holds_s"):
+        value = record.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            return "boot-check.json has {} {!r}; expected seconds".format(name, value)
+    age_s = uptime_s - record["uptime_s"]
+    if not 0 <= age_s <= record["holds_s"]:
+        return "the last check ({}) is {:.0f} s old and held for {:.0f} s".format(
+            record.get("time"), age_s, record["holds_s"]
+        )
+    if not isinstance(record.get("verdict"), str) or not isinstance(record.get("time"), str):
+        return "boot-check.json has no verdict or no time"
+    return ""
+
+
+def first_finding(record):
+    """The worst finding in one sentence with its action."""
+    findings = record.get("findings")
+    for finding in findings if isinstance(findings, list) else []:
+        if isinstance(finding, dict):
+            words = "{}: {} -> {}".format(*(printable(str(finding.get(key))) for key in ("id", "message", "action")))
+            return words if len(words) <= LONGEST_REASON else words[: LONGEST_REASON - 2] + ".."
+    return "run gpu-doctor --level quick"
+
+
+def read_uptime(root="/"):
+    """Seconds since this boot, or None."""
+    first = (read_file(root, UPTIME_PATH) or "").split(" ")[0]
+    try:
+        seconds = float(first)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

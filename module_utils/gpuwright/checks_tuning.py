@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the host still has the settings that system_tuning gave it."""
+
+from .tuning_catalogue import BY_NAME
+from .verdict import QUICK, WARN, Check, passed, skipped, unknown, warned
+
+ACTION = (
+    "Run: ansible-playbook playbooks/system.yml --tags system_tuning ; on the node, sudo gpu-tune shows all settings"
+)
+
+
+def tuning(readings, expected):
+    """Every setting that was applied is still in force; tuned, sysctl.d, a reboot or a hand may have changed it."""
+    if readings.absent("tuning"):
+        return skipped("this node is not tuned: /etc/gpuwright/tuning.json is not there")
+    rows = readings.each("tuning")
+    if not rows:
+        return unknown("tuning.json holds no setting", action=ACTION)
+    different = []
+    for row in rows:
+        name, wanted, found = row.one_of(sorted(BY_NAME), "name"), row.text("wanted"), row.text("found")
+        if found != wanted:
+            different.append("{}: found {}, wanted {}".format(name, found, wanted))
+    if different:
+        return warned(len(different), 0, "; ".join(different))
+    return passed(0, 0, "{} settings are as they were set".format(len(rows)))
+
+
+CHECKS = (
+    Check(
+        "host.tuning",
+        "system",
+        "Are the host's settings still those of system_tuning?",
+        ACTION,
+        tuning,
+        "settings",
+        False,
+        QUICK,
+        WARN,
+        "own: the list of docs/tuning.md",
+    ),
+)

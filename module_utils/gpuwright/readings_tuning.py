@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the settings of system_tuning are now, beside what they were set to."""
+
+import json
+
+from . import tuning_knobs
+from .hostfiles import exists, read_text
+from .tuning_files import RECORD
+
+
+def load_record(root):
+    """tuning.json as a record; None when the node is not tuned. ValueError when it cannot be used."""
+    if not exists(root, RECORD):
+        return None
+    text = read_text(root, RECORD)
+    try:
+        known = json.loads(text or "")
+    except ValueError as error:
+        raise ValueError("{} is not JSON: {}".format(RECORD, error))
+    if not isinstance(known, dict) or known.get("schema") != 1 or not isinstance(known.get("settings"), list):
+        raise ValueError("{} is not schema 1".format(RECORD))
+    return known
+
+
+def read_tuning(root):
+    """`[{name, wanted, found, reason}]`, None when the node is not tuned; `found` may be {"unreadable": why}."""
+    known = load_record(root)
+    if known is None:
+        return None
+    return [
+        {"name": row["name"], "wanted": row["wanted"], "found": read_found(root, row), "reason": row["reason"]}
+        for row in known["settings"]
+    ]
+
+
+def read_found(root, row):
+    """The wanted value when every key of the row has its own, else the first that differs."""
+    try:
+        for key, wanted in sorted(row["keys"].items()):
+            found = tuning_knobs.read_all(root, key)
+            if found != wanted:
+                return "{} {}".format(key.split()[1], _words(found)) if key.startswith("file ") else found
+    except (tuning_knobs.NotHere, OSError, ValueError) as error:
+        return {"unreadable": str(error)}
+    return row["wanted"]
+
+
+def _words(found):
+    return "missing" if found == "missing" else "changed by hand"

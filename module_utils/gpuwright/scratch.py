@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scratch file system on an empty NVMe disk, known by its serial number. Anything found on the disk is a refusal.
+
+The UUID of the file system is made from the serial number: by it a later run knows its own work.
+"""
+
+import errno
+import os
+import re
+import uuid
+
+from .bounded import run_bounded
+from .hostfiles import exists, names_in, read_text
+from .tuning_disk import device_file, mount_table
+
+NVME = re.compile(r"nvme[0-9]+n[0-9]+")
+NAMESPACE = uuid.UUID("6f0e5a5e-3a55-5d0b-9c0e-6d1c7f0b8a51")
+LABEL = "gpuw-scratch"
+COMMAND_SECONDS = 60
+FORMAT_SECONDS = 600
+SAMPLE_BYTES = 1024 * 1024
+SAMPLES = 64
+# What blkid(8) ends with when it finds nothing.
+NOTHING_FOUND = 2
+
+
+class Refused(Exception):
+    """This disk is not formatted; the message says why, with evidence."""
+
+
+def uuid_for(serial):
+    return str(uuid.uuid5(NAMESPACE, serial))
+
+
+def find_disk(root, serial):
+    """Name of the one NVMe disk with this serial number."""
+    serials = {}
+    for name in names_in(root, "/sys/block"):
+        if NVME.fullmatch(name):
+            serials[name] = read_text(root, "/sys/block/{}/device/serial".format(name)) or "unreadable"
+    found = sorted(name for name, known in serials.items() if known == serial)
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join("{} {}".format(name, known) for name, known in sorted(serials.items())) or "none"
+    if found:
+        raise Refused("{} disks have the serial number {}: {}".format(len(found), serial, ", ".join(found)))
+    raise Refused("no NVMe disk has the serial number {}; there are: {}".format(serial, there))
+
+
+def is_ours(root, disk, serial):
+    """Whether the disk carries the file system that an earlier run made."""
+    return probe(root, disk).get("UUID") == uuid_for(serial)
+
+
+def probe(root, disk):
+    """What blkid reads from the disk itself, {} for nothing; Refused when it cannot tell."""
+    done = run_bounded(["blkid", "--probe", "--output", "export", device_file(root, disk)], COMMAND_SECONDS)
+    if done.rc == NOTHING_FOUND and not done.stdout.strip():
+        return {}
+    if done.rc != 0:
+        raise Refused(
+            "blkid cannot tell what {} holds: {}".format(disk, done.problem or done.stderr.strip() or done.rc)
+        )
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def evidence(root, disk):
+    """Sentences about what the disk holds or who uses it; empty only for a disk that holds nothing."""
+    folder = "/sys/block/" + disk
+    found = []
+    for name in names_in(root, folder):
+        if exists(root, "{}/{}/partition".format(folder, name)):
+            found.append("it has the partition {}".format(name))
+    for holder in names_in(root, folder + "/holders"):
+        found.append("{} is built on it (LVM, RAID or device mapper)".format(holder))
+    number = read_text(root, folder + "/dev")
+    for point, device, kind in mount_table(root):
+        if device == number:
+            found.append("it is mounted on {} ({})".format(point, kind))
+    if re.search(r"^/dev/{}\b".format(re.escape(disk)), read_text(root, "/proc/swaps") or "", re.MULTILINE):
+        found.append("it is used for swap")
+    if read_text(root, folder + "/ro") != "0":
+        found.append("the kernel does not say that it may be written")
+    return found + _signatures(root, disk) + _in_use_or_data(root, disk)
+
+
+def _signatures(root, disk):
+    done = run_bounded(["wipefs", "--no-act", "--parsable", device_file(root, disk)], COMMAND_SECONDS)
+    if done.rc != 0:
+        return ["wipefs cannot tell what it holds: {}".format(done.problem or done.stderr.strip() or done.rc)]
+    lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("#")]
+    found = ["wipefs finds a signature: {}".format(line) for line in lines]
+    known = probe(root, disk)
+    kind = known.get("TYPE") or known.get("PTTYPE") or (known and "something")
+    return found + (["blkid finds {}".format(kind)] if kind else [])
+
+
+def _in_use_or_data(root, disk):
+    """Open it for itself alone, as only an unused disk can be; then read here and there: empty is all zeros or ones."""
+    try:
+        handle = os.open(device_file(root, disk), os.O_RDONLY | os.O_EXCL)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return ["the kernel has it in use (mounted, LVM, RAID or ZFS)"]
+        return ["it cannot be opened: {}".format(error.strerror)]
+    try:
+        size = os.lseek(handle, 0, os.SEEK_END)
+        if size < SAMPLES * SAMPLE_BYTES:
+            return ["it has {} bytes only".format(size)]
+        for index in range(SAMPLES):
+            place = (size - SAMPLE_BYTES) * index // (SAMPLES - 1)
+            data = os.pread(handle, SAMPLE_BYTES, place)
+            if len(data) != SAMPLE_BYTES:
+                return ["{} bytes at {} cannot be read".format(SAMPLE_BYTES, place)]
+            if data.strip(b"\0") and data.strip(b"\xff"):
+                return ["it holds data without a signature, near byte {}".format(place)]
+    except OSError as error:
+        return ["it cannot be read: {}".format(error.strerror)]
+    finally:
+        os.close(handle)
+    return []
+
+
+def refuse_unless_empty(root, disk, serial):
+    found = evidence(root, disk)
+    if found:
+        text = "{} (serial number {}) is not empty: {}. It was not touched. See: lsblk -f /dev/{} ; wipefs -n /dev/{}"
+        raise Refused(text.format(disk, serial, "; ".join(found), disk, disk))
+
+
+def format_disk(root, disk, serial):
+    """mkfs.xfs without -f, so that it looks for signatures once more itself. OSError when it fails."""
+    command = ["mkfs.xfs", "-q", "-L", LABEL, "-m", "uuid=" + uuid_for(serial), device_file(root, disk)]
+    done = run_bounded(command, FORMAT_SECONDS)
+    if done.missing:
+        raise Refused("mkfs.xfs is not installed. Next: dnf install xfsprogs")
+    if done.rc != 0:
+        raise OSError("{}: {}".format(" ".join(command), done.problem or done.stderr.strip() or done.rc))
+    if not is_ours(root, disk, serial):
+        raise OSError("mkfs.xfs ended well, but {} does not carry its file system".format(disk))

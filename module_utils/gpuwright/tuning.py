@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bring a host's settings to a plan, remembering what was found before; an empty plan puts everything back."""
+
+import collections
+
+from . import tuning_knobs, tuning_store
+from .tuning_disk import NotHere
+from .tuning_files import TMPFILES, TUNED
+from .tuning_plan import Plan
+
+NOTHING = Plan([], [], {}, {})
+
+Work = collections.namedtuple("Work", "turn restore write put_back remember_knobs remember_files")
+Work.__doc__ = """What differs between a host and a plan.
+
+turn            {key: (found, wanted)}   restore         {key: (found, value before)}
+write           {path: (text, mode)}     put_back        {path: record of before}
+remember_knobs  {key: value}             remember_files  {path: record}
+"""
+
+
+def compare(root, plan, before):
+    """The `Work` to do. Reads only."""
+    turn, restore, remember_knobs = collections.OrderedDict(), collections.OrderedDict(), {}
+    for key, wanted in plan.knobs.items():
+        found = tuning_knobs.read(root, key)
+        if key not in before["knobs"]:
+            remember_knobs[key] = tuning_knobs.read_to_restore(root, key)
+        if found != wanted:
+            turn[key] = (found, wanted)
+    # tuned first: its profiles set knobs that have their own value to go back to.
+    for key in sorted(set(before["knobs"]) - set(plan.knobs), key=lambda key: (not key.startswith("tuned"), key)):
+        try:
+            found = tuning_knobs.read_to_restore(root, key)
+        except NotHere:
+            found = None
+        restore[key] = (found, before["knobs"][key])
+    write = {path: wanted for path, wanted in plan.files.items() if not tuning_store.is_as_wanted(root, path, *wanted)}
+    put_back = {path: record for path, record in before["files"].items() if path not in plan.files}
+    remember_files = {path: tuning_store.remember(root, path) for path in plan.files if path not in before["files"]}
+    return Work(turn, restore, write, put_back, remember_knobs, remember_files)
+
+
+def is_change(work):
+    """Whether anything on the host but our own record would change."""
+    different = any(found != value for found, value in work.restore.values() if found is not None)
+    return bool(work.turn or work.write or work.put_back or different)
+
+
+def apply(root, plan, work, before):
+    """Do the work. Raises OSError or ValueError; the record of before is on disk by then, so a rerun goes on.
+
+    Order: record; put knobs back; files; tell systemd and udev; turn knobs; forget what is back.
+    """
+    before["knobs"].update(work.remember_knobs)
+    before["files"].update(work.remember_files)
+    tuning_store.save(root, before)
+    for key, (found, value) in work.restore.items():
+        if found is not None and found != value:
+            tuning_knobs.write(root, key, value)
+    for path, record in work.put_back.items():
+        tuning_store.put_back(root, path, record)
+    for path, (text, mode) in work.write.items():
+        made = tuning_store.put(root, path, text, mode)
+        before["folders"] = sorted(set(before["folders"]) | set(made))
+        tuning_store.save(root, before)
+    _announce(sorted(work.write) + sorted(work.put_back))
+    # tuned first, and the rest read again: its profile may have touched what was right before.
+    for key, wanted in sorted(plan.knobs.items(), key=lambda item: not item[0].startswith("tuned")):
+        file = TUNED if key.startswith("tuned") else "/etc/systemd/system/" + key.split()[-1]
+        if tuning_knobs.read(root, key) != wanted or (file == TUNED and TUNED in work.write):
+            tuning_knobs.write(root, key, wanted)
+        elif file.endswith(".mount") and file in work.write:
+            # Another disk than the one that is mounted.
+            tuning_knobs.command(["systemctl", "restart", key.split()[-1]])
+    if TMPFILES in work.write:
+        # After the mount, since it is about the mounted folder.
+        tuning_knobs.command(["systemd-tmpfiles", "--create", TMPFILES])
+    for key in work.restore:
+        del before["knobs"][key]
+    for path in work.put_back:
+        del before["files"][path]
+    before["folders"] = tuning_store.drop_folders(root, before["folders"]) if work.put_back else before["folders"]
+    tuning_store.save(root, before)
+
+
+def _announce(paths):
+    if any(path.startswith("/etc/systemd/") for path in paths):
+        tuning_knobs.command(["systemctl", "daemon-reload"])
+    if any(path.startswith("/etc/udev/") for path in paths):
+        tuning_knobs.command(["udevadm", "control", "--reload"])
+
+
+def describe(work):
+    """(before, after): texts for Ansible's diff."""
+    old, new = [], []
+    for changes in (work.turn, work.restore):
+        for key, (found, value) in changes.items():
+            if found is not None and found != value:
+                old.append("{} = {}".format(key, found))
+                new.append("{} = {}".format(key, value))
+    for path in sorted(work.write):
+        new.append("{}: written".format(path))
+    for path in sorted(work.put_back):
+        new.append("{}: {}".format(path, "removed" if work.put_back[path] is None else "as it was before"))
+    return "\n".join(old) + "\n", "\n".join(new) + "\n"

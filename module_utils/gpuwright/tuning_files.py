@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that system_tuning writes, as texts."""
+
+HEAD = "# Written by gpuwright (role system_tuning); changes are undone by its next run.\n"
+
+LIMITS = "/etc/security/limits.d/95-gpuwright.conf"
+DROP_IN = "/etc/systemd/system/{}.d/50-gpuwright-limits.conf"
+PROGRAM = "/usr/local/bin/gpu-tune"
+UNIT_NAME = "gpuwright-tuning.service"
+UNIT = "/etc/systemd/system/" + UNIT_NAME
+UDEV = "/etc/udev/rules.d/61-gpuwright-data-disk.rules"
+TUNED = "/etc/tuned/gpuwright/tuned.conf"
+MOUNT = "/etc/systemd/system/{}.mount"
+TMPFILES = "/etc/tmpfiles.d/gpuwright-scratch.conf"
+RECORD = "/etc/gpuwright/tuning.json"
+
+# name: (line of limits.conf(5), line of systemd.exec(5)). A soft limit of the stack alone: who needs more may raise it.
+LIMIT_LINES = {
+    "limits_memlock": ("@{group} - memlock {value}", "LimitMEMLOCK={value}"),
+    "limits_nofile": ("@{group} - nofile {value}", "LimitNOFILE={value}"),
+    "limits_stack": ("@{group} soft stack {value}", "LimitSTACK={value}:infinity"),
+}
+IN_KIB = ("limits_memlock", "limits_stack")
+
+# Boot order: tuned and udev first, since both would set other values; the driver before its cards.
+UNIT_TEXT = (
+    HEAD
+    + """\
+[Unit]
+Description=Settings of the kernel, the data disk and the GPUs for training
+Documentation=man:systemd.service(5)
+After=local-fs.target systemd-sysctl.service systemd-udev-settle.service tuned.service nvidia-persistenced.service
+Before=multi-user.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={program} --apply
+
+[Install]
+WantedBy=multi-user.target
+"""
+).format(program=PROGRAM)
+
+
+def limits_file(group, values):
+    """limits.conf(5) for every login of the group's members; `values` (setting: value), memlock and stack in KiB."""
+    lines = [LIMIT_LINES[name][0].format(group=group, value=value) for name, value in sorted(values.items())]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def drop_in_file(values):
+    """A service has systemd's limits, not PAM's; the same values for it."""
+    lines = []
+    for name, value in sorted(values.items()):
+        text = "infinity" if value == "unlimited" else value + ("K" if name in IN_KIB else "")
+        lines.append(LIMIT_LINES[name][1].format(value=text))
+    return HEAD + "[Service]\n" + "\n".join(lines) + "\n"
+
+
+def udev_file(match, values):
+    """A rule for one disk, `match` as `tuning_disk.udev_match` gives it; `values` (attribute: value)."""
+    settings = ", ".join('ATTR{{{}}}="{}"'.format(name, value) for name, value in sorted(values.items()))
+    rule = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {}, {}\n'
+    return HEAD + rule.format(match, settings)
+
+
+def tuned_file(parent, sysctls, governor, hugepage):
+    """A profile of tuned that agrees with the settings; governor and hugepage may be ""."""
+    lines = ["[main]", "summary=GPU training node (gpuwright)", "include=" + parent]
+    if governor:
+        lines += ["", "[cpu]", "governor=" + governor]
+    if hugepage:
+        lines += ["", "[vm]", "transparent_hugepages=" + hugepage]
+    if sysctls:
+        lines += ["", "[sysctl]"] + ["{}={}".format(name, value) for name, value in sorted(sysctls.items())]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def mount_name(folder):
+    """Name of systemd's unit for a mount point; for names of small letters, digits and _ nothing has to be escaped."""
+    return folder.strip("/").replace("/", "-")
+
+
+def mount_file(file_system, folder):
+    """Not required for boot: a node without its scratch disk still starts."""
+    return HEAD + (
+        "[Unit]\nDescription=Scratch file system\nBefore=local-fs.target\n\n"
+        "[Mount]\nWhat=/dev/disk/by-uuid/{}\nWhere={}\nType=xfs\nOptions=noatime,nofail\n\n"
+        "[Install]\nWantedBy=local-fs.target\n"
+    ).format(file_system, folder)
+
+
+def tmpfiles_file(folder):
+    """tmpfiles.d(5): everybody may write, and remove only what is his, as in /tmp; never cleaned."""
+    return HEAD + "z {} 1777 root root -\n".format(folder)

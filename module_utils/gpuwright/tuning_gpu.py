@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power limit and application clocks of GPUs, with the range that each card names; through nvidia-smi."""
+
+from xml.etree import ElementTree
+
+from .bounded import run_bounded
+from .nvidia_smi_values import read_number
+from .tuning_disk import NotHere
+
+SECONDS = 60
+POWER = ("gpu_power_readings", "power_readings")
+
+
+def ask():
+    """`{uuid: {power_limit, power_range, clocks, clocks_offered}}`; None for what a card does not have.
+
+    Watts as numbers, clocks as "MEMORY,GRAPHICS" in MHz. Raises NotHere when nvidia-smi does not answer.
+    """
+    done = run_bounded(["nvidia-smi", "-q", "-x"], SECONDS)
+    if done.rc != 0:
+        reason = done.problem or " ".join((done.stdout + done.stderr).split())[:200] or done.rc
+        raise NotHere("the driver cannot be asked for its GPUs: {}".format(reason))
+    begin, end = done.stdout.find("<nvidia_smi_log"), done.stdout.rfind("</nvidia_smi_log>")
+    try:
+        if begin < 0 or end < 0:
+            raise ValueError("no <nvidia_smi_log> in it")
+        log = ElementTree.fromstring(done.stdout[begin : end + len("</nvidia_smi_log>")])
+    except (ValueError, ElementTree.ParseError) as error:
+        raise NotHere("nvidia-smi -q -x cannot be read: {}".format(error))
+    gpus = {(gpu.findtext("uuid") or "").strip(): _gpu(gpu) for gpu in log.findall("gpu")}
+    if not gpus or "" in gpus:
+        raise NotHere("nvidia-smi shows no GPU, or one without a UUID")
+    return gpus
+
+
+def _gpu(gpu):
+    power = next((gpu.find(tag) for tag in POWER if gpu.find(tag) is not None), None)
+    watts = {} if power is None else {tag.tag: _number(tag.text, "W") for tag in power}
+    lowest, highest = watts.get("min_power_limit"), watts.get("max_power_limit")
+    offered = set()
+    for memory in gpu.findall("supported_clocks/supported_mem_clock"):
+        for graphics in memory.findall("supported_graphics_clock"):
+            offered.add(_pair(memory.findtext("value"), graphics.text))
+    return {
+        "power_limit": next(
+            (
+                watts[name]
+                for name in ("requested_power_limit", "current_power_limit", "power_limit")
+                if watts.get(name)
+            ),
+            None,
+        ),
+        "power_range": (lowest, highest) if lowest and highest else None,
+        "clocks": _pair(
+            gpu.findtext("applications_clocks/mem_clock"), gpu.findtext("applications_clocks/graphics_clock")
+        ),
+        "clocks_offered": sorted(offered - {None}),
+    }
+
+
+def _number(text, unit):
+    value = read_number(text, unit, whole=False)
+    return value if isinstance(value, (int, float)) else None
+
+
+def _pair(memory, graphics):
+    numbers = [_number(memory, "MHz"), _number(graphics, "MHz")]
+    return None if None in numbers else "{:g},{:g}".format(*numbers)
+
+
+def refusal(gpus, what, wanted):
+    """Why some card cannot be set to `wanted`, or "": outside what the card itself names."""
+    for uuid, gpu in sorted(gpus.items()):
+        if what == "power_limit":
+            if gpu["power_range"] is None:
+                return "{} names no range for its power limit, so it cannot be set".format(uuid)
+            lowest, highest = gpu["power_range"]
+            if not lowest <= float(wanted) <= highest:
+                return "{} takes {:g} to {:g} W".format(uuid, lowest, highest)
+        elif not gpu["clocks_offered"] or gpu["clocks"] is None:
+            return "{} offers no application clocks".format(uuid)
+        elif wanted not in gpu["clocks_offered"]:
+            near = sorted(gpu["clocks_offered"], key=lambda pair: _distance(pair, wanted))[:3]
+            return "{} does not offer them; the nearest are {}".format(uuid, " ".join(near))
+    return ""
+
+
+def _distance(pair, wanted):
+    """How far apart two pairs of clocks are, in MHz."""
+    here, there = [[float(number) for number in clocks.split(",")] for clocks in (pair, wanted)]
+    return abs(here[0] - there[0]) + abs(here[1] - there[1])
+
+
+def value(gpus, uuid, what):
+    """The value of one card as a text; NotHere when it has none."""
+    if uuid not in gpus:
+        raise NotHere("there is no GPU {}".format(uuid))
+    found = gpus[uuid][what]
+    if found is None:
+        raise NotHere("{} does not tell its {}".format(uuid, what.replace("_", " ")))
+    return found if isinstance(found, str) else "{:g}".format(found)
+
+
+def set_value(uuid, what, wanted):
+    """Raises OSError with nvidia-smi's words."""
+    option = {"power_limit": "--power-limit", "clocks": "--applications-clocks"}[what]
+    done = run_bounded(["nvidia-smi", "--id=" + uuid, "{}={}".format(option, wanted)], SECONDS)
+    if done.rc != 0:
+        words = done.problem or " ".join((done.stdout + done.stderr).split())[:200] or done.rc
+        raise OSError("nvidia-smi {}={} for {}: {}".format(option, wanted, uuid, words))

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From wishes to what this host shall have: settings, knobs and files; and what is left alone, with the reason."""
+
+import collections
+import difflib
+import json
+import re
+
+from . import tuning_files, tuning_gpu, tuning_knobs
+from .hostfiles import exists, read_int
+from .kernel_log import read_container
+from .tuning_catalogue import BY_NAME, CATALOGUE
+from .tuning_disk import NotHere, disk_below, is_flash, udev_match
+
+GROUP = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+SERVICE = re.compile(r"[A-Za-z0-9:_.@-]+\.service")
+# What systemd needs no escapes for, and no folder of the system itself.
+SCRATCH = re.compile(
+    r"(?!/(bin|boot|dev|etc|home|lib|lib64|opt|proc|root|run|sbin|srv|sys|tmp|usr|var)/?$)(/[a-z0-9_]+)+"
+)
+PROFILE = re.compile(r"[A-Za-z0-9_.-]+")
+# Profiles that fit a server; `tuned-adm recommend` may say powersave or balanced.
+GOOD_PARENTS = ("virtual-guest", "throughput-performance", "accelerator-performance", "hpc-compute")
+USUAL_PARENT = "throughput-performance"
+TUNED_FOLDERS = ("/etc/tuned", "/usr/lib/tuned", "/usr/lib/tuned/profiles")
+NR_OPEN = "/proc/sys/fs/nr_open"
+# The kernel is the container's host's, and so are its interrupts.
+OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
+
+Plan = collections.namedtuple("Plan", "settings skipped knobs files")
+Plan.__doc__ = """What a host shall have.
+
+settings  rows of tuning.json    skipped  [{name, reason}]
+knobs     {concrete key: value}  files    {path: (text, mode)}
+"""
+
+
+class Refused(Exception):
+    """The wishes cannot be met; the message says which, what was expected and what to do."""
+
+
+def check_wishes(wishes):
+    """Raises Refused for what no host could meet: unknown names, values out of their pattern, unsafe names."""
+    for name in list(wishes["leave"]) + sorted(wishes["values"]):
+        if name not in BY_NAME:
+            near = difflib.get_close_matches(str(name), sorted(BY_NAME), 1)
+            hint = "the nearest is {}".format(near[0]) if near else "there are: {}".format(", ".join(sorted(BY_NAME)))
+            raise Refused("there is no setting {!r}: {}".format(name, hint))
+    for name, value in sorted(wishes["values"].items()):
+        if isinstance(value, (bool, float)) or not re.fullmatch(BY_NAME[name].allowed, str(value)):
+            text = "{}: {!r} is no value for it; expected, in quotes, what matches {}"
+            raise Refused(text.format(name, value, BY_NAME[name].allowed))
+    if not GROUP.fullmatch(wishes["limits_group"]):
+        raise Refused("limits_group is {!r}: expected the name of a group".format(wishes["limits_group"]))
+    for unit in wishes["limits_units"]:
+        if not SERVICE.fullmatch(str(unit)):
+            raise Refused("limits_units: {!r} is no name such as train-gan@.service".format(unit))
+    if not re.fullmatch(r"/[^\s]*", wishes["data_dir"]):
+        raise Refused("data_dir is {!r}: expected an absolute path without spaces".format(wishes["data_dir"]))
+    if not SCRATCH.fullmatch(wishes["scratch_dir"]):
+        text = "scratch_dir is {!r}: expected a folder of its own such as /scratch, of small letters, digits and _"
+        raise Refused(text.format(wishes["scratch_dir"]))
+    if wishes["tuned_parent"] and not PROFILE.fullmatch(wishes["tuned_parent"]):
+        raise Refused("tuned_parent is {!r}: expected the name of a profile".format(wishes["tuned_parent"]))
+
+
+def make_plan(root, wishes, program, can_wait=False):
+    """The `Plan` of a host.
+
+    wishes    leave, values, limits_group, limits_units, data_dir, tuned_parent, scratch_uuid, scratch_dir
+    program   text of gpu-tune
+    can_wait  true where the driver need not answer yet, as in check mode on a bare host
+    """
+    check_wishes(wishes)
+    plan = Plan([], [], collections.OrderedDict(), collections.OrderedDict())
+    container = read_container(root)
+    for setting in CATALOGUE:
+        value = str(wishes["values"].get(setting.name, setting.wanted))
+        if setting.name in wishes["leave"] or value == "":
+            continue
+        try:
+            if container and (setting.kind in OF_THE_KERNEL or setting.name == "irqbalance"):
+                raise NotHere("this node is a container ({}): its host sets that".format(container))
+            PLANNERS[setting.kind](plan, root, setting, value, wishes)
+        except NotHere as reason:
+            if setting.kind == "gpu" and not can_wait:
+                raise Refused("{} cannot be set: {}. Next: nvidia-smi -q".format(setting.name, reason))
+            plan.skipped.append({"name": setting.name, "reason": str(reason)})
+    _add_limits(plan, wishes)
+    _add_disk_rule(plan, root, wishes)
+    _add_profile(plan)
+    if wishes["scratch_uuid"]:
+        _add_scratch(plan, wishes["scratch_uuid"], wishes["scratch_dir"])
+    plan.files[tuning_files.PROGRAM] = (program, 0o755)
+    plan.files[tuning_files.UNIT] = (tuning_files.UNIT_TEXT, 0o644)
+    plan.files[tuning_files.RECORD] = (record(plan), 0o644)
+    plan.knobs["unit " + tuning_files.UNIT_NAME] = "enabled active"
+    return plan
+
+
+def record(plan):
+    """The text of tuning.json, which gpu-tune and the verification read."""
+    known = {"schema": 1, "settings": plan.settings, "skipped": plan.skipped}
+    return json.dumps(known, indent=2, sort_keys=True) + "\n"
+
+
+def _add(plan, setting, wanted, key, concrete, shown=None):
+    """Hold a setting: `key` for those who read it later, `concrete` keys for now."""
+    plan.settings.append(
+        {
+            "name": setting.name,
+            "path_or_how": shown or key,
+            "wanted": wanted,
+            "reason": setting.reason,
+            "undo": "system_tuning_leave: [{}]; by hand: {}".format(setting.name, setting.undo),
+            "keys": {key: wanted},
+        }
+    )
+    for one in concrete:
+        plan.knobs[one] = wanted
+
+
+def _plan_file(plan, root, setting, value, wishes):
+    concrete = tuning_knobs.expand(root, setting.where)
+    for key in concrete:
+        reason = tuning_knobs.why_not(root, key, value)
+        if reason:
+            raise NotHere(reason)
+        tuning_knobs.read(root, key)
+    _add(plan, setting, value, setting.where, concrete)
+
+
+def _plan_disk(plan, root, setting, value, wishes):
+    if value == "auto":
+        value = "none" if is_flash(root, disk_below(root, wishes["data_dir"])) else "mq-deadline"
+    key = "disk {} {}".format(wishes["data_dir"], setting.where)
+    concrete = tuning_knobs.expand(root, key)
+    for one in concrete:
+        if not exists(root, one):
+            raise NotHere("there is no {}".format(one))
+        reason = tuning_knobs.why_not(root, one, value)
+        if reason:
+            raise NotHere(reason)
+    _add(plan, setting, value, key, concrete, "{} ({})".format(concrete[0], wishes["data_dir"]))
+
+
+def _plan_unit(plan, root, setting, value, wishes):
+    try:
+        state = tuning_knobs.read_unit(setting.where).split()
+    except OSError as error:
+        raise NotHere(str(error))
+    if state[0] == "not-found":
+        raise NotHere("{} is not installed".format(setting.where))
+    if state[0] == "masked":
+        raise NotHere("{} is masked, which somebody has decided".format(setting.where))
+    _add(plan, setting, value, "unit " + setting.where, ["unit " + setting.where])
+
+
+def _plan_limit(plan, root, setting, value, wishes):
+    most = read_int(root, NR_OPEN) if setting.name == "limits_nofile" else None
+    # Above it setrlimit(2) fails, PAM refuses every login of the group, and systemd does not start the service.
+    if most is not None and int(value) > most:
+        raise Refused("{} is {}: {} allows at most {}".format(setting.name, value, NR_OPEN, most))
+    _add(plan, setting, value, "file " + tuning_files.LIMITS, [], tuning_files.LIMITS)
+
+
+def _plan_tuned(plan, root, setting, value, wishes):
+    try:
+        state = tuning_knobs.read_unit("tuned.service").split()
+    except OSError as error:
+        raise NotHere(str(error))
+    if state[1] != "active":
+        raise NotHere("tuned does not run here; {} sets the same at boot".format(tuning_files.UNIT_NAME))
+    parent = wishes["tuned_parent"] or _recommended()
+    if not any(exists(root, "{}/{}/tuned.conf".format(folder, parent)) for folder in TUNED_FOLDERS):
+        raise Refused("tuned has no profile {!r}; see: tuned-adm list profiles".format(parent))
+    _add(plan, setting, value, "tuned profile", ["tuned profile"])
+    plan.files[tuning_files.TUNED] = (parent, 0o644)
+
+
+def _recommended():
+    try:
+        said = tuning_knobs.command(["tuned-adm", "recommend"]).strip()
+    except OSError:
+        return USUAL_PARENT
+    return said if said in GOOD_PARENTS else USUAL_PARENT
+
+
+def _plan_gpu(plan, root, setting, value, wishes):
+    gpus = tuning_gpu.ask()
+    reason = tuning_gpu.refusal(gpus, setting.where, value)
+    if reason:
+        raise Refused("{} is {}: {}".format(setting.name, value, reason))
+    key = "gpu all " + setting.where
+    _add(plan, setting, value, key, tuning_knobs.expand(root, key), "nvidia-smi, every GPU")
+
+
+PLANNERS = {
+    "sysctl": _plan_file,
+    "sysfs": _plan_file,
+    "disk": _plan_disk,
+    "unit": _plan_unit,
+    "limit": _plan_limit,
+    "tuned": _plan_tuned,
+    "gpu": _plan_gpu,
+}
+
+
+def _held(plan, kind):
+    return {row["name"]: row["wanted"] for row in plan.settings if BY_NAME[row["name"]].kind == kind}
+
+
+def _add_limits(plan, wishes):
+    """One file for logins, one drop-in for each service; the rows are held against the files' digests."""
+    values = _held(plan, "limit")
+    if not values:
+        return
+    plan.files[tuning_files.LIMITS] = (tuning_files.limits_file(wishes["limits_group"], values), 0o644)
+    for unit in wishes["limits_units"]:
+        plan.files[tuning_files.DROP_IN.format(unit)] = (tuning_files.drop_in_file(values), 0o644)
+    paths = [tuning_files.LIMITS] + [tuning_files.DROP_IN.format(unit) for unit in wishes["limits_units"]]
+    for row in plan.settings:
+        if row["name"] in values:
+            row["keys"] = {"file " + path: tuning_knobs.digest(plan.files[path][0].encode("utf-8")) for path in paths}
+
+
+def _add_disk_rule(plan, root, wishes):
+    values = {BY_NAME[name].where: value for name, value in _held(plan, "disk").items()}
+    if values:
+        match = udev_match(root, disk_below(root, wishes["data_dir"]))
+        plan.files[tuning_files.UDEV] = (tuning_files.udev_file(match, values), 0o644)
+
+
+def _add_profile(plan):
+    if tuning_files.TUNED in plan.files:
+        others = _held(plan, "sysfs")
+        arguments = (_held(plan, "sysctl"), others.get("cpu_governor", ""), others.get("transparent_hugepage", ""))
+        parent = plan.files[tuning_files.TUNED][0]
+        plan.files[tuning_files.TUNED] = (tuning_files.tuned_file(parent, *arguments), 0o644)
+
+
+def _add_scratch(plan, file_system, folder):
+    name = tuning_files.mount_name(folder)
+    plan.files[tuning_files.MOUNT.format(name)] = (tuning_files.mount_file(file_system, folder), 0o644)
+    plan.files[tuning_files.TMPFILES] = (tuning_files.tmpfiles_file(folder), 0o644)
+    key = "unit {}.mount".format(name)
+    _add(plan, BY_NAME["scratch"], "enabled active", key, [key], folder)

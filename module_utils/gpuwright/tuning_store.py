@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was there before the first change, and files that are put back byte for byte."""
+
+import base64
+import json
+import os
+import stat
+import tempfile
+
+from .hostfiles import below
+
+BEFORE = "/var/lib/gpuwright/tuning-before.json"
+
+
+def load(root):
+    """`{knobs: {key: value}, files: {path: record or null}, folders: [path]}`; empty before the first application.
+
+    Raises ValueError when the file is there and cannot be used: what it holds cannot be made up again.
+    """
+    path = below(root, BEFORE)
+    if not os.path.exists(path):
+        return {"schema": 1, "knobs": {}, "files": {}, "folders": []}
+    try:
+        with open(path) as file:
+            before = json.load(file)
+        if before["schema"] != 1 or not all(isinstance(before[name], dict) for name in ("knobs", "files")):
+            raise ValueError("not schema 1")
+        return dict(before, folders=list(before["folders"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError("{} holds the values to go back to and cannot be read: {}".format(BEFORE, error))
+
+
+def save(root, before):
+    """Write the record, or remove it when nothing is left to go back to."""
+    path = below(root, BEFORE)
+    if before["knobs"] or before["files"]:
+        text = json.dumps(before, indent=2, sort_keys=True) + "\n"
+        make_folders(os.path.dirname(path))
+        replace(path, text.encode("utf-8"), 0o600, os.geteuid(), os.getegid())
+    elif os.path.exists(path):
+        os.unlink(path)
+
+
+def remember(root, path):
+    """A record of the file from which `put_back` makes it again; null when there is none."""
+    full = below(root, path)
+    if not os.path.lexists(full):
+        return None
+    if os.path.islink(full):
+        return {"link": os.readlink(full)}
+    status = os.stat(full)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("{} is no file: move it away".format(path))
+    with open(full, "rb") as file:
+        content = base64.b64encode(file.read()).decode("ascii")
+    mode = stat.S_IMODE(status.st_mode)
+    return {"content": content, "mode": mode, "uid": status.st_uid, "gid": status.st_gid}
+
+
+def put_back(root, path, record):
+    full = below(root, path)
+    if record is None:
+        if os.path.lexists(full):
+            os.unlink(full)
+        return
+    make_folders(os.path.dirname(full))
+    if "link" in record:
+        if os.path.lexists(full):
+            os.unlink(full)
+        os.symlink(record["link"], full)
+        return
+    replace(full, base64.b64decode(record["content"]), record["mode"], record["uid"], record["gid"])
+
+
+def is_as_wanted(root, path, text, mode):
+    """Whether `path` is a plain file of whoever runs this, with that content and mode."""
+    full = below(root, path)
+    try:
+        status = os.lstat(full)
+        if status.st_mode != stat.S_IFREG | mode or (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            return False
+        with open(full, "rb") as file:
+            return file.read() == text.encode("utf-8")
+    except OSError:
+        return False
+
+
+def put(root, path, text, mode):
+    """Write a file; the folders that had to be made for it, nearest to the root first."""
+    full = below(root, path)
+    made = make_folders(os.path.dirname(full))
+    replace(full, text.encode("utf-8"), mode, os.geteuid(), os.getegid())
+    return ["/" + os.path.relpath(folder, root) for folder in made]
+
+
+def make_folders(folder):
+    missing = []
+    while not os.path.isdir(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
+    for one in missing:
+        os.mkdir(one)
+        os.chmod(one, 0o755)
+    return missing
+
+
+def drop_folders(root, folders):
+    """Remove those that are empty, deepest first; returns what is still there and in use."""
+    left = []
+    for folder in sorted(folders, key=len, reverse=True):
+        full = below(root, folder)
+        if os.path.isdir(full) and os.listdir(full):
+            left.append(folder)
+        elif os.path.isdir(full):
+            os.rmdir(full)
+    return sorted(left)
+
+
+def replace(path, data, mode, uid, gid):
+    """In one step, so that nobody sees half a file."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.chown(temporary, uid, gid)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu-tune: show the settings of this node beside what they are now, and apply them, as at each boot.
+
+Exit status 0: all as wanted; 1: something differs or could not be set; 2: usage; 3: the node is not tuned.
+"""
+
+import argparse
+import json
+import sys
+
+from . import tuning_knobs
+from .readings_tuning import load_record, read_found
+
+NOT_FOR_BOOT = ("file", "tuned", "unit")
+
+
+def main(arguments=None, root="/"):
+    parser = argparse.ArgumentParser(prog="gpu-tune", description=__doc__.splitlines()[0])
+    parser.add_argument("--apply", action="store_true", help="set what differs (root); done at each boot")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    chosen = parser.parse_args(arguments)
+    try:
+        known = load_record(root)
+    except ValueError as error:
+        print("gpu-tune: {}".format(error), file=sys.stderr)
+        return 1
+    if known is None:
+        print("gpu-tune: this node is not tuned (role system_tuning)", file=sys.stderr)
+        return 3
+    if chosen.apply:
+        problems = apply_settings(root, known["settings"])
+        for problem in problems:
+            print("gpu-tune: {}".format(problem), file=sys.stderr)
+        return 1 if problems else 0
+    rows = [dict(row, found=read_found(root, row)) for row in known["settings"]]
+    if chosen.json:
+        print(json.dumps({"settings": rows, "skipped": known["skipped"]}, indent=2, sort_keys=True))
+    else:
+        print("\n".join(lines(rows, known["skipped"])))
+    return 1 if any(row["found"] != row["wanted"] for row in rows) else 0
+
+
+def apply_settings(root, rows):
+    """Set what differs; sentences about what could not be set. One that fails does not stop the others."""
+    problems = []
+    for row in rows:
+        for key, wanted in sorted(row["keys"].items()):
+            # Files are there already, units and tuned start by themselves.
+            if key.split()[0] in NOT_FOR_BOOT:
+                continue
+            try:
+                for one in tuning_knobs.expand(root, key):
+                    if tuning_knobs.read(root, one) != wanted:
+                        tuning_knobs.write(root, one, wanted)
+            except (tuning_knobs.NotHere, OSError, ValueError) as error:
+                problems.append("{}: {}".format(row["name"], error))
+    return problems
+
+
+def lines(rows, skipped):
+    """The table for people."""
+    for row in rows:
+        found = row["found"]
+        same = found == row["wanted"]
+        shown = found["unreadable"] if isinstance(found, dict) else found
+        yield "{:<4} {:<26} {}{}".format(
+            "ok" if same else "DIFF", row["name"], row["wanted"], "" if same else " | " + shown
+        )
+        yield "     why:  {}".format(row["reason"])
+        yield "     undo: {}".format(row["undo"])
+    for row in skipped:
+        yield "skip {:<26} {}".format(row["name"], row["reason"])

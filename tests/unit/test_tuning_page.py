@@ -1,0 +1,33 @@
+"""docs/tuning.md says what the table of settings says."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import yaml
+from conftest import REPOSITORY
+
+_spec = importlib.util.spec_from_file_location("tuning_page", REPOSITORY / "docs/tuning.py")
+tuning_page = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tuning_page)
+
+
+def test_the_page_is_what_the_table_says() -> None:
+    assert tuning_page.PAGE.read_text() == tuning_page.page(tuning_page.CATALOGUE), "run `make docs`"
+
+
+def test_a_changed_reason_is_drift() -> None:
+    first, *rest = tuning_page.CATALOGUE
+    assert tuning_page.PAGE.read_text() != tuning_page.page((first._replace(reason="another"), *rest))
+
+
+def test_names_in_lower_and_higher_layer_are_equal_by_default() -> None:
+    """system_tuning reads no variable of model_trainer; so their defaults must agree."""
+    lower, higher = (
+        yaml.safe_load((REPOSITORY / f"roles/{role}/defaults/main.yml").read_text())
+        for role in ("system_tuning", "model_trainer")
+    )
+    assert lower["system_tuning_limits_group"] == higher["model_trainer_group"]
+    assert lower["system_tuning_data_dir"] == higher["model_trainer_data_dir"]
+    (template,) = (REPOSITORY / "roles/model_trainer/templates").glob("*.service.j2")
+    assert lower["system_tuning_limits_units"] == [template.name.removesuffix(".j2")]

@@ -1,4 +1,4 @@
-"""Debian 12 with NVIDIA's own bits: the module that DKMS built, the compiler, nvidia-smi, and what the toolkit says of them."""
+"""Debian 12 with NVIDIA's own bits: the module that DKMS built, the compiler, nvidia-smi, and the toolkit's verdict."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_nouveau_is_blacklisted(host: Host) -> None:
 def test_nvcc_compiles_for_volta(host: Host) -> None:
     assert "V11.8.89" in host.check_output("nvcc --version")
     assert not host.file("/usr/local/cuda").exists
-    host.run_test("cat > /tmp/twice.cu << 'END'\n%s\nEND" % KERNEL_SOURCE)
+    host.check_output("printf '%%s' %s > /tmp/twice.cu", KERNEL_SOURCE)
     host.check_output("nvcc -gencode arch=compute_70,code=sm_70 -o /tmp/twice /tmp/twice.cu")
     assert "sm_70" in host.check_output("cuobjdump --list-elf /tmp/twice")
     # 35: the driver that is installed is not the one that runs, which is none; 100: no device.
@@ -79,7 +79,7 @@ def test_nvcc_compiles_for_volta(host: Host) -> None:
 def test_cudnn_of_the_wheel_compiles_and_is_the_planned_one(host: Host) -> None:
     plan = json.loads(host.file("/etc/gpuwright/plan.json").content_string)
     prefix, version = plan["cudnn"]["prefix"], plan["cudnn"]["version"]
-    host.run_test("cat > /tmp/cudnn.cpp << 'END'\n%s\nEND" % CUDNN_SOURCE)
+    host.check_output("printf '%%s' %s > /tmp/cudnn.cpp", CUDNN_SOURCE)
     host.check_output("g++ -I%s/include -o /tmp/cudnn /tmp/cudnn.cpp", prefix)
     assert host.check_output("/tmp/cudnn") == version
     assert host.file(f"{prefix}/lib/libcudnn.so.{version.split('.')[0]}").exists
@@ -93,7 +93,12 @@ def test_nvidia_smi_says_that_no_driver_is_loaded(host: Host) -> None:
 
 def test_environment_and_trainer_are_there(host: Host, as_trainer) -> None:
     assert as_trainer("/opt/gpuwright/venvs/current/bin/python -c 'import torch, gan_trainer'").rc == 0
-    assert as_trainer("/opt/gpuwright/venvs/current/bin/train-gan --config /etc/gpuwright/train-gan/default.yml --dry-run").rc == 0
+    assert (
+        as_trainer(
+            "/opt/gpuwright/venvs/current/bin/train-gan --config /etc/gpuwright/train-gan/default.yml --dry-run"
+        ).rc
+        == 0
+    )
 
 
 def test_verification_fails_for_that_reason_and_says_it(host: Host) -> None:
@@ -104,7 +109,9 @@ def test_verification_fails_for_that_reason_and_says_it(host: Host) -> None:
     report = json.loads((REPOSITORY / "reports/deb12-01.json").read_text())
     assert report["verdict"] == "FAIL"
     checks = {check["id"]: check for check in report["checks"]}
-    answer = next(check for check in checks.values() if "exit 9" in check["message"] or "exit status 9" in check["message"])
+    answer = next(
+        check for check in checks.values() if "exit 9" in check["message"] or "exit status 9" in check["message"]
+    )
     assert answer["status"] == "FAIL" and answer["action"]
     for name in ("cuda.version", "cudnn.version", "framework.import"):
         assert checks.get(name, {"status": "PASS"})["status"] == "PASS", checks[name]

@@ -83,7 +83,7 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
         problem += f" The driver cannot be built for kernel {kernels} without {', '.join(missing)}."
         step += (
             " For an older kernel: (1) enable the repository that still has it (RHEL: the EUS repository of this minor"
-            " release, or `subscription-manager release --set`; Rocky and Alma: the vault; Debian: snapshot.debian.org);"
+            " release, or `subscription-manager release --set`; Rocky, Alma: the vault; Debian: snapshot.debian.org);"
             " (2) set system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
         )
     return _row(problem, f"a rehearsal of `{manager} install {' '.join(names)}`", step)

@@ -134,7 +134,9 @@ def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositor
     keys = [line for host in hosts for line in containers.host_keys(fleet, host)]
     (state / "known_hosts").write_text("\n".join(keys) + "\n")
     (state / "ssh_config").write_text(inventory.ssh_config_text(hosts, state))
-    kernels = {host.name: containers.newest_kernel(fleet, host) for host in hosts if platform_of(host.hardware) != "el8"}
+    kernels = {
+        host.name: containers.newest_kernel(fleet, host) for host in hosts if platform_of(host.hardware) != "el8"
+    }
     data = inventory.inventory(hosts, state, fingerprints, kernels)
     (state / "inventory.yml").write_text(inventory.inventory_text(data))
 

@@ -25,10 +25,8 @@ def repository_variables(fingerprints: dict[str, str]) -> dict[str, str]:
     }
 
 
-def inventory(
-    hosts: list[Host], state: Path, fingerprints: dict[str, str], kernels: dict[str, str]
-) -> dict[str, Any]:
-    """The inventory as data; every version is a string. `kernels`: for which kernel a host's driver is built, by name."""
+def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kernels: dict[str, str]) -> dict[str, Any]:
+    """The inventory as data; every version is a string. `kernels`: by host, the kernel its driver is built for."""
     group_vars: dict[str, Any] = {
         "ansible_user": "admin",
         "ansible_ssh_private_key_file": str(state / "id_ed25519"),

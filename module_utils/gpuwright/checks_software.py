@@ -179,6 +179,22 @@ def architectures(readings, expected):
     return passed(value, cards, "has code for {}".format(cards))
 
 
+def matrix_product(readings, expected):
+    """PyTorch multiplies two matrices rightly on the processor and on every GPU of the node."""
+    if readings.absent("venv"):
+        return failed("no venv", "right", "there is no venv at {}".format(expected.wish("venv")))
+    on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
+    wanted = expected.number("gpu_count") if on_gpus else 0
+    devices = readings.each("venv", "torch", "devices")
+    product = readings.text("venv", "torch", "product")
+    names = ["cpu"] + ["cuda:{}".format(device.number("index")) for device in devices]
+    if len(devices) != wanted:
+        return failed(len(devices), wanted, "PyTorch shows {} of {} GPUs".format(len(devices), wanted))
+    if product != "right on " + ", ".join(names):
+        return failed(product, "right", "a matrix product: {}".format(product))
+    return passed("right", "right", product)
+
+
 def trainer_installed(readings, expected):
     """The trainer package can be imported by the venv's Python."""
     if readings.absent("venv"):
@@ -307,6 +323,15 @@ CHECKS = (
         "Does it carry code for this node's GPUs?",
         "Choose an older PyTorch or another build (framework_pytorch_build): Volta needs cu126, or cu128 up to 2.10.",
         architectures,
+    ),
+    Check(
+        "framework.matrix_product",
+        "framework",
+        "Does PyTorch compute rightly on every device?",
+        "Run on the node: gpu-run -- /opt/gpuwright/venvs/current/bin/python -c 'import torch; a = torch.ones(9, 9).cuda(); print(a @ a)'",
+        matrix_product,
+        needs_gpu=False,
+        source="NVIDIA's and PyTorch's own instructions: a product on each device",
     ),
     Check(
         "model.trainer_installed",

@@ -5,6 +5,7 @@ from .bounded import run_bounded
 from .hostfiles import names_in
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
+from .performance import read_performance
 from .probe import probe
 from .readings_access import (
     read_account,
@@ -14,6 +15,7 @@ from .readings_access import (
     read_unsafe_files,
 )
 from .readings_host import HOST_READERS, read_driver_files, read_switches
+from .readings_links import read_infiniband, read_nvlink, read_ways
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_header_version,
@@ -23,8 +25,9 @@ from .readings_software import (
     read_toolkit_version_file,
     read_venv,
 )
+from .readings_storage import read_disks
 from .runtime_policy import PACKAGES, LaunchError, check_library, load_policy
-from .verdict import QUICK, STANDARD
+from .verdict import DEEP, QUICK, STANDARD
 
 SYSTEMCTL_SECONDS = 10
 PROGRAM_FOLDER = "/usr/local/bin"
@@ -46,7 +49,8 @@ def attempt(read, *arguments):
 def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
     """Read the node below `root`. `expectations` (see docs/architecture.md) says where to look, not what to find.
 
-    At level quick the readings that take long are left out: toolkit, libraries, venv, permissions.
+    At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
+    speed of the GPUs is measured last, when nothing else of these readings uses them.
 
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
     not a failure to read.
@@ -66,7 +70,11 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     }
     if level == QUICK:
         return readings
-    return dict(readings, **collect_software(expectations, root))
+    readings.update(collect_software(expectations, root))
+    readings.update(collect_links(host))
+    if level == DEEP:
+        readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
+    return readings
 
 
 def collect_software(expectations, root):
@@ -81,7 +89,17 @@ def collect_software(expectations, root):
         "launcher": attempt(read_launcher, root),
         "venv": attempt(read_venv, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
+        "infiniband": attempt(read_infiniband, root),
+        "disks": attempt(read_disks, root),
+        "limits": attempt(read_limits),
     }
+
+
+def collect_links(host):
+    """How the GPUs of the probe are wired to each other."""
+    if "unreadable" in host:
+        return {name: {"unreadable": host["unreadable"]} for name in ("nvlink", "gpu_ways")}
+    return {"nvlink": attempt(read_nvlink, host["gpus"]), "gpu_ways": attempt(read_ways, host["gpus"])}
 
 
 def read_unit_state(unit):
@@ -91,6 +109,20 @@ def read_unit_state(unit):
     if done.rc is None or not word:
         raise OSError(done.problem or "systemctl is-active {} said nothing".format(unit))
     return word
+
+
+def read_limits():
+    """What systemd lets a training's process have: memlock in bytes and files, as texts; null without the service."""
+    command = ["systemctl", "show", "--property=LoadState,LimitMEMLOCK,LimitNOFILE", "train-gan@x.service"]
+    done = run_bounded(command, timeout=SYSTEMCTL_SECONDS)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if done.rc != 0 or "LoadState" not in found:
+        raise OSError(done.problem or "systemctl show said nothing of the training service")
+    if found["LoadState"] == "not-found":
+        return None
+    names = {"memlock": "LimitMEMLOCK", "files": "LimitNOFILE"}
+    # Releases before 240 write no limit as the largest number there is.
+    return {name: found.get(key, "").replace(str(2**64 - 1), "infinity") for name, key in names.items()}
 
 
 def read_trainer_user(root, name):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gan_trainer.smoke: a short real training in float32 and in mixed precision on every GPU, or on the CPU.
 
-Prints one line of JSON. Exit codes: 0 no problems, 1 problems, 2 wrong command line.
+Then one over all of them at once with DistributedDataParallel; two processes stand for them on a CPU. Prints one line of JSON. Exit codes: 0 no problems, 1 problems, 2 wrong command line.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def smoke(device: str, steps: int) -> dict[str, Any]:
     """The report; whatever goes wrong becomes one of its `problems`."""
-    report = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps, "devices": [], "problems": []}
+    report = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps, "devices": []}
+    report.update(parallel=None, problems=[])
     try:
         import torch
 
-        from .smoke_run import list_targets, try_target
+        from .smoke_parallel import try_parallel
+        from .smoke_run import choose_amp, list_targets, try_target
     # A broken installation fails in more ways than ImportError: a missing symbol, a wrong processor.
     except Exception as error:
         traceback.print_exc()
@@ -48,6 +50,9 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     for target in targets:
         record, problems = try_target(target, steps)
         report["devices"].append(record)
+        report["problems"] += problems
+    if targets:
+        report["parallel"], problems = try_parallel(targets, choose_amp(targets[0].capability), steps)
         report["problems"] += problems
     return report
 

@@ -8,7 +8,6 @@ from .verdict import FAIL, PASS, QUICK, SKIP, WARN, Check, passed, unknown, warn
 
 LIMITS = {
     "pcie_replays": Limit(80, "replays", "DCGM Pcie.cpp; counted since the driver was loaded"),
-,
 }
 CPU_LIST = re.compile(r"[0-9]+([,-][0-9]+)*")
 FABRIC_DONE = "completed"

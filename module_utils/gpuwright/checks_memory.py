@@ -7,17 +7,11 @@ from .verdict import FAIL, PASS, SKIP, WARN, passed
 
 LIMITS = {
     "ecc_corrected": Limit(10000000, "errors", "gcm 50,000,000; sichek 10,000,000 (the stricter)"),
-,
     "sram_uncorrected": Limit(4, "errors", "sichek: aggregate at most 4"),
-,
     "retired_pages_full": Limit(60, "pages", "AWS 60, DCGM 63: the card can retire 64"),
-,
     "retired_pages_double_bit": Limit(15, "pages", "DCGM: more than 15 is a soft limit"),
-,
     "remapped_rows": Limit(512, "rows", "DCGM DCGM_LIMIT_MAX_ROW_REMAP_UNCORRECTABLE"),
-,
     "idle_memory": Limit(100, "MiB", "gcm 15 MiB; persistence and reserved memory of newer drivers added"),
-,
 }
 
 

@@ -29,7 +29,7 @@ def devices_of(readings, expected):
     if busy:
         return [], "the GPUs are in use, and only idle ones are measured: {}".format("; ".join(busy)), ""
     devices = performance.each("devices")
-    if [device for device in devices if device.text("device") == "cpu"]:
+    if [device for device in devices if device.device("device") == "cpu"]:
         return [], ON_CPU, ""
     wanted = expected.number("gpu_count")
     if len(devices) != wanted:
@@ -56,7 +56,7 @@ def against_floor(measure):
 
 
 def one_device(readings, device, measure):
-    name, model = device.text("device"), device.text("name")
+    name, model = device.device("device"), device.text("name")
     if device.absent("measures", measure):
         if measure in device.names("left_out"):
             return skipped("{}: {}".format(name, device.text("left_out", measure)))
@@ -98,7 +98,7 @@ def link(readings, expected):
     for device in devices:
         name = device.pci_id("pci_id")
         if device.absent("measures", "link_gt_s") or name not in wanted:
-            return unknown("{} could not be measured{}".format(name, why_failed(readings, device.text("device"))))
+            return unknown("{} could not be measured{}".format(name, why_failed(readings, device.device("device"))))
         now = device.amount("measures", "link_gt_s", "value")
         if now < wanted[name]:
             return failed(now, wanted[name], "{} runs at {:g} of {:g} GT/s".format(name, now, wanted[name]))
@@ -127,6 +127,8 @@ def all_reduce(readings, expected):
         return unknown("all-reduce ran over {} of {} GPUs".format(gpus, len(devices)))
     value = readings.amount("performance", "all_reduce", "value")
     models = sorted({device.text("name") for device in devices})
+    if len(models) > 1:
+        return skipped("the GPUs are of different models: {:g} GB/s".format(value))
     name = "{} x {}".format(gpus, ", ".join(models))
     return against(value, floors.reduce_floor(models[0], gpus), name, name)
 
@@ -142,7 +144,7 @@ def spread(readings, expected):
         return skipped("there is one GPU")
     if len({device.text("name") for device in devices}) > 1:
         return skipped("the GPUs are of different models")
-    values = {device.text("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
+    values = {device.device("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
     slow, fast = min(values, key=values.get), max(values, key=values.get)
     words = "{}: {:g} TFLOP/s, {}: {:g} TFLOP/s".format(slow, values[slow], fast, values[fast])
     if values[slow] * SPREAD < values[fast]:
@@ -158,7 +160,7 @@ def near_and_far(readings, expected):
     if reason:
         return skipped(reason)
     for device in devices:
-        name = device.text("device")
+        name = device.device("device")
         if device.absent("measures", "h2d_remote_gb_s"):
             if "h2d_remote_gb_s" in device.names("left_out"):
                 return skipped("{}: {}".format(name, device.text("left_out", "h2d_remote_gb_s")))

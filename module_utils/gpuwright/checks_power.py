@@ -6,9 +6,7 @@ from .verdict import FAIL, PASS, SKIP, WARN, Check
 
 LIMITS = {
     "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),
-,
     "power_tolerance": Limit(1, "W", "own: readings are rounded"),
-,
 }
 BAD_CLOCKS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of the smoke test: a short real training in full and in mixed precision on every GPU."""
 
+import re
+
 from . import floors
 from .verdict import FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 # Seconds and name of the units in which an age is told; the largest of which there are two.
 AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 
 
 def smoke_record(result):
@@ -78,7 +81,7 @@ def speed_ratio(readings, expected):
     if expected.text("smoke_device") == "cpu":
         return skipped("trained on the CPU, whose half precision says nothing about a GPU")
     architectures = sorted({gpu.text("architecture") for gpu in readings.each("probe", "gpus")})
-    values = {gpu.text("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
+    values = {gpu.device("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
     if len(architectures) != 1 or not values:
         return unknown("one architecture and one GPU at least are needed, there are {}".format(len(architectures)))
     slow = min(values, key=values.get)
@@ -124,7 +127,8 @@ def sandbox(readings, expected):
     if readings.absent("smoke", "sandbox"):
         reason = readings.text("smoke", "sandbox_because")
         return warned("none", "a service's", "run without the service's sandbox: {}".format(reason))
-    return passed(readings.text("smoke", "sandbox"), "a service's", readings.text("smoke", "sandbox_because"))
+    name = readings.matching(SERVICE, "a service", "smoke", "sandbox")
+    return passed(name, "a service's", readings.text("smoke", "sandbox_because"))
 
 
 CHECKS = (

@@ -3,6 +3,7 @@
 
 import re
 
+from .checks_host import bad_program
 from .verdict import Check, failed, passed, skipped, unknown
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
@@ -99,12 +100,9 @@ def launcher(readings, expected):
     """gpu-run is a program that everybody may run and only root may change, and it can read its policy."""
     if readings.absent("launcher", "file"):
         return failed("missing", "runnable", "/usr/local/bin/gpu-run is not there")
-    file = readings.at("launcher", "file")
-    if not (file.flag("is_file") and file.flag("executable")):
-        return failed(file.text("mode"), "0755", "gpu-run is no program that everybody may run")
-    reason = file.wish("unsafe")
-    if reason:
-        return failed(file.text("mode"), "0755", "gpu-run is {}".format(reason))
+    bad = bad_program(readings.at("launcher", "file"), "gpu-run", "0755")
+    if bad:
+        return bad
     policy = readings.text("launcher", "policy")
     if policy != "ok":
         return failed("bad policy", "runnable", policy)

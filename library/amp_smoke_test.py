@@ -110,30 +110,9 @@ smoke:
           description: Why this format.
           type: str
         fp32:
-          description: The training in float32; null when it failed. RV(smoke.devices[].amp) has the same keys.
+          description: The training in float32; null when it failed. Steps applied and skipped, first and last loss,
+            whether all parameters changed, peak memory in MiB and seconds.
           type: dict
-          contains:
-            steps_applied:
-              description: Steps in which the optimizers changed the parameters.
-              type: int
-            steps_skipped:
-              description: Steps that the loss scaler skipped because a gradient overflowed.
-              type: int
-            loss_first:
-              description: The discriminator's loss in the first step; null when it was not finite.
-              type: float
-            loss_last:
-              description: Its mean over the last fifth of the steps; null when it was not finite.
-              type: float
-            parameters_changed:
-              description: Whether every parameter tensor differs from its start.
-              type: bool
-            peak_memory_mib:
-              description: Largest GPU memory that tensors held, in MiB; null on a CPU.
-              type: int
-            seconds:
-              description: Duration of the training in seconds.
-              type: float
         amp:
           description: The training in mixed precision.
           type: dict
@@ -147,22 +126,6 @@ smoke:
     parallel:
       description: The training over all GPUs at once, or over two processes on a CPU; null on one GPU.
       type: dict
-      contains:
-        ranks:
-          description: Processes, one for each GPU.
-          type: int
-        backend:
-          description: nccl or gloo.
-          type: str
-        steps_applied:
-          description: Fewest steps that a rank applied.
-          type: int
-        parameters_equal:
-          description: Whether all ranks ended with the same parameters.
-          type: bool
-        gradients_equal:
-          description: Whether all ranks ended with the same gradients.
-          type: bool
     sandbox:
       description: Name of the service in whose sandbox it ran; null when it ran without.
       type: str

@@ -100,7 +100,7 @@ CHECKS = (
         "gpu.nvlink",
         "system",
         "Are all links between the GPUs up?",
-        "Look at nvidia-smi nvlink -s and journalctl -k --grep -i nvlink ; power off and reseat the bridge or the board.",
+        "Look at nvidia-smi nvlink -s and journalctl -k --grep -i nvlink ; power off and reseat bridge or board.",
         nvlink,
         "links",
         True,

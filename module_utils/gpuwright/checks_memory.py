@@ -3,7 +3,7 @@
 
 from .checks_card import DIAGNOSE, Limit, card
 from .nvidia_smi_xml import RETIRES_PAGES
-from .verdict import FAIL, PASS, SKIP, WARN, passed
+from .verdict import FAIL, PASS, SKIP, WARN
 
 LIMITS = {
     "ecc_corrected": Limit(10000000, "errors", "gcm 50,000,000; sichek 10,000,000 (the stricter)"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of how fast the GPUs move data and multiply: each number against the published floor of its model.
 
-A model without a published floor is SKIP with what was measured, never PASS: a number that nobody can judge is no proof.
+A model without a published floor is SKIP with what was measured, never PASS: what nobody can judge is no proof.
 """
 
 from . import floors

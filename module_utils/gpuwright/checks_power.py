@@ -2,7 +2,7 @@
 """Checks of what holds each card's clocks down: heat and power."""
 
 from .checks_card import Limit, card
-from .verdict import FAIL, PASS, SKIP, WARN, Check
+from .verdict import FAIL, PASS, SKIP, WARN
 
 LIMITS = {
     "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),

@@ -77,7 +77,7 @@ def age(smoke):
 
 
 def speed_ratio(readings, expected):
-    """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN within 5 % above."""
+    """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN 5 % above that."""
     if expected.text("smoke_device") == "cpu":
         return skipped("trained on the CPU, whose half precision says nothing about a GPU")
     architectures = sorted({gpu.text("architecture") for gpu in readings.each("probe", "gpus")})

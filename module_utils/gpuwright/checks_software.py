@@ -326,7 +326,7 @@ CHECKS = (
         "framework.matrix_product",
         "framework",
         "Does PyTorch compute rightly on every device?",
-        "Run on the node: gpu-run -- /opt/gpuwright/venvs/current/bin/python -c 'import torch; a = torch.ones(9, 9).cuda(); print(a @ a)'",
+        "Look at nvidia-smi, then for one GPU at a time: CUDA_VISIBLE_DEVICES=0 gpu-doctor --level standard",
         matrix_product,
         needs_gpu=False,
         source="NVIDIA's and PyTorch's own instructions: a product on each device",

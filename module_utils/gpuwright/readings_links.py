@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How GPUs and hosts are wired: NVLink, the way between two GPUs, InfiniBand; null means "this node has no such thing"."""
+"""How GPUs and hosts are wired: NVLink, the way between two GPUs, InfiniBand; null means that there is none."""
 
 import re
 
@@ -14,9 +14,7 @@ HAS_NVLINK = re.compile(
 )
 # These sit on a board that wires all of their links.
 ALWAYS_WIRED = re.compile(r"SXM|HBM3|H200(?! NVL)|B200|B300|GH200|GB200")
-CARD = re.compile(
-    r"GPU ([0-9]+): (.*?)(?: \(UUID: [^)]*\))?(?:\s+(Device does not have.*|.*all links are inActive.*))?$"
-)
+CARD = re.compile(r"GPU ([0-9]+): (.+?)(?: \(UUID: [^)]*\))?(?:\s+(?:Device does not|NVML: ).*)?$")
 LINK = re.compile(r"\s+Link ([0-9]+): (?:([0-9.]+) GB/s|<inactive>)$")
 ERRORS = re.compile(r"\s+Link ([0-9]+): ([A-Za-z ]+) Errors: ([0-9]+)$")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -127,5 +125,6 @@ def read_infiniband(root):
 
 
 def _word(root, path):
-    """The word of a line such as "4: ACTIVE"."""
-    return (read_text(root, path) or "").rpartition(": ")[2]
+    """The word of a line such as "4: ACTIVE", "" for any other line."""
+    match = re.match(r"[0-9]+: (.+)$", read_text(root, path) or "")
+    return match.group(1) if match else ""

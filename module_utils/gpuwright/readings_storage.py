@@ -38,7 +38,7 @@ def read_disks(root):
 
 
 def ask_disk(name):
-    """`{passed, critical_warning, percentage_used}` of a disk; null without smartctl, unreadable when it cannot tell."""
+    """`{passed, critical_warning, percentage_used}` of a disk; null without smartctl; unreadable when it is mute."""
     if find_program("smartctl") is None:
         return None
     done = run_bounded(["smartctl", "--json", "--health", "--attributes", "/dev/" + name], SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one of the trainer's programs as the trainer user: in the training service's sandbox, or without it, and say so."""
+"""Run one of the trainer's programs as the trainer user: in the training service's sandbox, or say why without."""
 
 import collections
 import json
@@ -18,9 +18,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 GRACE_SECONDS = 15
 
 Run = collections.namedtuple("Run", "finished sandbox because")
-Run.__doc__ = (
-    """How a program was run: a bounded.Finished, the name of the service in whose sandbox it ran or None, and why."""
-)
+Run.__doc__ = """How a program was run: a bounded.Finished, the service in whose sandbox it ran or None, and why."""
 
 
 class RunError(Exception):

@@ -91,6 +91,7 @@ def performance_of(number: int, busbw: float | None = None, name: str = "NVIDIA 
     return record(measured(number, name), reduced or None, [], f"measured on {number} idle GPUs", [])
 
 
+DISK_HEALTH = {"passed": True, "critical_warning": 0, "percentage_used": 3}
 READINGS = {
     "probe": {
         "schema": 1,
@@ -254,7 +255,7 @@ READINGS = {
     "nvlink": None,
     "gpu_ways": None,
     "infiniband": None,
-    "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": None}],
+    "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
     "limits": {"memlock": "infinity", "files": "1048576"},
     "performance": record([MEASURED], None, [], "measured on 1 idle GPUs as user trainer", []),
 }
@@ -286,7 +287,6 @@ OTHER_NODES: dict[str, dict[tuple, object]] = {
             }
         ]
     },
-    "host.disks": {("disks", 0, "health"): {"passed": True, "critical_warning": 0, "percentage_used": 3}},
     "smoke.parallel": {
         ("expectations", "gpu_count"): 2,
         ("smoke", "parallel"): {
@@ -431,6 +431,12 @@ def put_program(host: HostTree, path: str, script: str) -> None:
     (host.folder / path.lstrip("/")).chmod(0o755)
 
 
+SMARTCTL = {
+    "smart_status": {"passed": True},
+    "nvme_smart_health_information_log": {"critical_warning": 0, "available_spare": 100, "percentage_used": 3},
+}
+
+
 def put_commands(write: Callable[[str, str], object]) -> None:
     """What the node's programs answer; `write(name, script)` puts one of them into PATH."""
     answers = {
@@ -441,6 +447,7 @@ def put_commands(write: Callable[[str, str], object]) -> None:
         "modinfo": "printf 'version:        580.95.05\\nlicense:        NVIDIA\\n'",
         "dkms": f"echo 'nvidia/580.95.05, {KERNEL}, x86_64: installed'",
         "mokutil": "echo /var/lib/dkms/mok.pub is already enrolled",
+        "smartctl": f"cat <<'E'\n{json.dumps(SMARTCTL)}\nE",
         "grubby": f"echo /boot/vmlinuz-{KERNEL}",
     }
     for name, script in answers.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -86,7 +87,7 @@ def test_a_healthy_node(doctor):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["STATUS", "CHECK", "VALUE", "EXPECTED"]
-    assert ": PASS (62 checks: 62 PASS; 4 skipped)" in lines[-1]
+    assert ": PASS (67 checks: 67 PASS; 9 skipped)" in lines[-1]
 
 
 def test_json_is_the_report(doctor):
@@ -108,7 +109,7 @@ def test_a_failing_check_comes_first_with_its_action(doctor, node):
     assert lines[1].split() == ["FAIL", "cuda.link", "none", "/usr/local/cuda-12.9"]
     assert lines[2].strip() == "/usr/local/cuda leads nowhere"
     assert lines[3].strip().startswith("-> Run alternatives --display cuda")
-    assert ": FAIL (62 checks: 1 FAIL, 61 PASS; 4 skipped)" in lines[-1]
+    assert ": FAIL (67 checks: 1 FAIL, 66 PASS; 9 skipped)" in lines[-1]
 
 
 def test_an_ordinary_user_is_told_what_only_root_sees(doctor, folder):
@@ -134,6 +135,32 @@ def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
         "reboot",
         "secure_boot",
     }
+
+
+def test_deep_measures_and_judges(doctor, folder):
+    """The made-up node's gpu-run answers with the measurement of a sound V100."""
+    expectations = healthy_node.expectations(trainer_user="root")
+    (folder / "expectations.json").write_text(json.dumps(expectations))
+    answer = json.loads(doctor("--level", "deep", "--json", "--expectations", str(folder / "expectations.json")).stdout)
+    checks = {check["id"]: check for check in answer["checks"]}
+    assert checks["performance.h2d"]["status"] == "PASS" and checks["performance.h2d"]["value"] == 12.3
+    assert answer["performance"]["devices"][0]["measures"]["h2d_gb_s"]["floor"] == 9.0
+    assert "performance" not in answer["readings"]
+
+
+def test_deep_leaves_a_gpu_in_use_alone(doctor, folder, node):
+    xml = (folder / "580-v100.xml").read_text()
+    busy = "<processes><process_info><pid>4321</pid><type>C</type><process_name>python3</process_name>"
+    busy += "<used_memory>900 MiB</used_memory></process_info></processes>"
+    assert "<processes>" in xml
+    (folder / "580-v100.xml").write_text(re.sub(r"<processes>.*?</processes>", busy, xml, flags=re.DOTALL))
+    (node.folder / "usr/local/bin/gpu-run").write_text(f"#!/bin/sh\ntouch {folder}/started\n")
+    answer = json.loads(doctor("--level", "deep", "--json").stdout)
+    checks = {check["id"]: check for check in answer["checks"]}
+    assert checks["performance.copy"]["status"] == "SKIP"
+    assert "python3 (pid 4321)" in checks["performance.copy"]["message"]
+    assert answer["performance"]["devices"] == [] and "in use" in answer["performance"]["because"]
+    assert not (folder / "started").exists()
 
 
 def test_nagios(doctor, node):

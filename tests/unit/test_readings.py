@@ -11,7 +11,7 @@ from pathlib import Path
 
 import healthy_node
 import pytest
-from gpuwright import readings, readings_software, readings_storage, trainer_run
+from gpuwright import readings, readings_software, trainer_run
 from gpuwright.checks import run_checks
 from gpuwright.readings import attempt, collect
 from gpuwright.readings_access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
@@ -40,9 +40,8 @@ def node(host, fake_bin, monkeypatch):
     healthy_node.put_commands(fake_bin)
     folder = fake_bin("true", "#!/bin/sh\n").parent
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    # This machine knows no trainer, and its own smartctl no disk of the made-up node.
+    # This machine knows no trainer.
     monkeypatch.setattr(trainer_run, "find_account", lambda name: pwd.getpwuid(os.geteuid()))
-    monkeypatch.setattr(readings_storage, "find_program", lambda name: None)
     return host
 
 

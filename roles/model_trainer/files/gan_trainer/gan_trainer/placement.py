@@ -22,7 +22,7 @@ class PlacementError(RuntimeError):
 
 
 def pci_address(index: int) -> str:
-    """The address of the CUDA device with this index, as sysfs writes it; torch names it in its newest releases only."""
+    """The address of a CUDA device as sysfs writes it; torch itself names it in its newest releases only."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:

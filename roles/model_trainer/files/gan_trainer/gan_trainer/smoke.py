@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gan_trainer.smoke: a short real training in float32 and in mixed precision on every GPU, or on the CPU.
 
-Then one over all of them at once with DistributedDataParallel; two processes stand for them on a CPU. Prints one line of JSON. Exit codes: 0 no problems, 1 problems, 2 wrong command line.
+Then one over all of them at once with DistributedDataParallel; two processes stand for them on a CPU.
+Prints one line of JSON. Exit codes: 0 no problems, 1 problems, 2 wrong command line.
 """
 
 from __future__ import annotations

@@ -7,13 +7,16 @@ from .bounded import run_bounded
 from .hostfiles import names_in, read_int, read_text
 
 SECONDS = 30
-# Cards with NVLink connectors. Others are not asked: some releases of nvidia-smi fail for them.
+# Cards with NVLink connectors, and those whose name the probe does not know. Others are not asked: some releases of
+# nvidia-smi fail for them.
 HAS_NVLINK = re.compile(
     r"SXM|HBM3|A100|A800|A30$|A40$|H100|H200|H800|H20|B200|B300|GH200|GB200|GV100|GP100|RTX A[456][05]00|"
-    r"RTX 3090|RTX 2080 (Ti|SUPER)|TITAN (RTX|V)|Quadro RTX [5678]000"
+    r"RTX 3090|RTX 2080 (Ti|SUPER)|TITAN (RTX|V)|Quadro RTX [5678]000|^unknown"
 )
-# These sit on a board that wires all of their links.
-ALWAYS_WIRED = re.compile(r"SXM|HBM3|H200(?! NVL)|B200|B300|GH200|GB200")
+# These sit on a board that wires all of their links; not so a lone Grace superchip.
+ALWAYS_WIRED = re.compile(r"SXM|HBM3|(?<!G)H200(?! NVL)|(?<!G)B200|B300")
+# What nvidia-smi says of cards without links that are up; no failure, whatever its exit status.
+NO_LINKS = re.compile(r"all links are inActive|does not have or support Nvlink", re.IGNORECASE)
 CARD = re.compile(r"GPU ([0-9]+): (.+?)(?: \(UUID: [^)]*\))?(?:\s+(?:Device does not|NVML: ).*)?$")
 LINK = re.compile(r"\s+Link ([0-9]+): (?:([0-9.]+) GB/s|<inactive>)$")
 ERRORS = re.compile(r"\s+Link ([0-9]+): ([A-Za-z ]+) Errors: ([0-9]+)$")
@@ -26,7 +29,7 @@ INFINIBAND = "/sys/class/infiniband"
 def ask(arguments):
     """What nvidia-smi says; OSError when it fails."""
     done = run_bounded(["nvidia-smi"] + arguments, SECONDS)
-    if done.rc != 0:
+    if done.rc != 0 and not (done.rc and NO_LINKS.search(done.stdout)):
         words = " ".join(done.stdout.split())[:200]
         raise OSError(done.problem or "nvidia-smi {} ended with {}: {}".format(" ".join(arguments), done.rc, words))
     return done.stdout

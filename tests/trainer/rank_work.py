@@ -19,14 +19,14 @@ def sum_of_ranks(rank: int, device: torch.device, more: int) -> float:
 def fail_in_rank_1(rank: int, device: torch.device) -> None:
     if rank == 1:
         raise ValueError("no\nmemory")
-    time.sleep(60)
+    time.sleep(3600)
 
 
 def die_in_rank_1(rank: int, device: torch.device) -> None:
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)
+    time.sleep(3600)
 
 
 def wait_for_ever(rank: int, device: torch.device) -> None:
-    time.sleep(60)
+    time.sleep(3600)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,9 +19,7 @@ GOOD = {"steps_applied": 10, "steps_skipped": 0, "loss_first": 1.4, "loss_last":
 
 
 def test_rehearsal_on_the_cpu_keeps_the_contract(run_python: Run) -> None:
-    started = time.monotonic()
-    done = run_python("-m", "gan_trainer.smoke", "--device", "cpu", "--steps", "20", "--json")
-    assert time.monotonic() - started < 60
+    done = run_python("-m", "gan_trainer.smoke", "--device", "cpu", "--steps", "20", "--json", timeout=240)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1

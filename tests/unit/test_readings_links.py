@@ -78,6 +78,8 @@ def test_cards_without_connectors_are_not_asked(on_path):
     assert read_nvlink([V100, {"name": "Tesla T4"}]) is None
     with pytest.raises(OSError, match="nvlink -s ended with 9"):
         read_nvlink([A100])
+    on_path("nvidia-smi", "echo 'GPU 0: NVIDIA A40 NVML: Unable to retrieve, as all links are inActive'; exit 3")
+    assert [(card["name"], card["links"], card["errors"]) for card in read_nvlink([A100])] == [("NVIDIA A40", 0, {})]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,7 @@ def test_cards_without_connectors_are_not_asked(on_path):
         ("NVIDIA GeForce RTX 4090", False),
         ("NVIDIA A10", False),
         ("NVIDIA A30", True),
+        ("unknown 10de:2abc", True),
     ],
 )
 def test_connectors(name, connector):

@@ -40,6 +40,8 @@ def measure_node(device: str) -> dict[str, Any]:
         report["problems"].append(f"torch cannot be imported: {error}")
         return report
     report["torch"] = torch.__version__
+    if device == "cpu":
+        torch.set_num_threads(1)
     count = torch.cuda.device_count() if device == "cuda" and torch.cuda.is_available() else 0
     if device == "cuda" and not count:
         report["problems"].append(f"cuda was demanded; torch {torch.__version__} finds no usable GPU")

@@ -95,7 +95,8 @@ def _run_rank(
         if device_type == "cuda":
             torch.cuda.set_device(device)
         else:
-            torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // count))
+            # What ranks do on a CPU is small, and they share it.
+            torch.set_num_threads(1)
         dist.init_process_group(
             "nccl" if device_type == "cuda" else "gloo",
             init_method=(Path(folder) / "store").as_uri(),

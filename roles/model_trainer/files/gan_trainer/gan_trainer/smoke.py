@@ -44,6 +44,9 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
         report["problems"].append(f"torch and what training needs cannot be imported: {error}")
         return report
     report.update(torch=torch.__version__, cuda=torch.version.cuda)
+    if device == "cpu":
+        # A network this small gains nothing from more, and on a busy machine it would wait for them.
+        torch.set_num_threads(1)
     targets = list_targets(device)
     if not targets:
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"

@@ -48,10 +48,13 @@ def disks(readings, expected):
 
 
 def limits(readings, expected):
-    """A training as a service may pin 16 GiB of memory or more, and open 1048576 files: data workers pass files on."""
-    if readings.absent("limits"):
-        return warned("none", "a service", "the training service is not installed")
-    memory, files = (readings.text("limits", name) for name in ("memlock", "files"))
+    """A training may pin 16 GiB of memory or more, and open 1048576 files: data workers pass files on.
+
+    What the smoke test had counts, since it runs as trainings do; a container cannot have more than its host gives it.
+    """
+    if in_container(readings):
+        return skipped(in_container(readings))
+    memory, files = (readings.text("smoke", "limits", name) for name in ("memlock", "files"))
     low = []
     if memory != NO_LIMIT and count(memory) < MEMLOCK_MIB * 1048576:
         low.append("{} bytes of pinned memory".format(memory))

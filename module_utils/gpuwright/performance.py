@@ -59,7 +59,7 @@ def read_performance(root, expectations, nvidia_smi):
     where = "on {} idle GPUs".format(len(answer["devices"]))
     if device == "cpu":
         where = "on the CPU at small size, which says nothing about a GPU"
-    because = "measured {} as user {}, {}".format(where, user, run.because)
+    because = "measured as user {} {}; sandbox: {}".format(user, where, run.because)
     return record(answer["devices"], answer.get("all_reduce"), answer["problems"], because, [])
 
 

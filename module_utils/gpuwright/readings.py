@@ -91,7 +91,6 @@ def collect_software(expectations, root):
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),
         "disks": attempt(read_disks, root),
-        "limits": attempt(read_limits),
     }
 
 
@@ -109,20 +108,6 @@ def read_unit_state(unit):
     if done.rc is None or not word:
         raise OSError(done.problem or "systemctl is-active {} said nothing".format(unit))
     return word
-
-
-def read_limits():
-    """What systemd lets a training's process have: memlock in bytes and files, as texts; null without the service."""
-    command = ["systemctl", "show", "--property=LoadState,LimitMEMLOCK,LimitNOFILE", "train-gan@x.service"]
-    done = run_bounded(command, timeout=SYSTEMCTL_SECONDS)
-    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    if done.rc != 0 or "LoadState" not in found:
-        raise OSError(done.problem or "systemctl show said nothing of the training service")
-    if found["LoadState"] == "not-found":
-        return None
-    names = {"memlock": "LimitMEMLOCK", "files": "LimitNOFILE"}
-    # Releases before 240 write no limit as the largest number there is.
-    return {name: found.get(key, "").replace(str(2**64 - 1), "infinity") for name, key in names.items()}
 
 
 def read_trainer_user(root, name):

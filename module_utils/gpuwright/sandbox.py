@@ -98,7 +98,8 @@ def service_command(service, command, seconds, unit):
         words += ["-p", setting]
     # systemd itself ends what is left: the service is no child of ours.
     words += ["-p", "RuntimeMaxSec={:d}".format(max(1, int(seconds))), "-p", "TimeoutStopSec={}".format(STOP_SECONDS)]
-    return words + ["--"] + list(command)
+    # systemd would put the values of variables into the words.
+    return words + ["--"] + [word.replace("$", "$$") for word in command]
 
 
 def without_unknown(service, stderr):

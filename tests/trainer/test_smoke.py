@@ -23,7 +23,8 @@ def test_rehearsal_on_the_cpu_keeps_the_contract(run_python: Run) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
-    assert set(report) == {"schema", "torch", "cuda", "device", "steps", "devices", "parallel", "problems"}
+    assert set(report) == {"schema", "torch", "cuda", "device", "steps", "devices", "parallel", "limits", "problems"}
+    assert all(value == "infinity" or int(value) > 0 for value in report["limits"].values())
     assert (report["parallel"]["ranks"], report["parallel"]["backend"]) == (2, "gloo")
     assert report["parallel"]["parameters_equal"] and report["parallel"]["gradients_equal"]
     assert (report["schema"], report["device"], report["steps"], report["problems"]) == (1, "cpu", 20, [])

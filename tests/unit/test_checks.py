@@ -186,7 +186,7 @@ def test_a_check_that_breaks_is_unknown():
 def test_without_a_smoke_test_its_check_is_unknown():
     records = run_checks(healthy_node.readings(), healthy_node.expectations(), None)
     unknown = {r["id"]: r["message"] for r in records if r["status"] == UNKNOWN}
-    assert set(unknown) == {"smoke.amp", "smoke.speed_ratio", "smoke.sandbox"}
+    assert set(unknown) == {"smoke.amp", "smoke.speed_ratio", "smoke.sandbox", "model.limits"}
     assert all("no smoke test was run" in message for message in unknown.values())
 
 

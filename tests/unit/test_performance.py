@@ -53,7 +53,8 @@ def test_an_idle_gpu_is_measured_as_the_trainer(run):
     ]
     assert user == ("trainer" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name)
     assert unit == "/etc/systemd/system/train-gan@.service" and seconds < 600
-    assert found["because"].startswith("measured on 1 idle GPUs as user ") and "all 15 settings" in found["because"]
+    words = f"measured as user {user} on 1 idle GPUs; sandbox: all 15 settings of train-gan@.service"
+    assert found["because"] == words
     (device,) = found["devices"]
     assert set(device["measures"]) == set(MEASURES)
     assert device["measures"]["h2d_gb_s"] == {

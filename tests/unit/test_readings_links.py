@@ -1,4 +1,4 @@
-"""Readers of NVLink, topology, InfiniBand, disks and limits: there, not there, and not understood are three things."""
+"""Readers of NVLink, topology, InfiniBand and disks: there, not there, and not understood are three things."""
 
 from __future__ import annotations
 
@@ -221,29 +221,6 @@ def test_what_smartctl_says(on_path, answer, expected):
 def test_smartctl_without_an_answer_is_unreadable(on_path, script):
     on_path("smartctl", script)
     assert "smartctl does not tell the health of /dev/sda" in ask_disk("sda")["unreadable"]
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        (
-            "printf 'LoadState=loaded\\nLimitMEMLOCK=18446744073709551615\\nLimitNOFILE=1048576\\n'",
-            {"memlock": "infinity", "files": "1048576"},
-        ),
-        ("printf 'LoadState=loaded\\nLimitMEMLOCK=65536\\n'", {"memlock": "65536", "files": ""}),
-        ("printf 'LoadState=not-found\\nLimitMEMLOCK=65536\\nLimitNOFILE=1024\\n'", None),
-    ],
-)
-def test_limits_of_the_training_service(on_path, script, expected):
-    on_path("systemctl", script)
-    assert readings.read_limits() == expected
-
-
-@pytest.mark.parametrize("script", ["exit 1", "echo", "printf 'LoadState=loaded\\n'; exit 1"])
-def test_limits_that_nobody_tells(on_path, script):
-    on_path("systemctl", script)
-    with pytest.raises(OSError):
-        readings.read_limits()
 
 
 def test_links_of_a_node_that_was_not_probed():

@@ -97,9 +97,9 @@ def test_a_service_that_cannot_be_carried_over(host, text, words):
 
 def test_the_command(host):
     put_unit(host, "PrivateTmp=true\nNice=5")
-    words = service_command(read_service(UNIT, host.root), ["gpu-run", "--", "x"], 60.5, "gpuwright-run-7")
+    words = service_command(read_service(UNIT, host.root), ["gpu-run", "--", "$x"], 60.5, "gpuwright-run-7")
     assert words[:5] == ["systemd-run", "--pipe", "--wait", "--collect", "--unit=gpuwright-run-7"]
-    assert words[5] == "--uid=trainer" and words[-4:] == ["--", "gpu-run", "--", "x"]
+    assert words[5] == "--uid=trainer" and words[-4:] == ["--", "gpu-run", "--", "$$x"]
     given = [words[index + 1] for index, word in enumerate(words) if word == "-p"]
     assert given == ["PrivateTmp=true", "Nice=5", "RuntimeMaxSec=60", "TimeoutStopSec=5"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
 import traceback
 from typing import Any
@@ -29,10 +30,17 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
+def read_limits() -> dict[str, str]:
+    """What this process may pin (bytes) and open, as texts, since there may be no limit."""
+    kinds = {"memlock": resource.RLIMIT_MEMLOCK, "files": resource.RLIMIT_NOFILE}
+    hard = {name: resource.getrlimit(kind)[1] for name, kind in kinds.items()}
+    return {name: "infinity" if value == resource.RLIM_INFINITY else str(value) for name, value in hard.items()}
+
+
 def smoke(device: str, steps: int) -> dict[str, Any]:
     """The report; whatever goes wrong becomes one of its `problems`."""
     report = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps, "devices": []}
-    report.update(parallel=None, problems=[])
+    report.update(parallel=None, limits=read_limits(), problems=[])
     try:
         import torch
 

@@ -60,13 +60,17 @@ def libraries(readings, expected):
 
 
 def fabric_manager(readings, expected):
-    """On a node with NVSwitches nvidia-fabricmanager is active; other nodes do not need it."""
+    """On a node with NVSwitches nvidia-fabricmanager is active and of the driver's version; others do not need it."""
     if not readings.number("switches"):
         return skipped("this node has no NVSwitch")
     state = readings.text("fabric_manager")
     if state != "active":
         return failed(state, "active", "nvidia-fabricmanager is {}".format(state))
-    return passed(state, "active", "nvidia-fabricmanager is active")
+    wanted = readings.version("probe", "nvidia", "loaded", "version")
+    version = readings.version("fabric_manager_version")
+    if version != wanted:
+        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted))
+    return passed(version, wanted, "nvidia-fabricmanager is active, {}".format(version))
 
 
 def environment(readings, expected):

@@ -4,9 +4,11 @@
 A model without a published floor is SKIP with what was measured, never PASS: what nobody can judge is no proof.
 """
 
+import functools
+
 from . import floors
 from .performance import MEASURES
-from .verdict import DEEP, FAIL, Check, failed, passed, skipped, unknown, warned
+from .verdict import DEEP, FAIL, PASS, SKIP, UNKNOWN, WARN, Check, failed, passed, skipped, unknown, warned
 
 ON_CPU = "measured on the CPU, which says nothing about a GPU"
 SLOW_LINK = (
@@ -16,7 +18,6 @@ SLOW_CARD = "Look for heat and power limits during a run: nvidia-smi dmon ; then
 SLOW_FABRIC = "Look at nvidia-smi topo -m and nvidia-smi nvlink -s ; NCCL_DEBUG=INFO says which path NCCL takes."
 # Good cards of one model differ by less.
 SPREAD = 1.05
-MIN_MEASURED = 2
 # Two measurements of one link differ by less.
 NOISE = 1.1
 WRONG_NODE = "Compare nvidia-smi topo -m with the server's manual; switch on ACPI's NUMA tables (SRAT) in the firmware."
@@ -37,19 +38,33 @@ def devices_of(readings, expected):
     return devices, "", ""
 
 
-def against_floor(measure):
+def on_measured(action, at_least=1):
+    """Make a check of `judge(readings, devices)`, for when all expected GPUs were measured, `at_least` so many."""
+
+    def decorate(judge):
+        @functools.wraps(judge)
+        def look(readings, expected):
+            devices, reason, doubt = devices_of(readings, expected)
+            if doubt:
+                return unknown(doubt + why_failed(readings, ""), action=action)
+            if reason or len(devices) < at_least:
+                return skipped(reason or "there is one GPU")
+            return judge(readings, devices)
+
+        return look
+
+    return decorate
+
+
+def against_floor(measure, action):
     """A check that holds a measure of every GPU against the floor of its model; the worst one counts."""
 
-    def judge(readings, expected):
+    @on_measured(action)
+    def judge(readings, devices):
         """At least 0.75 of what was published for good cards of the model; WARN within 5 % above that floor."""
-        devices, reason, doubt = devices_of(readings, expected)
-        if doubt:
-            return unknown(doubt + why_failed(readings, ""), action=SLOW_CARD)
-        if reason:
-            return skipped(reason)
         found = [one_device(readings, device, measure) for device in devices]
         # What could not be measured is worse than what cannot be judged.
-        order = (FAIL, "UNKNOWN", "WARN", "SKIP", "PASS")
+        order = (FAIL, UNKNOWN, WARN, SKIP, PASS)
         return min(found, key=lambda outcome: order.index(outcome.status))
 
     return judge
@@ -87,13 +102,9 @@ def why_failed(readings, begin):
     return ": {}".format(found[0]) if found else ""
 
 
-def link(readings, expected):
+@on_measured(SLOW_LINK)
+def link(readings, devices):
     """Under load each card's PCIe link runs at the speed that card and slot could have; idle cards slow it down."""
-    devices, reason, doubt = devices_of(readings, expected)
-    if doubt:
-        return unknown(doubt + why_failed(readings, ""), action=SLOW_LINK)
-    if reason:
-        return skipped(reason)
     wanted = {gpu.pci_id("pci_id"): speed(gpu.text("link", "speed_max")) for gpu in readings.each("probe", "gpus")}
     for device in devices:
         name = device.pci_id("pci_id")
@@ -111,15 +122,9 @@ def speed(text):
     return float(text.split()[0])
 
 
-def all_reduce(readings, expected):
+@on_measured(SLOW_FABRIC, at_least=2)
+def all_reduce(readings, devices):
     """Over eight GPUs behind NVLink at least 0.75 of the published bus bandwidth; WARN within 5 % above that floor."""
-    devices, reason, doubt = devices_of(readings, expected)
-    if doubt:
-        return unknown(doubt + why_failed(readings, ""), action=SLOW_FABRIC)
-    if reason:
-        return skipped(reason)
-    if len(devices) < MIN_MEASURED:
-        return skipped("there is one GPU")
     if readings.absent("performance", "all_reduce"):
         return unknown("all-reduce could not be measured{}".format(why_failed(readings, "all_reduce")))
     gpus = readings.number("performance", "all_reduce", "gpus")
@@ -133,15 +138,9 @@ def all_reduce(readings, expected):
     return against(value, floors.reduce_floor(models[0], gpus), name, name)
 
 
-def spread(readings, expected):
+@on_measured(SLOW_CARD, at_least=2)
+def spread(readings, devices):
     """GPUs of one model on one node multiply equally fast, within 5 %: the slow one holds up a training on all."""
-    devices, reason, doubt = devices_of(readings, expected)
-    if doubt:
-        return unknown(doubt + why_failed(readings, ""), action=SLOW_CARD)
-    if reason:
-        return skipped(reason)
-    if len(devices) < MIN_MEASURED:
-        return skipped("there is one GPU")
     if len({device.text("name") for device in devices}) > 1:
         return skipped("the GPUs are of different models")
     values = {device.device("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
@@ -152,13 +151,9 @@ def spread(readings, expected):
     return passed(values[slow], values[fast], words)
 
 
-def near_and_far(readings, expected):
+@on_measured(WRONG_NODE)
+def near_and_far(readings, devices):
     """From the processors that the host calls near, a GPU is reached at least as fast as from those of another node."""
-    devices, reason, doubt = devices_of(readings, expected)
-    if doubt:
-        return unknown(doubt + why_failed(readings, ""), action=WRONG_NODE)
-    if reason:
-        return skipped(reason)
     for device in devices:
         name = device.device("device")
         if device.absent("measures", "h2d_remote_gb_s"):
@@ -194,7 +189,7 @@ CHECKS = tuple(
         measure.rsplit("_gb_s", 1)[0].rsplit("_tflops", 1)[0],
         QUESTIONS[measure][0],
         QUESTIONS[measure][1],
-        against_floor(measure),
+        against_floor(measure, QUESTIONS[measure][1]),
         source="floors.py: DCGM's rule of 0.75 x known good, and what Azure's health checks enforce",
         unit=floors.unit_of(measure),
     )
@@ -212,13 +207,13 @@ CHECKS = tuple(
     deep(
         "all_reduce", "Do the GPUs exchange data fast enough?", SLOW_FABRIC, all_reduce, source="floors.py", unit="GB/s"
     ),
-    deep("numa", "Is the host right about which processors are near?", WRONG_NODE, near_and_far, "WARN", "own", "GB/s"),
+    deep("numa", "Is the host right about which processors are near?", WRONG_NODE, near_and_far, WARN, "own", "GB/s"),
     deep(
         "spread",
         "Are the GPUs equally fast?",
         SLOW_CARD,
         spread,
-        "WARN",
+        WARN,
         "ml-engineering: 5 % between good cards",
         "TFLOP/s",
     ),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
 
+import re
+
 from .bounded import run_bounded
 from .hostfiles import names_in
 from .kernel_log import read_kernel_log
@@ -63,6 +65,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "kernel_log": attempt(read_kernel_log, root),
         "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
         "fabric_manager": attempt(read_unit_state, "nvidia-fabricmanager"),
+        "fabric_manager_version": attempt(read_fabric_version),
         "switches": attempt(read_switches, root),
         "driver_files": attempt(read_driver_files, root),
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
@@ -108,6 +111,17 @@ def read_unit_state(unit):
     if done.rc is None or not word:
         raise OSError(done.problem or "systemctl is-active {} said nothing".format(unit))
     return word
+
+
+def read_fabric_version():
+    """The version of the installed nv-fabricmanager, null without one."""
+    done = run_bounded(["nv-fabricmanager", "--version"], timeout=SYSTEMCTL_SECONDS)
+    if done.missing:
+        return None
+    match = re.search(r"version is\s*:\s*([0-9][0-9.]*)", done.stdout)
+    if done.rc != 0 or not match:
+        raise OSError(done.problem or "nv-fabricmanager --version says {!r}".format(done.stdout.strip()[:200]))
+    return match.group(1)
 
 
 def read_trainer_user(root, name):

@@ -183,6 +183,7 @@ READINGS = {
         "warnings": [],
     },
     "fabric_manager": "active",
+    "fabric_manager_version": "580.95.05",
     "switches": 0,
     "driver_files": {
         "libraries": {"libcuda.so.1": "580.95.05", "libnvidia-ml.so.1": "580.95.05"},
@@ -442,6 +443,7 @@ def put_commands(write: Callable[[str, str], object]) -> None:
     answers = {
         "nvidia-smi": f"cat {DATA}/nvidia_smi/580-v100.xml",
         "systemctl": "echo active",
+        "nv-fabricmanager": "echo 'Fabric Manager version is : 580.95.05'",
         "journalctl": f"cat <<'E'\n{KERNEL_LOG}E",
         "modinfo": "printf 'version:        580.95.05\\nlicense:        NVIDIA\\n'",
         "dkms": f"echo 'nvidia/580.95.05, {KERNEL}, x86_64: installed'",

@@ -189,7 +189,16 @@ def test_metrics_that_cannot_be_written_are_no_success(doctor):
 
 def test_the_environment_is_told(doctor):
     lines = doctor().stdout.splitlines()
-    assert "PyTorch         2.10.0+cu128" in lines and "CUDA runtime    cu128" in lines
+    told = [
+        "Python          3.11.2",
+        "PyTorch         2.10.0+cu128",
+        "CUDA runtime    cu128",
+        "cuDNN           91002",
+        "CUDA usable     yes",
+        "GPU 0           Tesla V100-PCIE-16GB, capability 7.0, 16151 MiB, 80 multiprocessors, Tensor Cores",
+        "matrix product  right on cpu, cuda:0",
+    ]
+    assert lines[lines.index(told[0]) :][: len(told)] == told
 
 
 def test_a_node_that_was_never_verified(doctor, node):

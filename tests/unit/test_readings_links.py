@@ -223,6 +223,19 @@ def test_smartctl_without_an_answer_is_unreadable(on_path, script):
     assert "smartctl does not tell the health of /dev/sda" in ask_disk("sda")["unreadable"]
 
 
+def test_the_fabric_managers_version(on_path):
+    on_path("nv-fabricmanager", "echo 'Fabric Manager version is : 535.104.05'")
+    assert readings.read_fabric_version() == "535.104.05"
+    on_path("nv-fabricmanager", "echo 'Fabric Manager version is : unknown'")
+    with pytest.raises(OSError, match="says"):
+        readings.read_fabric_version()
+
+
+def test_a_node_without_a_fabric_manager(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert readings.read_fabric_version() is None
+
+
 def test_links_of_a_node_that_was_not_probed():
     assert readings.collect_links({"unreadable": "no sysfs"}) == {
         "nvlink": {"unreadable": "no sysfs"},

@@ -196,7 +196,14 @@ def test_a_far_node_that_may_not_be_used_is_left_out(monkeypatch: pytest.MonkeyP
     fake_node(monkeypatch, {0: os.sched_getaffinity(0), 1: {4095}}, 0)
     found = transfers("0000:3b:00.0")
     assert found.values["h2d_gb_s"] > 0 and found.problems == []
-    assert "may not go to another NUMA node" in found.left_out["h2d_remote_gb_s"]
+    assert "may not choose its NUMA node" in found.left_out["h2d_remote_gb_s"]
+
+
+def test_a_process_that_may_not_choose_is_measured_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_node(monkeypatch, {0: {4094}, 1: {4095}}, 0)
+    found = transfers("0000:3b:00.0")
+    assert found.values["h2d_gb_s"] > 0 and found.problems == []
+    assert "processors [4095] cannot be taken" in found.left_out["h2d_remote_gb_s"]
 
 
 @pytest.mark.parametrize(("nodes", "words"), [(1, "the host has one NUMA node"), (2, "names no NUMA node")])

@@ -141,6 +141,24 @@ def test_speed_is_compared_on_a_network_of_its_own(monkeypatch: pytest.MonkeyPat
     assert torch.backends.cudnn.benchmark is False
 
 
+def test_a_card_with_little_memory_gets_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def time_steps(trainer: object) -> dict:
+        tried.append(trainer.config.batch_size)
+        if trainer.config.batch_size > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return {"images_per_s": 10.0, "peak_memory_mib": None}
+
+    monkeypatch.setattr(smoke_run, "SPEED_SIZE", smoke_run.CPU_SIZE)
+    monkeypatch.setattr(smoke_run, "time_steps", time_steps)
+    record, _ = smoke_run.compare_speed(cpu_target(), choose_amp(None))
+    assert tried == [8, 4, 2, 2] and record["network"]["batch_size"] == 2
+    monkeypatch.setattr(smoke_run, "SPEED_HALVINGS", 1)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        smoke_run.compare_speed(cpu_target(), choose_amp(None))
+
+
 def test_training_that_learns_nothing_is_a_problem() -> None:
     config = make_config({**smoke_run.CPU_SIZE, "lr_discriminator": 1e-9, "lr_generator": 1e-9})
     _, problems = try_target(cpu_target(config=config), 10)

@@ -144,14 +144,20 @@ def measure_transfers(found: Collector, device: Any, address: str | None, sizes:
         with working_on(nodes[node]):
             return transfer_rates(device, sizes)
 
+    def from_near() -> tuple[float, float]:
+        try:
+            return from_node(here) if here in nodes else transfer_rates(device, sizes)
+        except PlacementError:
+            # A container may not choose: then from wherever this process runs, and `from_far` gives the reason.
+            return transfer_rates(device, sizes)
+
     def from_far() -> tuple[float, float]:
         try:
             return from_node(others[0])
         except PlacementError as error:
-            raise NotApplicable(f"this process may not go to another NUMA node: {error}") from error
+            raise NotApplicable(f"this process may not choose its NUMA node: {error}") from error
 
-    # Without a known node, from wherever this process runs.
-    found.take(near, lambda: from_node(here) if here in nodes else transfer_rates(device, sizes))
+    found.take(near, from_near)
     if address is None:
         found.skip(link, "no PCIe address")
     else:

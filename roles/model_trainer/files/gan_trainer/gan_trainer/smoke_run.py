@@ -27,7 +27,7 @@ GPU_SIZE = {"image_size": 64, "channels": 64, "batch_size": 64, "latent_dim": 12
 CPU_SIZE = {"image_size": 32, "channels": 8, "batch_size": 8, "latent_dim": 16}
 # About 3 TFLOP in a step: some 10 ms of an H200's work, where launching its kernels takes 2 to 4 ms.
 SPEED_SIZE = {"image_size": 128, "channels": 128, "batch_size": 64, "latent_dim": 128}
-SPEED_WARM_UP, SPEED_STEPS = 4, 12
+SPEED_WARM_UP, SPEED_STEPS, SPEED_HALVINGS = 4, 12, 3
 FP32 = Precision("fp32", "the reference")
 
 
@@ -81,16 +81,29 @@ def guarded(work: Callable[..., Any], *arguments: Any) -> tuple[Any, list[str]]:
 def compare_speed(target: Target, amp: Precision) -> tuple[dict[str, Any], list[str]]:
     """Images per second and peak memory of both precisions, on a network that keeps the GPU busy.
 
-    The small network of the other tests waits for its kernel launches, and half precision cannot make those faster.
+    The small network of the other tests waits for its kernel launches, and half precision cannot make those faster. A
+    card without memory for the whole batch gets half of it, and so on.
     """
-    record: dict[str, Any] = {"network": {**SPEED_SIZE}}
-    device = torch.device(target.device)
-    for mode, precision in (("fp32", FP32), ("amp", amp)):
-        trainer = Trainer(make_config({**RATES, **record["network"]}), device, precision)
-        record[mode] = time_steps(trainer)
-        del trainer
+    for halvings in range(SPEED_HALVINGS + 1):
+        network = {**SPEED_SIZE, "batch_size": SPEED_SIZE["batch_size"] >> halvings}
+        try:
+            record = {"network": network, **time_both(target, amp, network)}
+            break
+        except torch.cuda.OutOfMemoryError:
+            if halvings == SPEED_HALVINGS:
+                raise
     record["ratio"] = round(record["amp"]["images_per_s"] / record["fp32"]["images_per_s"], 3)
     return record, judge_memory(record["fp32"]["peak_memory_mib"], record["amp"]["peak_memory_mib"])
+
+
+def time_both(target: Target, amp: Precision, network: dict[str, int]) -> dict[str, Any]:
+    device, found = torch.device(target.device), {}
+    for mode, precision in (("fp32", FP32), ("amp", amp)):
+        trainer = Trainer(make_config({**RATES, **network}), device, precision)
+        found[mode] = time_steps(trainer)
+        # Before the next one is made.
+        del trainer
+    return found
 
 
 def time_steps(trainer: Trainer) -> dict[str, Any]:

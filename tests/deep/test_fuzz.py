@@ -8,11 +8,13 @@ from pathlib import Path
 
 import healthy_node
 import pytest
+import test_readings_links as wires
 from gpuwright.bounded import Finished
 from gpuwright.checks import CHECKS
 from gpuwright.kernel_log import parse_log as parse_kernel_log
 from gpuwright.nvidia_smi import interpret
 from gpuwright.nvidia_smi_values import UNKNOWN
+from gpuwright.readings_links import parse_errors, parse_links, parse_ways
 from gpuwright.verdict import PASS, judge
 
 DATA = Path(__file__).resolve().parents[1] / "unit" / "data" / "nvidia_smi"
@@ -91,3 +93,19 @@ def test_no_damaged_log_breaks_its_reader():
     line = "[   10.000001] a5-01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
     for _ in range(5000):
         parse_kernel_log(damage(line * 3, chance))
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"), [(parse_links, wires.STATUS), (parse_errors, wires.ERRORS), (parse_ways, wires.MATRIX)]
+)
+def test_no_damaged_wiring_breaks_its_reader(parse, text):
+    """What cannot be understood is a ValueError, which the readings make UNKNOWN, and nothing else."""
+    chance = random.Random(2)
+    understood = 0
+    for _ in range(5000):
+        try:
+            parse(damage(text, chance))
+            understood += 1
+        except ValueError:
+            continue
+    assert 0 < understood < 5000

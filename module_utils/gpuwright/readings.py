@@ -13,7 +13,9 @@ from .readings_access import (
     read_password_state,
     read_unsafe_files,
 )
+from .readings_bench import read_bench
 from .readings_host import HOST_READERS, read_driver_files, read_switches
+from .readings_locks import read_package_locks
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_header_version,
@@ -81,6 +83,8 @@ def collect_software(expectations, root):
         "launcher": attempt(read_launcher, root),
         "venv": attempt(read_venv, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
+        "locks": attempt(read_package_locks, root),
+        "bench": attempt(read_bench, root, expectations),
     }
 
 

@@ -66,7 +66,7 @@ def table(head, rows, caption, groups=None, class_="wide"):
         row = [escape(cell) for cell in row]
         if groups and groups[index] != title:
             bodies, lines, title = bodies + [lines] if lines else bodies, [], groups[index]
-            lines.append(el("tr", el("th", title, scope="colgroup", colspan=len(head)), class_="group"))
+            lines.append(el("tr", el("td", title, colspan=len(head)), class_="group"))
         cells = []
         for number, cell in enumerate(row[1:], 1):
             name = head[number] if cell != "" and "<svg" not in cell else None

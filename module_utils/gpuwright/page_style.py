@@ -35,7 +35,7 @@ th, td { border-bottom: 1px solid var(--line); padding: .35rem .9rem .35rem 0; t
 thead th { font-size: .9375rem; white-space: nowrap; } tbody th { font-weight: 600; min-width: 9.5rem; }
 .fleet td { white-space: nowrap; } .fleet td:last-child { white-space: normal; }
 .measures td { white-space: nowrap; } .measures td:nth-child(3) { width: 45%; }
-.group th { border-bottom: 2px solid var(--line); color: var(--soft); font-weight: 600; padding-top: .9rem; }
+.group td { border-bottom: 2px solid var(--line); color: var(--soft); font-weight: 600; padding-top: .9rem; }
 .pair { display: grid; gap: 0 2.5rem; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
 ul.plain { list-style: none; margin: 0; padding: 0; }
 ul.plain li { border-left: 4px solid currentColor; margin: .6rem 0; padding-left: .7rem; }

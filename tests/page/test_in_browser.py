@@ -57,8 +57,8 @@ def test_few_hosts_are_unfolded_and_many_are_folded(show, tmp_path):
 def test_axe_finds_nothing(show, axe, tmp_path, width, dark):
     """Neither violations nor what axe could not decide, with every part unfolded."""
     found = show(write(tmp_path / "fleet.html", page_samples.fleet(6)), width, dark, axe)
-    assert found["violations"] == []
-    assert found["rules"] > 15
+    assert "\n".join(found["violations"]) == ""
+    assert found["rules"] > 15 and found["contrast"] >= 4.5
 
 
 def test_axe_would_find_something(show, axe, tmp_path):
@@ -73,10 +73,12 @@ def test_axe_would_find_something(show, axe, tmp_path):
 def test_it_needs_no_javascript(browser, tmp_path):
     page = write(tmp_path / "fleet.html", page_samples.fleet(2))
     shots = []
-    for enabled in ("true", "false"):
-        shot = tmp_path / f"{enabled}.png"
-        settings = f"--blink-settings=scriptEnabled={enabled}"
-        browser.run(settings, "--window-size=1280,2400", f"--screenshot={shot}", page.as_uri())
+    for number, sandbox in enumerate(("", "sandbox")):
+        # A frame with this attribute runs no script.
+        frame, shot = tmp_path / f"frame-{number}.html", tmp_path / f"{number}.png"
+        style = "border:0;width:1280px;height:2400px"
+        frame.write_text(f'<body style="margin:0"><iframe {sandbox} src="{page.name}" style="{style}"></iframe>')
+        browser.run("--window-size=1280,2400", f"--screenshot={shot}", frame.as_uri())
         shots.append(shot.read_bytes())
     assert shots[0] == shots[1]
 

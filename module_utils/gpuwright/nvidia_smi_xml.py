@@ -167,12 +167,14 @@ def _remapped(gpu, name):
 def _recovery_action(gpu):
     """none, or what the driver asks for in its own words; None when it is too old (before 535) to ask."""
     action = gpu.findtext("gpu_recovery_action")
-    if action is not None:
-        text = read_text(action)
-        return text.lower() if isinstance(text, str) else text
-    # Drivers of all ages write this in the place of the values that they cannot read.
+    text = None if action is None else read_text(action)
+    if isinstance(text, str) and text.lower() not in ("none", UNKNOWN):
+        return text.lower()
+    # Drivers of all ages write this in the place of the values that they cannot read, whatever the action says.
     if any(clean(tag.text) == NEEDS_RESET for tag in gpu.iter()):
         return "gpu reset"
+    if action is not None:
+        return text.lower() if isinstance(text, str) else text
     status = gpu.find("gpu_reset_status")
     if status is None:
         return None

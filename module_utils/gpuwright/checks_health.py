@@ -8,7 +8,7 @@ import collections
 import re
 
 from .checks_gpu import ASK_FIRST, answering_gpus
-from .nvidia_smi_xml import RETIRES_PAGES
+from .nvidia_smi_absent import RETIRES_PAGES
 from .verdict import FAIL, PASS, QUICK, SKIP, WARN, Check, Outcome, failed, passed, skipped, unknown, warned
 
 Limit = collections.namedtuple("Limit", "value unit source")

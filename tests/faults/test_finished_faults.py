@@ -22,11 +22,12 @@ pytestmark = pytest.mark.usefixtures("finished_host")
 BY_NAME = {row.name: row for row in ROWS}
 PCI, COPY = "/sys/bus/pci/devices", "/run/pci-of-a-test"
 # The PCI bus as the kernel shows it, with something else on it, until the test ends.
-CHANGE_PCI = f"rm -rf {COPY}; cp -rL {PCI} {COPY}; cd {COPY}; %s; mount --bind {COPY} {PCI}"
-RESTORE_PCI = f"umount {PCI}"
+CHANGE_PCI = f"rm -rf {COPY}; cp -a {PCI} {COPY}; cd {COPY}; %s; mount --bind {COPY} {PCI}; touch {COPY}.mounted"
+# The simulated bus is itself a mount, which must not be taken away in the place of ours.
+RESTORE_PCI = f"if [ -e {COPY}.mounted ]; then umount {PCI}; rm {COPY}.mounted; fi"
 SECOND_CARD = (
-    f"cp -r 0000:3b:00.0 {SECOND_GPU}; echo 0x20f1 > {SECOND_GPU}/device; "
-    f"cp -r 0000:3b:00.0 {SWITCH}; echo 0x1af1 > {SWITCH}/device; echo 0x068000 > {SWITCH}/class"
+    f"cp -a 0000:3b:00.0 {SECOND_GPU}; echo 0x20f1 > {SECOND_GPU}/device; "
+    f"cp -a 0000:3b:00.0 {SWITCH}; echo 0x1af1 > {SWITCH}/device; echo 0x068000 > {SWITCH}/class"
 )
 
 

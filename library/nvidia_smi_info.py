@@ -160,7 +160,7 @@ fields:
   type: list
   elements: dict
 fields_problem:
-  description: Why RV(fields) could not be read, and what to do next, or empty.
+  description: Why RV(fields) could not be read, and what to do next.
   returned: always
   type: str
 warnings:

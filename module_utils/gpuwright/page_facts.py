@@ -105,8 +105,8 @@ def pytorch(plan):
 
 def used_precisions(report):
     """What the smoke test computed in, each once."""
-    found = {look(device, "amp_dtype") for device in as_list(look(report, "smoke", "devices"))} - {None}
-    return sorted(map(str, found)) or NOT_MEASURED
+    found = [look(device, "amp_dtype") for device in as_list(look(report, "smoke", "devices"))]
+    return sorted({str(word) for word in found if word is not None}) or NOT_MEASURED
 
 
 def streams(report):

@@ -21,8 +21,8 @@ def verdict_of(report):
 
 
 def anchor(name):
-    """A name that is one word in a link."""
-    return "host-" + "".join(character if character.isalnum() else "-" for character in name)
+    """A name that is one word in a link, and another for every host."""
+    return "host-" + "".join(c if c.isalnum() or c == "-" else "_{:x}".format(ord(c)) for c in name)
 
 
 def host_card(name, report, before, problem, unfolded):

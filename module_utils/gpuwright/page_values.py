@@ -2,6 +2,7 @@
 """Values of a report for people: nothing raises, whatever a damaged or hostile report holds."""
 
 NOT_READ = "not read"
+LARGEST = 1e15
 
 
 def look(record, *path):
@@ -38,4 +39,5 @@ def shorten(text, letters):
 
 
 def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+    """A number of which a bar can be drawn; JSON also knows numbers that no float holds."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST

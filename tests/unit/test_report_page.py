@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html.parser
 import json
+import random
 from pathlib import Path
 
 import healthy_node
@@ -108,6 +109,27 @@ def test_values_of_any_kind_are_shown():
         record = report()
         healthy_node.put(record["readings"]["probe"], path, {"unreadable": "why"})
         page(("a5-01", record, None, ""))
+
+
+PARTS = ("performance", "smoke", "expectations", "tuning", "bench", "locks", "probe")
+ODD = (None, [], {}, "x", -1, True, 10**400, float("nan"), [None], {"unreadable": "why"})
+
+
+def test_no_value_of_a_report_breaks_the_page_of_the_fleet():
+    """A node writes its report; whatever it writes, the other nodes' cards are there."""
+    chance = random.Random(1)
+    good = whole()
+    paths = [path for path in healthy_node.leaves(good) if set(path[:2]) & set(PARTS)]
+    for path in chance.sample(paths, 150):
+        record = whole()
+        healthy_node.put(record, path, chance.choice(ODD))
+        assert "host-b" in make_page([("a", record, good, ""), ("b", good, record, "")], NOW)
+
+
+def test_hosts_whose_names_differ_in_a_sign_have_links_of_their_own():
+    found = page(("a.b", report(), None, ""), ("a-b", report(), None, ""))
+    names = [value for name, value in found.attributes if name == "id"]
+    assert len(names) == len(set(names)) == 3
 
 
 def test_as_built_has_reasons():

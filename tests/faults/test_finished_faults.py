@@ -145,6 +145,18 @@ def verify(folder: Path, says: list, **variables: object) -> None:
     assert f">{verdict}</span>" in page and HOST in page
 
 
+def test_a_sound_host_passes_and_every_skip_has_its_reason(tmp_path: Path) -> None:
+    done = play("playbooks/verify.yml", verify_report_dir=str(tmp_path))
+    assert done.rc == 0, done.output
+    report = json.loads((tmp_path / f"{HOST}.json").read_text())
+    page = html.unescape((tmp_path / "index.html").read_text())
+    reasons = page[page.index("Not checked, and why") : page.index(f"All {len(report['checks'])} checks")]
+    skipped = [check for check in report["checks"] if check["status"] == "SKIP"]
+    assert report["verdict"] == "PASS" and skipped
+    for check in skipped:
+        assert check["message"] and f"{check['id']}: {check['message']}" in reasons
+
+
 @pytest.mark.parametrize("scene", SCENES, ids=[scene.name for scene in SCENES])
 def test_a_fault_is_told_by_playbook_doctor_and_page(broken, tmp_path: Path, scene: Scene) -> None:
     broken(scene)

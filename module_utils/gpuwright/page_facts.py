@@ -61,7 +61,7 @@ def as_built(report):
         ("Framework", "mixed precision", used_precisions(report), look(plan, "amp", "dtype"), "amp"),
         ("Framework", "allocators", sorted(allocators) if isinstance(allocators, dict) else allocators, "", ""),
         ("Locks", "module streams", streams(report), planned_stream(plan), ""),
-        ("Locks", "held packages", version_locks(report), look(plan, "driver", "version_lock"), ""),
+        ("Locks", "held packages", version_locks(report), "", ""),
         ("Locks", "Python packages", look(plan, "pytorch", "lock"), "", "lock"),
     )
     reasons = look(plan, "because")

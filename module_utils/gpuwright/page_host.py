@@ -99,7 +99,8 @@ def _as_built(report):
     cells = [
         (row.part, el("b", row.found, class_=WARN) if row.differs else row.found, row.planned, row.why) for row in rows
     ]
-    return table(("Part", "Found", "Planned", "Why"), cells, "What this node is made of", [row.group for row in rows])
+    groups = [row.group for row in rows]
+    return table(("Part", "Found", "Planned", "Why"), cells, "What this node is made of", groups, "wide built")
 
 
 def _tuning(report):

@@ -127,7 +127,6 @@ def verify(folder: Path, says: list, **variables: object) -> None:
         "playbooks/verify.yml",
         verify_report_dir=str(folder),
         verify_nvidia_smi_timeout=3,
-        verify_smoke_steps=1,
         **variables,
     )
     verdict = "FAIL" if any(status == "FAIL" for _check, status, _words in says) else "UNKNOWN"

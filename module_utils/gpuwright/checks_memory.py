@@ -2,7 +2,7 @@
 """Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
 
 from .checks_card import DIAGNOSE, Limit, card
-from .nvidia_smi_xml import RETIRES_PAGES
+from .nvidia_smi_absent import RETIRES_PAGES
 from .verdict import FAIL, PASS, SKIP, WARN
 
 LIMITS = {

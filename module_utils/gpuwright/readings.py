@@ -16,8 +16,10 @@ from .readings_access import (
     read_password_state,
     read_unsafe_files,
 )
+from .readings_bench import read_bench
 from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_links import read_infiniband, read_nvlink, read_ways
+from .readings_locks import read_package_locks
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_header_version,
@@ -98,6 +100,8 @@ def collect_software(expectations, root):
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),
         "disks": attempt(read_disks, root),
+        "locks": attempt(read_package_locks, root),
+        "bench": attempt(read_bench, root, expectations),
     }
 
 

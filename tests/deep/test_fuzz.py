@@ -13,6 +13,7 @@ from gpuwright.bounded import Finished
 from gpuwright.checks import CHECKS
 from gpuwright.kernel_log import parse_log as parse_kernel_log
 from gpuwright.nvidia_smi import interpret
+from gpuwright.nvidia_smi_csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv
 from gpuwright.nvidia_smi_values import UNKNOWN
 from gpuwright.readings_links import parse_errors, parse_links, parse_ways
 from gpuwright.verdict import PASS, judge
@@ -86,6 +87,21 @@ def test_no_damaged_answer_breaks_the_reader_or_passes(seed):
             record = judge(check, {**healthy_node.READINGS, "nvidia_smi": smi}, healthy_node.EXPECTATIONS)
             assert "this check broke" not in record["message"], (check.id, record["message"])
             assert record["status"] != PASS or (reachable and log["gpus"]), check.id
+
+
+def test_no_damaged_table_breaks_its_reader():
+    chance = random.Random(2)
+    fields = [*IDENTITY, *FIELDS]
+    good = ", ".join(f"{name} [{FIELDS[name][2]}]" if name in FIELDS and FIELDS[name][2] else name for name in fields)
+    row = "00000000:3B:00.0, 0x1DB410DE, Tesla V100-PCIE-16GB, " + ", ".join("0" for _name in FIELDS)
+    for _ in range(20_000):
+        begin = time.monotonic()
+        try:
+            for record in parse_csv(damage(f"{good}\n{row}\n{row}\n", chance), fields):
+                assert set(record["values"]) == set(FIELDS)
+        except UnreadableCsv as error:
+            assert str(error)
+        assert time.monotonic() - begin < LONGEST_SECONDS
 
 
 def test_no_damaged_log_breaks_its_reader():

@@ -24,7 +24,7 @@ demo-down: venv ## stop the demo and remove its containers
 test: venv ## lint, unit, trainer, molecule with testinfra (FLEET=off leaves the containers out)
 	@$(RUN) all
 
-test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the report page in a real browser (needs chromium)
+test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
 	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin

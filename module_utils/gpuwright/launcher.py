@@ -5,20 +5,21 @@ The launcher ends in exec, so no process stays behind and exit code, signals, st
 """
 
 import argparse
-import json
 import os
 import signal
 import sys
 
 from .launch_decision import decide
-from .runtime_policy import ALLOCATORS, LaunchError, load_policy
-from .topology import format_cpu_list
+from .ranks import NUMBER, find_launcher, find_rank
+from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, LaunchError, load_policy
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
+ROUNDS = 10
 # The last two as a shell has them.
 EXIT_USAGE = 2
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
+EXIT_INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,18 +38,49 @@ def parse(arguments):
         allow_abbrev=False,
     )
     parser.add_argument("--gpus", metavar="0,1", help="GPUs to use, numbered in PCI order (default: all visible ones)")
+    parser.add_argument("--node", metavar="0", help="NUMA nodes to run on (default: those of the GPUs)")
+    parser.add_argument(
+        "--memory",
+        choices=MEMORY_POLICIES,
+        help="memory of those nodes; auto is bind, or preferred when the node is short of it (default: the policy's)",
+    )
+    parser.add_argument("--threads", metavar="N", type=_count, help="OMP_NUM_THREADS (default: physical cores)")
     parser.add_argument("--allocator", choices=ALLOCATORS, help="memory allocator to preload (default: the policy's)")
     parser.add_argument("--explain", action="store_true", help="print every setting and its reason, run nothing")
     parser.add_argument("--json", action="store_true", help="like --explain, for programs")
     parser.add_argument("--dry-run", action="store_true", help="print the equivalent shell line, run nothing")
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure the command with each allocator, keep the one that is proven faster than malloc for this machine",
+    )
+    parser.add_argument("--rounds", metavar="N", type=_count, help="with --calibrate: rounds (default: 10)")
+    parser.add_argument(
+        "--metric",
+        metavar="REGEX",
+        help="with --calibrate: judge by the last number that the command"
+        " prints in the parentheses of REGEX (default: wall time)",
+    )
+    parser.add_argument("--lower-is-better", action="store_true", help="with --metric: a lower number is better")
     parser.add_argument("--version", action="version", version="gpu-run " + VERSION)
     options, rest = parser.parse_known_args(arguments[:split])
     if rest:
         raise LaunchError("{!r} is no option of gpu-run; the command goes after --, see gpu-run --help".format(rest[0]))
+    if not options.calibrate and (options.rounds or options.metric or options.lower_is_better):
+        raise LaunchError("--rounds, --metric and --lower-is-better go with --calibrate")
+    if options.lower_is_better and not options.metric:
+        raise LaunchError("--lower-is-better goes with --metric; wall time is always better lower")
+    options.rounds = options.rounds or ROUNDS
     command = arguments[split + 1 :]
-    if not command and not (options.explain or options.json or options.dry_run):
+    if not command and not (options.explain or options.json or options.dry_run or options.calibrate):
         raise LaunchError("no command given: gpu-run [options] -- command [argument ...]")
     return options, command
+
+
+def _count(text):
+    if not NUMBER.fullmatch(text) or int(text) < 1:
+        raise argparse.ArgumentTypeError("{!r}: expected a whole number from 1".format(text))
+    return int(text)
 
 
 def caller_environment():
@@ -106,56 +138,38 @@ def _complain(message, code):
     return code
 
 
-def shell_line(decision, command):
-    """The same by hand: env and numactl in front of the command."""
-    from shlex import quote
-
-    words = ["env"] + ["{}={}".format(name, value) for name, value in sorted(decision.changed.items())]
-    words += ["numactl", "--physcpubind=" + format_cpu_list(decision.cpus)]
-    if decision.memory_policy != "none":
-        option = "--preferred=" if decision.memory_policy == "preferred" else "--membind="
-        words.append(option + format_cpu_list(decision.memory_nodes))
-    return " ".join(quote(word) for word in words + ["--"] + (command or ["command"]))
-
-
-def as_table(decision, command):
-    """All settings with their reasons for a human reader."""
-    rows = [["setting", "value", "why"]] + decision.rows
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = ["{:{}}  {:{}}  {}".format(row[0], widths[0], row[1], widths[1], row[2]) for row in rows]
-    lines += ["", "by hand: " + shell_line(decision, command)]
-    return "\n".join(lines + ["warning: " + warning for warning in decision.warnings])
-
-
-def as_json(decision, command):
-    """The same for programs."""
-    answer = {
-        "schema": 1,
-        "gpus": [dict(gpu._asdict()) for gpu in decision.gpus],
-        "cpus": format_cpu_list(decision.cpus),
-        "memory_policy": decision.memory_policy,
-        "memory_nodes": decision.memory_nodes,
-        "environment": decision.changed,
-        "settings": [{"setting": row[0], "value": row[1], "why": row[2]} for row in decision.rows],
-        "by_hand": shell_line(decision, command),
-        "warnings": decision.warnings,
-    }
-    return json.dumps(answer, indent=2, sort_keys=True)
-
-
 def main(arguments=None, root="/"):
     """The program: returns an exit code, or does not return because it has become the command."""
     try:
         options, command = parse(sys.argv[1:] if arguments is None else arguments)
-        decision = decide(options, caller_environment(), os.sched_getaffinity(0), load_policy(root), root)
+        environ, allowed = caller_environment(), os.sched_getaffinity(0)
+        rank = find_rank(environ)
+        launcher = find_launcher(rank) if rank else None
+        policy = load_policy(root)
+        decision = decide(options, command, environ, allowed, policy, root, launcher)
+        apply(decision)
+        if options.calibrate:
+            from .calibration import calibrate
+
+            return calibrate(options, command, environ, allowed, policy, root, launcher)
     except LaunchError as error:
         return _complain(str(error), EXIT_USAGE)
-    apply(decision)
+    except KeyboardInterrupt:
+        return _complain("interrupted; nothing was written", EXIT_INTERRUPTED)
     if options.json or options.explain or options.dry_run:
-        printer = as_json if options.json else as_table if options.explain else shell_line
-        # As bytes: a variable of the caller's may hold what the terminal's encoding cannot.
-        sys.stdout.buffer.write(os.fsencode(printer(decision, command) + "\n"))
-        return 0
+        return _explain(options, decision, command)
     for warning in decision.warnings:
         _complain("warning: " + warning, 0)
     return start(command, decision.environment)
+
+
+def _explain(options, decision, command):
+    # Imported here: a start needs none of it.
+    from . import launch_report
+
+    if not options.dry_run:
+        launch_report.examine(decision)
+    name = "as_json" if options.json else "as_table" if options.explain else "shell_line"
+    # As bytes: a variable of the caller's may hold what the terminal's encoding cannot.
+    sys.stdout.buffer.write(os.fsencode(getattr(launch_report, name)(decision, command) + "\n"))
+    return 0

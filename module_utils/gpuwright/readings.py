@@ -2,9 +2,11 @@
 """Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
 
 from .bounded import run_bounded
+from .calibrated import calibrated_arm
 from .hostfiles import names_in
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
+from .preload import PACKAGES, check_library
 from .probe import probe
 from .readings_access import (
     read_account,
@@ -23,7 +25,7 @@ from .readings_software import (
     read_toolkit_version_file,
     read_venv,
 )
-from .runtime_policy import PACKAGES, LaunchError, check_library, load_policy
+from .runtime_policy import LaunchError, load_policy
 from .verdict import QUICK, STANDARD
 
 SYSTEMCTL_SECONDS = 10
@@ -156,12 +158,17 @@ def read_allocator(root, name, path):
 
 
 def read_launcher(root):
-    """The launcher's file (null when it is not there), and whether it could read its policy."""
+    """The launcher's file (null when it is not there), whether it reads its policy, its allocator and why."""
     try:
-        load_policy(root)
+        policy = load_policy(root)
     except LaunchError as error:
-        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error)}
-    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok"}
+        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error), "allocator": None}
+    name, why = policy["allocator"], "named by the policy"
+    if name == "calibrated":
+        arm = calibrated_arm(root)
+        name, why = arm.allocator, arm.why
+    chosen = {"name": "malloc" if name == "none" else name, "why": why}
+    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok", "allocator": chosen}
 
 
 def read_permissions(root):

@@ -26,9 +26,10 @@ def write_page(result: dict) -> str:
     return "\n".join(parts)
 
 
-SPEED = """A plain DataLoader (no worker initialisation) decodes JPEG files of 256 x 256 pixels and scales them to 64; then a
-small convolutional network trains on the CPU. `jemalloc`, `jemalloc tuned` and `tcmalloc` are `gpu-run --allocator ...`,
-the tuned one with the role's MALLOC_CONF; `gpu-run` itself preloads nothing before a calibration.
+SPEED = """A plain DataLoader (no worker initialisation) decodes JPEG files of 256 x 256 pixels and scales them to 64;
+then a small convolutional network trains on the CPU. `jemalloc`, `jemalloc tuned` and `tcmalloc` are
+`gpu-run --allocator ...`, the tuned one with the role's MALLOC_CONF; `gpu-run` itself preloads nothing before a
+calibration.
 """
 
 

@@ -138,24 +138,23 @@ def place_ranks(decision, visible, rank, root):
     """
     if rank is None:
         why = "all GPUs that the command sees"
-        units, mine = [visible], [0]
+        units, mine, decision.gpus = [visible], [0], visible
     elif not visible:
         why, units, mine = "", [[]] * rank.count, [rank.index]
     else:
         handed = _handed_out(decision.environment, visible, rank, root)
         if handed:
             why = "handed to this rank by Slurm, {} of {}".format(len(visible), len(handed))
-            units = [[gpu] for gpu in handed]
+            units, decision.gpus = [[gpu] for gpu in handed], visible
             mine = [index for index, gpu in enumerate(handed) if gpu.pci_id in {seen.pci_id for seen in visible}]
         else:
             why = "{}={} of {}".format(rank.variable, rank.index, rank.count)
             units = [[visible[index % len(visible)]] for index in range(rank.count)]
-            mine = [rank.index]
+            mine, decision.gpus = [rank.index], units[rank.index]
             if 1 < len(visible) < rank.count:
                 message = "{} ranks for {} GPUs: taken in turn, rank {} has GPU {}"
                 owner = units[rank.index][0].index
                 decision.warnings.append(message.format(rank.count, len(visible), rank.index, owner))
-    decision.gpus = visible if rank is None or len(mine) > 1 else units[mine[0]]
     names = ", ".join("{} ({})".format(gpu.index, gpu.pci_id) for gpu in decision.gpus)
     decision.note("GPUs", names or "none", why if names else "no NVIDIA GPU is visible")
     return units, mine

@@ -70,7 +70,8 @@ def start(command, environment):
 
 
 def _complain(message, code):
-    sys.stderr.write("gpu-run: {}\n".format(message))
+    # One line, whatever a variable of the caller's holds.
+    sys.stderr.write("gpu-run: {}\n".format(" ".join(message.splitlines())))
     # exec would drop what is still in the buffer.
     sys.stderr.flush()
     return code

@@ -180,7 +180,16 @@ def test_help_and_version(run: Run) -> None:
     assert run("--version").stdout.startswith("gpu-run 0.")
     usage = run("--help")
     assert usage.returncode == 0
-    for option in ("--gpus", "--allocator", "--explain", "--json", "--dry-run", "-- command"):
+    for option in (
+        "--gpus",
+        "--node",
+        "--memory",
+        "--threads",
+        "--allocator",
+        "--explain",
+        "--calibrate",
+        "-- command",
+    ):
         assert option in usage.stdout
 
 
@@ -197,10 +206,10 @@ def test_harmful_setting_of_the_caller_is_one_line_on_stderr(run: Run) -> None:
         (["--"], 2, "no command given"),
         (["python", "train.py"], 2, "'python' is no option of gpu-run; the command goes after --"),
         (["--gpu", "0", "--", "true"], 2, "'--gpu' is no option of gpu-run"),
-        (["--gpus"], 2, "expected one argument"),
+        (["--gpus"], 2, "--gpus needs a value"),
         (["--gpus", "0", "true"], 2, "'true' is no option"),
         (["--gpus", "99", "--", "true"], 2, "there is no GPU 99"),
-        (["--allocator", "mimalloc", "--", "true"], 2, "invalid choice: 'mimalloc'"),
+        (["--allocator", "mimalloc", "--", "true"], 2, "--allocator 'mimalloc': choose from calibrated, jemalloc"),
         (["--", "no-such-program-anywhere"], 127, "no-such-program-anywhere: command not found"),
         (["--", "/no/such/file"], 127, "/no/such/file: command not found"),
         (["--", ""], 127, ": command not found"),

@@ -19,11 +19,16 @@ LEAST_ROUNDS = 6
 
 
 def spread(values):
-    """Range of the middle half of the values over their median."""
+    """Distance of the quartiles (interpolated linearly) over the median."""
     ordered = sorted(values)
+
+    def quantile(part):
+        place = part * (len(ordered) - 1)
+        low = ordered[int(place)]
+        return low + (place - int(place)) * (ordered[min(int(place) + 1, len(ordered) - 1)] - low)
+
     middle = statistics.median(ordered)
-    quarter = len(ordered) // 4
-    return (ordered[-1 - quarter] - ordered[quarter]) / middle if middle else float("inf")
+    return (quantile(0.75) - quantile(0.25)) / middle if middle else float("inf")
 
 
 def speed_ratios(rounds, arm, higher_is_better):

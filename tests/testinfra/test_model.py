@@ -106,7 +106,7 @@ def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, a
 
 
 def cpus_of_the_gpus(host: Host) -> str:
-    """The CPUs that the kernel calls local to the NVIDIA devices; one list, since the hosts of the tests have one node."""
+    """The CPUs that the kernel calls local to the NVIDIA devices: one list on hosts with one node."""
     found = host.check_output("grep -l 0x10de /sys/bus/pci/devices/*/vendor").splitlines()
     lists = {host.check_output("cat %s", file.replace("/vendor", "/local_cpulist")) for file in found}
     assert len(lists) == 1

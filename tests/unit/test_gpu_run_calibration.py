@@ -74,7 +74,7 @@ def test_an_arm_that_is_no_better_is_hardly_ever_chosen(seed: int, noise: float,
         assert sum(again) <= 6
 
 
-def test_spread_is_that_of_the_middle_half() -> None:
+def test_spread_is_that_of_the_quartiles() -> None:
     assert spread([1, 1, 1, 1]) == 0
     assert spread([90, 95, 100, 105, 900]) == pytest.approx(0.1)
 

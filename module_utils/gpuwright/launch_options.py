@@ -53,15 +53,18 @@ def _attribute(name):
 
 
 def parse(arguments):
-    """(`Options`, command) of a command line; everything after the first "--" is the command's.
+    """(`Options`, command) of a command line; what follows the first "--" or begins with a bare word is the command's.
 
+    The bare word is for torchrun, which takes the "--" out of the command line that it starts.
     Raises LaunchError, one sentence, for what cannot be understood.
     """
     options = Options()
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    words, command = list(arguments[:split]), list(arguments[split + 1 :])
+    words, command = list(arguments), []
     while words:
         word = words.pop(0)
+        if not word.startswith("-") or word == "--":
+            command = words if word == "--" else [word, *words]
+            break
         name, equals, value = word.partition("=")
         name = "--help" if name == "-h" else name
         if name not in OPTIONS:
@@ -74,7 +77,7 @@ def parse(arguments):
                 raise LaunchError("{} takes no value".format(name))
             value = True
         elif not equals:
-            if not words:
+            if not words or words[0] == "--":
                 raise LaunchError("{} needs a value; see gpu-run --help".format(name))
             value = words.pop(0)
         setattr(options, _attribute(name), value if kind == FLAG else _checked(name, kind, value))

@@ -19,7 +19,6 @@ RUN = ["--", "true"]
 CASES: list[tuple[list, dict, object, str]] = [
     ([], {}, {}, "no command given"),
     (["--"], {}, {}, "no command given"),
-    (["true"], {}, {}, "'true' is no option of gpu-run; the command goes after --"),
     (["-x", *RUN], {}, {}, "'-x' is no option"),
     (["--gpu", "0", *RUN], {}, {}, "'--gpu' is no option"),
     (["--gpus"], {}, {}, "--gpus needs a value"),

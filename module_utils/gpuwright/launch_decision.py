@@ -65,11 +65,13 @@ def decide(options, command, environ, allowed_cpus, policy, root="/", launcher=N
     visible = choose_visible_gpus(decision, options.gpus, root)
     units, mine = place_ranks(decision, visible, rank, root)
     share, nodes = choose_cpus(decision, options.node, units, mine, set(allowed_cpus), rank, launcher, root)
-    if starts_ranks:
+    if starts_ranks and options.memory is None:
         decision.note("memory policy", "unchanged", "the command starts the ranks; put gpu-run before each of them too")
-        decision.note("OMP_NUM_THREADS", environ.get("OMP_NUM_THREADS", "unset"), "left to the ranks")
     else:
         choose_memory(decision, nodes, options.memory or policy["memory_policy"], root)
+    if starts_ranks and options.threads is None:
+        decision.note("OMP_NUM_THREADS", environ.get("OMP_NUM_THREADS", "unset"), "left to the ranks")
+    else:
         choose_threads(decision, options.threads, policy, share, rank, launcher, root)
     choose_allocator(decision, options.allocator, policy, root)
     if decision.gpus:
@@ -114,7 +116,9 @@ def choose_cpus(decision, option, units, mine, allowed, rank, launcher, root):
 def _demanded_nodes(option, allowed, root):
     """(nodes, their allowed CPUs) of --node; LaunchError for what is not there or not allowed."""
     try:
-        nodes = sorted(parse_cpu_list(option))
+        # No kernel knows more than 1024 nodes; a range of thousands of millions would fill the memory.
+        short = all(len(word) <= 4 for word in option.replace("-", ",").split(","))
+        nodes = sorted(parse_cpu_list(option)) if short else []
     except ValueError:
         nodes = []
     if not nodes:

@@ -39,6 +39,7 @@ CASES: list[tuple[list, dict, object, str]] = [
     (["--node", "x", *RUN], {}, {}, "--node 'x': expected NUMA nodes such as 0 or 0,1"),
     (["--node", "", *RUN], {}, {}, "expected NUMA nodes"),
     (["--node", "1-0", *RUN], {}, {}, "expected NUMA nodes"),
+    (["--node", "0-99999999999", *RUN], {}, {}, "expected NUMA nodes"),
     (["--node", "7", *RUN], {}, {}, "there is no node 7 with CPUs; this host shows 0-1"),
     (["--node", "1", *RUN], {}, {}, "the caller may use none of the CPUs of node 1"),
     (["--memory", "interleave", *RUN], {}, {}, "choose from auto, preferred, bind, none"),

@@ -141,6 +141,8 @@ def test_command_that_starts_the_ranks_leaves_threads_and_memory_to_them(tmp_pat
     decision = choose(two_sockets(tmp_path), gpus="0", command=("torchrun", "train.py"))
     assert "OMP_NUM_THREADS" not in decision.environment
     assert (format_cpu_list(decision.cpus), memory(decision)) == ("0-9,20-29", "none")
+    asked = choose(tmp_path, gpus="0", command=("torchrun", "train.py"), threads=3, memory="preferred")
+    assert (asked.environment["OMP_NUM_THREADS"], memory(asked)) == ("3", "preferred 0")
 
 
 def test_launcher_is_the_ancestor_born_without_the_rank(tmp_path: Path) -> None:

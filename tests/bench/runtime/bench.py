@@ -110,6 +110,11 @@ def churn(arms: list[Arm], python: str, seconds: float) -> dict:
     return {"seconds": seconds, "arms": table}
 
 
+def affinities(arms: list[Arm], python: str) -> dict[str, dict]:
+    """CPUs of the main thread and of a DataLoader worker under every arm."""
+    return {arm.name: run(arm, python, "affinity") for arm in arms}
+
+
 def memory_bandwidth(python: str) -> dict | None:
     """GB/s from node 0 to its own memory and to node 1's; None on a machine with one node."""
     nodes = Path("/sys/devices/system/node/has_memory").read_text().strip()
@@ -142,6 +147,9 @@ def measure(options: argparse.Namespace, python: str, scratch: Path) -> dict:
     others = [arm.name for arm in arms if arm.name not in ("gpu-run", AGAIN)]
     for row in [*starts, *rows]:
         row["verdict"] = verdict(row, "gpu-run", [arm for arm in others if arm in row["arms"]], row["rounds"])
+    raw = {"speed": rows[0]["rounds"], **{row["label"]: row["rounds"] for row in starts}}
+    for row in [*starts, *rows]:
+        del row["rounds"]
     result = {
         "schema": 1,
         "time": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -153,9 +161,8 @@ def measure(options: argparse.Namespace, python: str, scratch: Path) -> dict:
         "speed": rows,
         "churn": churn([Arm("malloc"), *loads], python, options.churn_seconds),
         "bandwidth": memory_bandwidth(python),
-        "main thread may use": {
-            arm.name: rows[0]["rounds"][0][arm.name]["main thread may use"] for arm in [*arms, *loads]
-        },
+        "affinity": affinities([*arms, *loads], python),
+        "values": raw,
     }
     result["machine"]["load when it ended"] = round(os.getloadavg()[0], 1)
     return result
@@ -185,7 +192,7 @@ def main() -> int:
             print(f"bench-runtime: {error}", file=sys.stderr)
             return 1
     options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "runtime.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+    (options.results / "runtime.json").write_text(json.dumps(result, indent=1) + "\n")
     (options.results / "runtime.md").write_text(write_page(result))
     print((options.results / "runtime.md").read_text())
     return 0

@@ -21,7 +21,7 @@ def write_page(result: dict) -> str:
     parts += ["## DataLoader and training\n", SPEED]
     parts += [f"No {name} on this machine: its arms are missing.\n" for name in result["missing"]]
     parts += [_comparison(row) for row in result["speed"]]
-    parts += ["### CPUs of the main thread after `import torch`\n", _affinity(result)]
+    parts += ["### CPUs that a process may use after `import torch`\n", _affinity(result)]
     parts += ["## Memory growth\n", _churn(result["churn"]), "## Local and remote memory\n", _bandwidth(result)]
     return "\n".join(parts)
 
@@ -67,8 +67,10 @@ def _line(cells: list[str]) -> str:
 
 
 def _affinity(result: dict) -> str:
-    lines = [_line(["arm", "CPUs"]), _line(["---", "---"])]
-    return "\n".join([*lines, *(_line([arm, cpus]) for arm, cpus in result["main thread may use"].items())]) + "\n"
+    lines = [_line(["arm", "main thread", "DataLoader worker"]), _line(["---"] * 3)]
+    for arm, cpus in result["affinity"].items():
+        lines.append(_line([arm, cpus["main thread"], cpus["DataLoader worker"]]))
+    return "\n".join(lines) + "\n"
 
 
 def _churn(churn: dict) -> str:

@@ -72,11 +72,20 @@ def speed(folder: str, images: int, steps: int) -> dict:
         result[f"images/s, {workers} workers"] = per_second
         result[f"CPU ms per image, {workers} workers"] = cpu
     result["training images/s"] = training_speed(steps)
-    status = Path("/proc/self/status").read_text()
-    result["main thread may use"] = next(
-        line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list")
-    )
     return result
+
+
+def allowed_cpus(_: object = None) -> str:
+    status = Path("/proc/self/status").read_text()
+    return next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list"))
+
+
+def affinity() -> dict:
+    """CPUs of the main thread and of a DataLoader worker."""
+    from torch.utils.data import DataLoader
+
+    worker = next(iter(DataLoader([0, 1], num_workers=2, collate_fn=allowed_cpus)))
+    return {"main thread": allowed_cpus(), "DataLoader worker": worker}
 
 
 def resident_mib() -> float:
@@ -143,7 +152,7 @@ def make_images(folder: str, count: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("nothing", "speed", "churn", "bandwidth", "images"))
+    parser.add_argument("what", choices=("nothing", "affinity", "speed", "churn", "bandwidth", "images"))
     parser.add_argument("--folder", default="")
     parser.add_argument("--images", type=int, default=0)
     parser.add_argument("--steps", type=int, default=0)
@@ -151,6 +160,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "nothing":
         result: dict = {}
+    elif options.what == "affinity":
+        result = affinity()
     elif options.what == "speed":
         result = speed(options.folder, options.images, options.steps)
     elif options.what == "churn":

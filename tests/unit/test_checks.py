@@ -116,7 +116,15 @@ def test_nothing_at_all_is_unknown(check_id, readings):
 
 
 # Texts that a check shows and does not judge by, or one of several that may all be right.
-SHOWN_ONLY = ("amp_dtype", "groups[0]", "architectures[1]", "architectures[2]", "architectures[3]", "architectures[4]")
+SHOWN_ONLY = (
+    "amp_dtype",
+    "allocator.why",
+    "groups[0]",
+    "architectures[1]",
+    "architectures[2]",
+    "architectures[3]",
+    "architectures[4]",
+)
 
 
 @pytest.mark.parametrize("check_id", BY_ID)

@@ -114,7 +114,10 @@ def launcher(readings, expected):
     policy = readings.text("launcher", "policy")
     if policy != "ok":
         return failed("bad policy", "runnable", policy)
-    return passed("runnable", "runnable", "gpu-run is there and reads its policy")
+    name, why = readings.text("launcher", "allocator", "name"), readings.text("launcher", "allocator", "why")
+    if name not in ("malloc", "jemalloc", "tcmalloc"):
+        return unknown("gpu-run takes an allocator that nobody knows: {}".format(name))
+    return passed("runnable", "runnable", "gpu-run reads its policy; allocator {}: {}".format(name, why))
 
 
 def imports(readings, expected):

@@ -42,10 +42,9 @@ def smoke_bars(report):
         name = in_words(look(device, "device"))
         ratio = look(device, "speed_ratio")
         if is_number(ratio):
-            floor, warn, source = (
-                (limits.floor, limits.warn, limits.source) if name.startswith("cuda") else (None, None, "")
-            )
-            found.append(Bar("{}: mixed over single precision".format(name), ratio, "×", floor, warn, None, source))
+            known = limits if name.startswith("cuda") else amp_floor("")
+            title = "{}: mixed over single precision".format(name)
+            found.append(Bar(title, ratio, "×", known.floor, known.warn, None, known.source))
         for precision in ("fp32", "amp"):
             seconds, memory = look(device, precision, "seconds"), look(device, precision, "peak_memory_mib")
             steps = look(report, "smoke", "steps")

@@ -4,10 +4,12 @@
 import re
 
 from .bounded import run_bounded
+from .calibrated import calibrated_arm
 from .hostfiles import names_in
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
+from .preload import PACKAGES, check_library
 from .probe import probe
 from .readings_access import (
     read_account,
@@ -33,7 +35,7 @@ from .readings_software import (
 )
 from .readings_storage import read_disks
 from .readings_tuning import read_tuning
-from .runtime_policy import PACKAGES, LaunchError, check_library, load_policy
+from .runtime_policy import LaunchError, load_policy
 from .verdict import DEEP, QUICK, STANDARD
 
 SYSTEMCTL_SECONDS = 10
@@ -197,12 +199,17 @@ def read_allocator(root, name, path):
 
 
 def read_launcher(root):
-    """The launcher's file (null when it is not there), and whether it could read its policy."""
+    """The launcher's file (null when it is not there), whether it reads its policy, its allocator and why."""
     try:
-        load_policy(root)
+        policy = load_policy(root)
     except LaunchError as error:
-        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error)}
-    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok"}
+        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error), "allocator": None}
+    name, why = policy["allocator"], "named by the policy"
+    if name == "calibrated":
+        arm = calibrated_arm(root)
+        name, why = arm.allocator, arm.why
+    chosen = {"name": "malloc" if name == "none" else name, "why": why}
+    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok", "allocator": chosen}
 
 
 def read_permissions(root):

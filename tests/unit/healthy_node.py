@@ -236,7 +236,11 @@ READINGS = {
         "jemalloc": {"path": "/usr/lib64/libjemalloc.so.2", "problem": "none"},
         "tcmalloc": {"path": "/usr/lib64/libtcmalloc_minimal.so.4", "problem": "none"},
     },
-    "launcher": {"file": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""}, "policy": "ok"},
+    "launcher": {
+        "file": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""},
+        "policy": "ok",
+        "allocator": {"name": "malloc", "why": "not calibrated on this machine: gpu-run --calibrate -- command"},
+    },
     "venv": {
         "python": "3.11.2",
         "imports": {"torch": "ok", "numpy": "ok", "gan_trainer": "ok"},

@@ -121,6 +121,7 @@ def test_nothing_at_all_is_unknown(check_id, readings):
 SHOWN_ONLY = (
     "sandbox_because",
     "amp_dtype",
+    "allocator.why",
     "groups[0]",
     "architectures[1]",
     "architectures[2]",

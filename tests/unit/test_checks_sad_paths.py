@@ -277,6 +277,7 @@ CASES = [
     ("runtime.launcher", {("launcher", "file", "is_file"): False}, {}, FAIL, "no program"),
     ("runtime.launcher", {("launcher", "file", "unsafe"): "owned by uid 1000"}, {}, FAIL, "owned by uid 1000"),
     ("runtime.launcher", {("launcher", "policy"): "is not JSON"}, {}, FAIL, "is not JSON"),
+    ("runtime.launcher", {("launcher", "allocator", "name"): "mimalloc"}, {}, UNKNOWN, "mimalloc"),
     ("framework.imports", {("venv",): None}, {}, FAIL, "no venv at /opt/gpuwright/venvs/current"),
     (
         "framework.imports",

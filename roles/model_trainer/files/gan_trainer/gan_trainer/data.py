@@ -86,6 +86,8 @@ def open_loader(
     if workers:
         # persistent_workers: an epoch's end is no reason to start processes; here one pass is the whole training.
         order.update(prefetch_factor=config.prefetch_factor, persistent_workers=True, worker_init_fn=prepare)
+    # Its own random numbers: the training's stay those of a run that was never interrupted.
+    order.update(generator=torch.Generator().manual_seed(config.seed))
     try:
         yield DataLoader(dataset, num_workers=workers, pin_memory=pin_memory, **order)
     finally:

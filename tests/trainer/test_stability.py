@@ -11,8 +11,9 @@ from gan_trainer import loop
 from gan_trainer.config import make_config
 from gan_trainer.loop import Trainer
 from gan_trainer.networks import build
+from gan_trainer.optimizers import gradient_norm, guarded_step
 from gan_trainer.precision import Precision
-from gan_trainer.stability import TrainingError, diagnose, first_bad_layer, gradient_norm, guarded_step
+from gan_trainer.stability import TrainingError, diagnose, first_bad_layer
 from gan_trainer.state import capture_state, restore_state
 
 CPU, FP32 = torch.device("cpu"), Precision("fp32", "")

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from gan_trainer import smoke_parallel
 from gan_trainer.ranks import RankError, run_ranks
-from gan_trainer.smoke_parallel import FrozenAside, try_parallel
+from gan_trainer.smoke_parallel import try_parallel
 from gan_trainer.smoke_run import Target, choose_amp, list_targets
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -80,19 +79,3 @@ def test_ranks_that_fail_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_gpu_has_nobody_to_train_with() -> None:
     target = Target("cuda:0", "Tesla V100", (7, 0), list_targets("cpu")[0].config)
     assert try_parallel([target], choose_amp((7, 0)), 10) == (None, [])
-
-
-def test_a_frozen_network_is_not_waited_for() -> None:
-    network = torch.nn.Linear(2, 2)
-    calls = []
-
-    class Parallel(torch.nn.Module):
-        def forward(self, images: torch.Tensor) -> torch.Tensor:
-            calls.append(1)
-            return network(images)
-
-    both = FrozenAside(network, Parallel())
-    both(torch.ones(1, 2))
-    both.requires_grad_(False)
-    both(torch.ones(1, 2))
-    assert len(calls) == 1 and len(list(both.parameters())) == 2

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gan_trainer.commands import COMMANDS
 from gan_trainer.config import Config, ConfigError, as_yaml, load_config, make_config
 
 Run = Callable[..., subprocess.CompletedProcess]
@@ -145,3 +146,16 @@ def test_wrong_command_line_ends_with_2(run_python: Run, tmp_path: Path, argumen
     words = [str(file) if word == "CONFIG" else word for word in arguments]
     done = run_python("-m", "gan_trainer.cli", *words)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_commands_are_listed_and_the_unknown_one_is_named(run_python: Run) -> None:
+    listed = run_python("-m", "gan_trainer.cli", "--help")
+    assert listed.returncode == 0 and all(f"\n  {name} " in listed.stdout for name in COMMANDS)
+    unknown = run_python("-m", "gan_trainer.cli", "trian", "--config", "x")
+    assert unknown.returncode == 2 and unknown.stderr.startswith("train-gan: 'trian' is no command; commands: train")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_without_torch(name: str, run_python: Run) -> None:
+    done = run_python("-c", NO_TORCH, name, "--help")
+    assert done.returncode == 0 and f"usage: train-gan {name}" in done.stdout and done.stderr == ""

@@ -11,10 +11,12 @@ from typing import Any, get_type_hints
 
 import yaml
 
+from .errors import UsageError
+
 TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-class ConfigError(ValueError):
+class ConfigError(UsageError, ValueError):
     """The configuration cannot be used; the text has one line for each fault."""
 
 

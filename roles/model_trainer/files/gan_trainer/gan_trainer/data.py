@@ -21,13 +21,14 @@ from torch.utils.data import DataLoader, Dataset
 
 from . import CPUS_AT_START
 from .config import Config
+from .errors import UsageError
 from .run_folder import STOP_SIGNALS
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 MAX_WORKERS = 8
 
 
-class DataError(RuntimeError):
+class DataError(UsageError):
     """The images cannot be used; the text names folder or file."""
 
 

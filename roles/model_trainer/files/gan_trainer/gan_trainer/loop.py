@@ -15,6 +15,7 @@ from torch import Tensor
 from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
 from .config import Config
 from .data import open_loader
+from .errors import UserError
 from .losses import discriminator_loss, generator_loss
 from .networks import Discriminator, Generator, update_average
 from .precision import Precision, autocast, choose_precision, make_scaler
@@ -24,7 +25,7 @@ from .run_folder import RunFolder, StopSignal
 SHAPE_KEYS = ("image_size", "latent_dim", "channels")
 
 
-class TrainingError(RuntimeError):
+class TrainingError(UserError):
     """The training went wrong; the text is a diagnosis."""
 
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
+from .errors import UsageError
+
 Capability = Optional[Tuple[int, int]]
 
 
@@ -25,7 +27,7 @@ class Precision(NamedTuple):
         return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[self.name]
 
 
-class PrecisionError(ValueError):
+class PrecisionError(UsageError):
     """The hardware cannot do what the configuration asks for."""
 
 

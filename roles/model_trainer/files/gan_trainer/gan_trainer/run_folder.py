@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from .config import Config, as_yaml
+from .errors import UserError
 
 # systemd's stop, and Slurm's warning before the end of a job.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 
-class RunFolderError(RuntimeError):
+class RunFolderError(UserError):
     """The run folder cannot be used; the text names it."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -72,7 +73,7 @@ def test_missing_libraries_weigh_by_what_they_are_for(
 def test_pinning_environment_missing_compiler_full_disk(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOMP_CPU_AFFINITY", "0-3")
     monkeypatch.setenv("CXX", "no-such-compiler")
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: (10**9, 10**9, 5 << 20))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 20))
     found = rows()
     assert found["CPUs"].status == found["torch.compile"].status == found["run_dir"].status == "WARN"
     assert "GOMP_CPU_AFFINITY=0-3" in found["CPUs"].value and "no-such-compiler" in found["torch.compile"].value

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train-gan doctor: what this installation has, chooses and lacks. Exit codes: 0 a training would start, 1 it would not."""
+"""train-gan doctor: what this installation has, chooses and lacks; exit code 0 when a training would start, else 1."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 
 from ..errors import EXIT_FAILED
 from .options import read_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", default="/dev/null", metavar="FILE", help="default: every key at its default")
+    parser.add_argument("--config", default=os.devnull, metavar="FILE", help="default: every key at its default")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that replace the file's")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fair timing on a machine that does other things too: arms take turns, and what counts is the median of paired ratios.
+
+A slow minute then hits every arm. Where even the first arm differs from itself by more than MAX_SPREAD from round to
+round, ratios would say more about the machine than about the arms, so there are none.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Callable, NamedTuple
+
+import torch
+
+MAX_SPREAD = 0.15
+
+Arm = Callable[[], float]
+
+
+class Result(NamedTuple):
+    """Of one arm: its rates (per s) in each round, their median, and the median ratio to the first arm (None: noise)."""
+
+    name: str
+    rates: list[float]
+    rate: float
+    ratio: float | None
+
+
+def take_turns(arms: dict[str, Arm], rounds: int) -> list[Result]:
+    """Run every arm once in each round, forth and back in turns; an arm returns its rate."""
+    rates: dict[str, list[float]] = {name: [] for name in arms}
+    for number in range(rounds):
+        for name in list(arms) if number % 2 == 0 else reversed(list(arms)):
+            rates[name].append(arms[name]())
+    return summarise(rates)
+
+
+def summarise(rates: dict[str, list[float]]) -> list[Result]:
+    """Results in the order of the arms; the first arm is what the others are compared with."""
+    first = next(iter(rates.values()))
+    steady = spread(first) <= MAX_SPREAD
+    return [
+        Result(name, own, statistics.median(own), statistics.median(map(_over, own, first)) if steady else None)
+        for name, own in rates.items()
+    ]
+
+
+def spread(rates: list[float]) -> float:
+    """(largest - smallest) / median; 0 for a single round, of which nothing is known."""
+    return (max(rates) - min(rates)) / statistics.median(rates)
+
+
+def _over(rate: float, base: float) -> float:
+    return rate / base
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until a GPU has done what it was told; its calls return before."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def rate_of(work: Callable[[], object], count: int, device: torch.device, repeats: int, warm_up: int = 1) -> float:
+    """Items per s of `work`, which handles `count` of them, over `repeats` calls after `warm_up` more."""
+    for _ in range(warm_up):
+        work()
+    synchronise(device)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        work()
+    synchronise(device)
+    return count * repeats / max(time.perf_counter() - start, 1e-9)

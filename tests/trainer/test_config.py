@@ -16,7 +16,7 @@ Run = Callable[..., subprocess.CompletedProcess]
 
 FAULTS = {
     "unknown key": ({"batchsize": 8}, "batchsize: unknown key with value 8; did you mean batch_size?"),
-    "unknown key like no other": ({"zzz": 1}, "zzz: unknown key with value 1; known keys: batch_size, "),
+    "unknown key like no other": ({"zzz": 1}, "zzz: unknown key with value 1; known keys: accumulate, "),
     "key that is no text": ({1: 2}, "1: unknown key with value 2"),
     "text for a whole number": ({"steps": "many"}, "steps: 'many' is not a whole number; allowed: 1 to 1000000000"),
     "fraction for a whole number": ({"steps": 1.5}, "steps: 1.5 is not a whole number"),
@@ -34,7 +34,10 @@ FAULTS = {
     "too many": ({"num_workers": 257}, "num_workers: 257 is out of range; allowed: -1 to 256"),
     "learning rate 0": ({"lr_generator": 0}, "lr_generator: 0 is out of range"),
     "size between the choices": ({"image_size": 48}, "image_size: 48 is out of range; allowed: 32, 64, 128"),
-    "unknown precision": ({"precision": "half"}, "precision: 'half' is out of range; allowed: auto, fp32, fp16, bf16"),
+    "unknown precision": (
+        {"precision": "half"},
+        "precision: 'half' is out of range; allowed: auto, fp32, tf32, fp16, bf16",
+    ),
     "one checkpoint leaves no fall-back": (
         {"keep_checkpoints": 1},
         "keep_checkpoints: 1 is out of range; allowed: 2 to",
@@ -44,6 +47,27 @@ FAULTS = {
         {"synthetic_images": 4, "batch_size": 8},
         "batch_size: 8 is more than synthetic_images",
     ),
+    "tf32 on a CPU": ({"device": "cpu", "precision": "tf32"}, "precision: 'tf32' needs a GPU, device is 'cpu'"),
+    "graphs on a CPU": ({"device": "cpu", "cuda_graphs": True}, "cuda_graphs: true needs a GPU"),
+    "batch search on a CPU": ({"device": "cpu", "auto_batch": True}, "auto_batch: true needs a GPU"),
+    "graphs without the fused optimizer": (
+        {"cuda_graphs": True, "fused_optimizer": False},
+        "cuda_graphs: true needs the fused optimizer",
+    ),
+    "uneven parts": ({"batch_size": 64, "accumulate": 3}, "accumulate: 3 does not divide batch_size 64"),
+    "warm-up to the end": ({"steps": 10, "warmup_steps": 10}, "warmup_steps: 10 leaves no training; allowed: 0 to 9"),
+    "cache of shards": ({"data": "a.tar", "cache_dir": "/c"}, "cache_dir: '/c' is for a folder of images"),
+    "size too small": ({"image_size": 16}, "image_size: 16 is out of range; allowed: 32, 64, 128, 256, 512, 1024"),
+    "unknown network": ({"model": "biggan"}, "model: 'biggan' is out of range; allowed: dcgan, residual, r3gan"),
+    "unknown loss": ({"loss": "wgan"}, "loss: 'wgan' is out of range; allowed: nonsaturating, hinge, relativistic"),
+    "unknown reaction": (
+        {"on_nonfinite": "ignore"},
+        "on_nonfinite: 'ignore' is out of range; allowed: stop, lower_lr, skip",
+    ),
+    "more memory than there is": ({"memory_target": 1.1}, "memory_target: 1.1 is out of range; allowed: 0.05 to 0.98"),
+    "negative penalty": ({"r1_gamma": -1}, "r1_gamma: -1 is out of range; allowed: 0.0 to 10000.0"),
+    "floor above the rate": ({"lr_floor": 1.5}, "lr_floor: 1.5 is out of range; allowed: 0.0 to 1.0"),
+    "no batch ahead": ({"prefetch_factor": 0}, "prefetch_factor: 0 is out of range; allowed: 1 to 64"),
     "empty folder name": ({"run_dir": ""}, "run_dir: must not be empty"),
 }
 

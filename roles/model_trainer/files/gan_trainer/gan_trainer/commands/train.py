@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="auto goes on from the newest checkpoint in run_dir, never refuses a run_dir that has one (default: auto)",
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="record a few steps: run_dir/profile/trace.json and operators.txt"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(as_yaml(config), end="")
         return 0
-    from ..loop import train
+    from ..train import train
 
-    train(config, options.resume)
+    train(config, options.resume, options.profile)
     return 0

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses and gradients that are no numbers: seen in every step, never waited for, never replaced by zero.
+
+The verdict stays on the device: an update with such gradients is left out there, and what happened is counted. The loop
+looks at the counts when it logs, and stops, lowers the learning rate or goes on, as configured.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from .errors import UserError
+
+
+class TrainingError(UserError):
+    """The training went wrong; the text is a diagnosis."""
+
+
+class Watch:
+    """Counts on the device. Only in-place operations, so that a CUDA graph can hold them."""
+
+    def __init__(self, device: torch.device) -> None:
+        # Of the last step: discriminator's loss, generator's loss, penalty (0 in a step without).
+        self.losses = torch.zeros(3, device=device)
+        self.sums = torch.zeros(3, device=device)
+        self.penalties = torch.zeros((), device=device)
+        # Steps seen, steps gone bad, the first of these, updates left out.
+        self.counts = torch.zeros(4, dtype=torch.int64, device=device)
+        self.bad = torch.zeros((), dtype=torch.bool, device=device)
+
+    def gradients(self, finite: Tensor) -> None:
+        """Note whether an update's gradients were finite."""
+        self.counts[3].add_(~finite)
+        self.bad.logical_or_(~finite)
+
+    def step(self, d_loss: Tensor, g_loss: Tensor, penalty: Tensor | None) -> None:
+        """Note the losses of a step, and end it."""
+        self.losses.copy_(torch.stack((d_loss, g_loss, d_loss.new_zeros(()) if penalty is None else penalty)))
+        self.sums.add_(self.losses)
+        if penalty is not None:
+            self.penalties.add_(1)
+        self.bad.logical_or_(~torch.isfinite(self.losses).all())
+        steps, bad_steps, first, _ = self.counts.unbind()
+        steps.add_(1)
+        bad_steps.add_(self.bad)
+        first.copy_(torch.where(self.bad & (first == 0), steps, first))
+        self.bad.zero_()
+
+    def means(self) -> tuple[float, float, float]:
+        """Mean losses and penalty since the last call; waits for the device."""
+        sums, steps = self.sums.tolist(), max(1, int(self.counts[0]))
+        penalties = max(1.0, float(self.penalties))
+        return sums[0] / steps, sums[1] / steps, sums[2] / penalties
+
+    def restart(self) -> None:
+        """Begin a new stretch of steps."""
+        for tensor in (self.sums, self.penalties, self.counts):
+            tensor.zero_()
+
+
+def gradient_norm(parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
+    """The norm of all gradients together, on the device; above `clip` (if that is not 0) they are scaled down to it."""
+    if clip:
+        return clip_grad_norm_(parameters, clip)
+    return torch.stack(torch._foreach_norm([p.grad for p in parameters if p.grad is not None])).norm()
+
+
+def guarded_step(optimizer: torch.optim.Optimizer, finite: Tensor) -> None:
+    """The update, left out when `finite` is false. A fused optimizer decides on the GPU, so nothing waits for it."""
+    if optimizer.defaults.get("fused"):
+        # What GradScaler hands to a fused optimizer, here without any scale.
+        optimizer.grad_scale, optimizer.found_inf = None, (~finite).float()
+        optimizer.step()
+        del optimizer.grad_scale, optimizer.found_inf
+    elif bool(finite):
+        optimizer.step()
+
+
+def first_bad_layer(network: nn.Module, *inputs: Tensor) -> str:
+    """Name of the first layer whose output for `inputs` is not finite, or ''."""
+    names: list[str] = []
+
+    def look(name: str) -> Any:
+        def hook(module: nn.Module, arguments: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and not bool(torch.isfinite(output).all()):
+                names.append(name)
+
+        return hook
+
+    hooks = [module.register_forward_hook(look(name)) for name, module in network.named_modules() if name]
+    try:
+        with torch.no_grad():
+            network(*inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return names[0] if names else ""
+
+
+def bad_tensors(network: nn.Module, gradients: bool) -> list[str]:
+    """Names of the parameters that are not finite, or whose gradients are not."""
+    tensors = ((name, p.grad if gradients else p) for name, p in network.named_parameters())
+    return [name for name, tensor in tensors if tensor is not None and not bool(torch.isfinite(tensor).all())]
+
+
+def diagnose(generator: nn.Module, discriminator: nn.Module, real: Tensor, noise: Tensor) -> str:
+    """Where numbers go wrong in this batch: input, parameters, activations or gradients. Runs the networks once."""
+    networks = {"generator": generator, "discriminator": discriminator}
+    sound = all(bool(torch.isfinite(tensor).all()) for tensor in (real, noise))
+    found = [f"input: {'finite' if sound else 'not finite'}"]
+    for what, gradients in (("parameters", False), ("gradients", True)):
+        names = [f"{name}.{tensor}" for name, net in networks.items() for tensor in bad_tensors(net, gradients)]
+        found.append(f"{what} not finite: {f'{names[0]} and {len(names) - 1} more' if names else 'none'}")
+    layers = {"generator": first_bad_layer(generator, noise), "discriminator": first_bad_layer(discriminator, real)}
+    named = [f"{name}.{layer}" for name, layer in layers.items() if layer]
+    found.append(f"activations: {' and '.join(named) + ' first' if named else 'finite in the last batch'}")
+    return "; ".join(found)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY
-from gan_trainer import cli, export, loop
+from gan_trainer import cli, export, train
 from gan_trainer.checkpoint import list_checkpoints
 from gan_trainer.commands.sample import read_seeds
 from gan_trainer.config import make_config
@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Configuration file of a run of 3 steps."""
     folder = tmp_path_factory.mktemp("run")
     values = {**TINY, "run_dir": str(folder), "device": "cpu", "steps": 3, "checkpoint_every": 3, "log_every": 3}
-    loop.train(make_config(values))
+    train.train(make_config(values))
     file = folder / "given.yml"
     file.write_text("".join(f"{key}: {value}\n" for key, value in values.items()))
     return file
@@ -44,7 +44,7 @@ def read_png(file: Path) -> np.ndarray:
 
 def test_a_grid_holds_an_image_for_each_seed(run: Path, tmp_path: Path) -> None:
     many, one = tmp_path / "many.png", tmp_path / "one.png"
-    assert call(run, "sample", "--seeds", "3,5-8", "--columns", "3", "--output", str(many)) == 0
+    assert call(run, "sample", "--seeds", "3,5-8", "--output", str(many)) == 0
     assert call(run, "sample", "--seeds", "6", "--output", str(one)) == 0
     grid, single = read_png(many), read_png(one)
     assert grid.shape == (64, 96, 3) and single.shape == (32, 32, 3)
@@ -201,12 +201,12 @@ def frechet_by_hand(run: Path) -> float:
     """From the definition, with the square root of a matrix by its eigenvalues."""
     from gan_trainer.config import load_config
     from gan_trainer.data import open_loader
-    from gan_trainer.trained import generate
+    from gan_trainer.trained import images_of
 
     trained = load_trained(run.parent)
     with open_loader(load_config(run, ["steps=8"]), 0, pin_memory=False) as batches:
         real = torch.cat(list(batches))[:30]
-    fake = generate(trained.generator, make_noise(list(range(30)), TINY["latent_dim"]))
+    fake = images_of(trained.generator, make_noise(list(range(30)), TINY["latent_dim"]))
     means, covariances = [], []
     for images in (real, fake):
         features = Colours()(images).double()

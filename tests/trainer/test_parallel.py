@@ -9,7 +9,7 @@ from conftest import TINY
 from gan_trainer import parallel
 from gan_trainer.config import make_config
 from gan_trainer.losses import discriminator_loss, generator_loss
-from gan_trainer.networks import Discriminator, Generator
+from gan_trainer.networks import build
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -19,8 +19,7 @@ CONFIG = make_config(TINY)
 
 def networks() -> tuple[nn.Module, nn.Module]:
     torch.manual_seed(0)
-    generator = Generator(CONFIG.image_size, CONFIG.latent_dim, CONFIG.channels)
-    return generator, Discriminator(CONFIG.image_size, CONFIG.channels)
+    return build(CONFIG)
 
 
 def train(generator: nn.Module, discriminator: nn.Module, rank: int) -> Tensor:

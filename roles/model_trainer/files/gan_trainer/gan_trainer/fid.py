@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from .config import Config
 from .data import open_loader
 from .errors import UsageError
-from .trained import Trained, generate, make_noise
+from .trained import Trained, images_of, make_noise
 
 # torchmetrics holds covariances in float64: 4096 features are two matrices of 128 MiB.
 MAX_FEATURES = 4096
@@ -77,7 +77,7 @@ def measure_fid(
             real = real[: images - done].to(device)
             seeds = list(range(done, done + len(real)))
             metric.update(real, real=True)
-            fake = generate(generator, make_noise(seeds, trained.config.latent_dim))
+            fake = images_of(generator, make_noise(seeds, trained.config.latent_dim))
             metric.update(fake.to(device), real=False)
             done += len(real)
     return {"fid": float(metric.compute()), "images": done, "num_features": network.num_features, "step": trained.step}

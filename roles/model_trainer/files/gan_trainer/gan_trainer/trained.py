@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained generator for use: the averaged one of a checkpoint, its noise, and its images as pictures."""
+"""A trained generator for use: the averaged one of a checkpoint, noise for it, and its images."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from .checkpoint import CheckpointError, load_checkpoint
 from .config import Config, ConfigError, make_config
-from .networks import Generator
+from .networks import build
+from .samples import to_uint8
 
 
 class Trained(NamedTuple):
@@ -40,7 +39,7 @@ def load_trained(folder: str | Path, file: str | Path | None = None) -> Trained:
         state = read_checkpoint(Path(file))
     try:
         config = make_config(state["config"])
-        generator = Generator(config.image_size, config.latent_dim, config.channels)
+        generator = build(config).generator
         generator.load_state_dict(state["average"])
     except (ConfigError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{file or folder}: is no checkpoint of this release: {error}") from error
@@ -75,26 +74,7 @@ def make_noise(seeds: list[int], latent_dim: int, truncation: float | None = Non
 
 
 @torch.no_grad()
-def generate(generator: torch.nn.Module, noise: Tensor, batch_size: int = 64) -> Tensor:
+def images_of(generator: torch.nn.Module, noise: Tensor, batch_size: int = 64) -> Tensor:
     """uint8 images (N, 3, S, S) on the CPU for `noise` (N, latent_dim)."""
     device = next(generator.parameters()).device
     return torch.cat([to_uint8(generator(part.to(device))).cpu() for part in noise.split(batch_size)])
-
-
-def to_uint8(images: Tensor) -> Tensor:
-    """Images in [-1, 1] to 0..255, the inverse of the training's normalisation."""
-    return images.float().mul(127.5).add(128.0).clamp(0, 255).to(torch.uint8)
-
-
-def save_grid(images: Tensor, file: Path, columns: int = 0) -> None:
-    """uint8 images (N, 3, S, S) side by side as one PNG; 0 columns is about a square. Written whole or not at all."""
-    count, _, height, width = images.shape
-    columns = columns or math.ceil(math.sqrt(count))
-    rows = math.ceil(count / columns)
-    canvas = np.zeros((rows * height, columns * width, 3), np.uint8)
-    for place, image in enumerate(images.permute(0, 2, 3, 1).numpy()):
-        top, left = place // columns * height, place % columns * width
-        canvas[top : top + height, left : left + width] = image
-    temporary = file.with_name(file.name + ".tmp")
-    Image.fromarray(canvas).save(temporary, format="PNG")
-    temporary.replace(file)

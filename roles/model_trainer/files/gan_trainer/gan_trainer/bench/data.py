@@ -21,7 +21,7 @@ from ..config import Config
 from ..data import open_loader
 from ..images import FolderImages, SyntheticImages, decode_image
 from ..prefetch import normalise
-from .timing import take_turns, rate_of
+from .timing import rate_of, take_turns
 
 # Of each stage; enough for a median, few enough for a minute.
 IMAGES, BATCHES, ROUNDS = 128, 8, 3
@@ -124,7 +124,9 @@ def path_arms(
     source: FolderImages, cached: CachedImages, config: Config, device: torch.device
 ) -> dict[str, Callable[[], float]]:
     """From the disk to a normalised float32 batch on the device."""
-    plain = DataLoader(PlainImageFolder(source.files, config.image_size), config.batch_size, shuffle=True, drop_last=True)
+    plain = DataLoader(
+        PlainImageFolder(source.files, config.image_size), config.batch_size, shuffle=True, drop_last=True
+    )
     one_by_one = DataLoader(OneByOne(cached), config.batch_size, shuffle=True, drop_last=True)
 
     def through(batches: Any) -> Callable[[], float]:

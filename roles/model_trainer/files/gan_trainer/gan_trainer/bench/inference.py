@@ -95,7 +95,7 @@ def bench_inference(
         network = copy.deepcopy(generator).half() if way.half else generator
         cast = torch.float16 if way.half else torch.float32
         single, batch = (way.make(network, noise.to(cast)) for noise in (one, many))
-        times = sorted(latency(single, one.to(cast), device) * 1e3)
+        times = sorted(latency(single, one.to(cast), device))
         rows[-1] = {
             "name": way.name,
             "latency_ms": round(statistics.median(times), 3),
@@ -107,14 +107,14 @@ def bench_inference(
 
 
 def latency(network: Network, noise: Tensor, device: torch.device) -> list[float]:
-    """Seconds of each call until its image is there."""
+    """Milliseconds of each call until its image is there."""
     times = []
-    for number in range(WARM_UP + LATENCY_RUNS):
+    for _ in range(WARM_UP + LATENCY_RUNS):
         synchronise(device)
         start = time.perf_counter()
         network(noise)
         synchronise(device)
-        times.append(time.perf_counter() - start)
+        times.append((time.perf_counter() - start) * 1e3)
     return times[WARM_UP:]
 
 

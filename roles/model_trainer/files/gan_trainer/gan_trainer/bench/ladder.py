@@ -41,7 +41,7 @@ RUNGS = (
     Rung("plain fp32 loop", {}, False, {"read_losses": True, "float_on_host": True}),
     Rung("+ no waiting for losses", {}, False, {"read_losses": False, "float_on_host": True}),
     Rung("+ uint8 to the device", {}, False, {"read_losses": False, "float_on_host": False}),
-    Rung("+ the trainer's step, with its watch over every loss", {}, False),
+    Rung("+ the trainer's step, which watches every loss", {}, False),
     Rung("+ cudnn.benchmark", {"cudnn_benchmark": True}),
     Rung("+ TF32", {"precision": "tf32"}),
     Rung("+ mixed precision", {"precision": "auto"}),

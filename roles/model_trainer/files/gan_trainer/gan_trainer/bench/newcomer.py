@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop that one writes first: float32 batches made on the CPU, every setting at its default, losses read each step.
 
-It trains the same networks with the same losses, optimizer and average as loop.py, so that the ladder compares speed only.
+It trains the same networks with the same losses, optimizer and average as loop.py (without penalties), so that the
+ladder compares speed only.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..config import Config
 from ..losses import discriminator_loss, generator_loss
 from ..networks import build, update_average
 from ..precision import Precision, set_tf32
+from ..schedule import learning_rate_factor
 
 
 class NewcomersLoop:
@@ -37,9 +39,9 @@ class NewcomersLoop:
         torch.backends.cudnn.benchmark = False
         self.generator, self.discriminator = (network.to(device) for network in build(config))
         self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
-        betas = (config.beta1, config.beta2)
-        self.g_optimizer = torch.optim.Adam(self.generator.parameters(), config.lr_generator, betas)
-        self.d_optimizer = torch.optim.Adam(self.discriminator.parameters(), config.lr_discriminator, betas)
+        betas, factor = (config.beta1, config.beta2), learning_rate_factor(config, config.warmup_steps + 1)
+        self.g_optimizer = torch.optim.Adam(self.generator.parameters(), config.lr_generator * factor, betas)
+        self.d_optimizer = torch.optim.Adam(self.discriminator.parameters(), config.lr_discriminator * factor, betas)
         self.noise = torch.Generator(device).manual_seed(config.seed)
         self.losses = torch.zeros(2)
 

@@ -51,7 +51,9 @@ def speedups(axes: Any, rows: list[dict[str, Any]], names: list[str], base: str)
         if row["epoch_s"] and rows[0]["epoch_s"]:
             both.append((0.2, rows[0]["epoch_s"] / row["epoch_s"], MEASURED))
         else:
-            axes.text(place + 0.2, 0.03, "needs a GPU", rotation=90, ha="center", va="bottom", fontsize=9, color="#555555")
+            axes.text(
+                place + 0.2, 0.03, "needs a GPU", rotation=90, ha="center", va="bottom", fontsize=9, color="#555555"
+            )
         for offset, height, colour in both:
             axes.bar(place + offset, height, 0.38, color=colour)
             axes.text(place + offset, height, f"{height:.2f}", ha="center", va="bottom", fontsize=9)

@@ -29,7 +29,7 @@ PUBLISHED_TWO_GPU_GAIN = (1.6, 2.0)
 
 
 def contradictions(batch_gain: float | None) -> list[str]:
-    """Sentences on what cannot be, or cannot be concluded; `batch_gain` is images/s at 128 over 32 here, if measured."""
+    """Sentences on what cannot be or be concluded; `batch_gain` is images/s at 128 over 32, where it was measured."""
     reported = BATCH[32]["epoch_min"] / BATCH[128]["epoch_min"]
     low, high = PUBLISHED_BATCH_GAIN
     here = "not measured here" if batch_gain is None else f"measured here {batch_gain:.2f} times"
@@ -42,8 +42,8 @@ def contradictions(batch_gain: float | None) -> list[str]:
         )
     if PRECISION["amp"]["memory_percent"] > PRECISION["fp32"]["memory_percent"]:
         found.append(
-            "Mixed precision was reported with more memory in use (89 % against 55 %); at an equal batch it needs less. "
-            "So the batches differed, or the allocator's reserve was counted, and the two times per epoch do not show "
+            "Mixed precision was reported with more memory used (89 % against 55 %); at an equal batch it takes less, "
+            "so the batches differed, or the allocator's reserve was counted, and the two times per epoch do not show "
             "what mixed precision alone gives."
         )
     found += _out_of_range("Mixed precision over float32", _gain("fp32", "amp"), PUBLISHED_AMP_GAIN)

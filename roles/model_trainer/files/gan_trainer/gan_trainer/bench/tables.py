@@ -8,6 +8,7 @@ import os
 import platform
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable
 
@@ -18,11 +19,12 @@ from ..config import Config
 from ..errors import UserError
 from .ladder import measure_ladder
 from .reported import BATCH, PRECISION, contradictions, with_reported
-from .training import measure, measure_ranks
+from .training import DISTINCT_BATCHES, measure, measure_ranks
 
 SCHEMA = 1
 BATCH_SIZES = (32, 64, 128)
 NEEDS_GPU = "needs a GPU"
+THEN = f"{'reported min':>15}{'ratio':>7}{'memory':>9}"
 # On a CPU a table must be there in a minute: the shape of a training, not its size.
 REDUCED = {"image_size": 32, "channels": 8, "latent_dim": 32, "model": "dcgan", "precision": "fp32", "compile": "off"}
 REDUCED_STEPS, STEPS = 8, 60
@@ -31,7 +33,9 @@ ROUNDS = 3
 Say = Callable[[str], None]
 
 
-def bench(config: Config, device: torch.device, say: Say, steps: int = 0, fid: Callable[[Config], float] | None = None) -> dict[str, Any]:
+def bench(
+    config: Config, device: torch.device, say: Say, steps: int = 0, fid: Callable[[Config], float] | None = None
+) -> dict[str, Any]:
     """All tables as one report, the content of bench.json.
 
     steps  timed for each number, 0 chooses
@@ -55,7 +59,9 @@ def bench(config: Config, device: torch.device, say: Say, steps: int = 0, fid: C
     }
     report["precision"] = with_reported(precision_rows(config, device, steps, say, fid), "name", PRECISION)
     report["batch"] = with_reported(batch_rows(config, device, steps, say), "batch_size", BATCH)
-    report["ladder"] = measure_ladder(replace(config, batch_size=ladder_batch(config, on_gpu)), device, steps, ROUNDS, say)
+    report["ladder"] = measure_ladder(
+        replace(config, batch_size=ladder_batch(config, on_gpu)), device, steps, ROUNDS, say
+    )
     report["contradictions"] = contradictions(batch_gain(report["batch"]) if on_gpu else None)
     return report
 
@@ -90,7 +96,8 @@ def precision_rows(
         # A CPU computes half precision as a favour: its speed would say something false.
         if name == "fp32" or gpus >= count:
             say(f"precision: {name}")
-            take(row, lambda: measure_ranks(settings, 2, steps) if count > 1 else measure(settings, device, steps), config)
+            alone = partial(measure, settings, device, steps)
+            take(row, partial(measure_ranks, settings, count, steps) if count > 1 else alone, config)
             if fid and count == 1 and row["stable"]:
                 say(f"precision: {name}, training for its FID")
                 row["fid"] = round(fid(settings), 3)
@@ -104,7 +111,8 @@ def batch_rows(config: Config, device: torch.device, steps: int, say: Say) -> li
         say(f"batch size: {size}")
         row: dict[str, Any] = {"batch_size": size, **nothing()}
         rows.append(row)
-        take(row, lambda: measure(replace(config, batch_size=size), device, max(2, steps * BATCH_SIZES[0] // size)), config)
+        fewer = max(2, steps * BATCH_SIZES[0] // size)
+        take(row, partial(measure, replace(config, batch_size=size), device, fewer), config)
     return rows
 
 
@@ -142,41 +150,47 @@ def as_text(report: dict[str, Any]) -> str:
     """The report for people."""
     size = "reduced size, a rehearsal: times say nothing about a GPU" if report["reduced"] else "as configured"
     lines = [
-        f"{report['device']}, torch {report['torch']}, {report['image_size']} px, {report['images_per_epoch']} images an epoch",
+        f"{report['device']}, torch {report['torch']}, {report['image_size']} px",
+        f"{report['images_per_epoch']} images an epoch, its time from the rate of {DISTINCT_BATCHES} batches in memory",
         f"Size: {size}. Reported: NVIDIA V100 16 GB, as reported; its data set and network are unknown.",
         "",
-        f"{'precision':<14}{'epoch s':>10}{'ratio':>8}{'memory':>9}{'stable':>8}{'FID':>8}   "
-        f"{'reported min':>12}{'ratio':>7}{'memory':>8}{'FID':>7}",
+        f"{'precision':<14}{'epoch s':>10}{'ratio':>8}{'memory':>9}{'stable':>8}{'FID':>8}{THEN}{'FID':>7}",
     ]
-    slow = report["precision"][0]
+    first = report["precision"][0]
     for row in report["precision"]:
-        was = row["reported"]
-        then = f"{was['epoch_min']:>12}{PRECISION['fp32']['epoch_min'] / was['epoch_min']:>7.2f}{was['memory_percent']:>7}%{was['fid']:>7}"
         stable = {True: "yes", False: "NO", None: "-"}[row["stable"]]
-        lines.append(f"{row['name']:<14}{_times(row, slow)}{stable:>8}{_number(row['fid'], '8.1f')}   {then}{_note(row)}")
-    lines += ["", f"{'batch size':<14}{'epoch s':>10}{'ratio':>8}{'memory':>9}   {'reported min':>12}{'ratio':>7}{'memory':>8}"]
+        fid = f"{_number(row['fid'], '8.1f')}{_then(row, first)}{row['reported']['fid']:>7}"
+        lines.append(f"{row['name']:<14}{_times(row, first)}{stable:>8}{fid}{_note(row)}")
+    lines += ["", f"{'batch size':<14}{'epoch s':>10}{'ratio':>8}{'memory':>9}{'':>16}{THEN}"]
+    first = report["batch"][0]
     for row in report["batch"]:
-        was = row["reported"]
-        then = f"{was['epoch_min']:>12}{BATCH[32]['epoch_min'] / was['epoch_min']:>7.2f}{was['memory_percent']:>7}%"
-        lines.append(f"{row['batch_size']:<14}{_times(row, report['batch'][0])}   {then}{_note(row)}")
-    lines += ["", f"{'ladder':<54}{'images/s':>10}{'ratio':>8}{'peak MiB':>10}"]
-    for row in report["ladder"]:
-        if row["images_per_s"] is None:
-            lines.append(f"{row['name']:<54}{NEEDS_GPU if report['reduced'] else 'not on this GPU':>28}")
-        else:
-            ratio = "noise" if row["ratio"] is None else f"{row['ratio']:.2f}"
-            lines.append(f"{row['name']:<54}{row['images_per_s']:>10.1f}{ratio:>8}{_number(row['peak_memory_mib'], '10d')}")
+        lines.append(f"{row['batch_size']:<14}{_times(row, first)}{'':>16}{_then(row, first)}{_note(row)}")
+    lines += ["", f"{'ladder':<50}{'images/s':>10}{'ratio':>8}{'peak MiB':>10}"]
+    lines += [_rung(row, report["reduced"]) for row in report["ladder"]]
     if any(row["images_per_s"] and row["ratio"] is None for row in report["ladder"]):
-        lines.append("noise: the plain loop differed from itself by more than 15 % between rounds; run it on a quiet machine")
+        lines.append("noise: that loop or the plain one differed from itself by more than 15 % between rounds")
     return "\n".join([*lines, "", *report["contradictions"]])
 
 
-def _times(row: dict[str, Any], slow: dict[str, Any]) -> str:
+def _times(row: dict[str, Any], first: dict[str, Any]) -> str:
     if row["epoch_s"] is None:
         return f"{'failed' if row['note'] else NEEDS_GPU:>18}{'-':>9}"
-    ratio = slow["epoch_s"] / row["epoch_s"] if slow["epoch_s"] else None
+    ratio = first["epoch_s"] / row["epoch_s"] if first["epoch_s"] else None
     memory = "-" if row["memory_fraction"] is None else f"{row['memory_fraction']:.0%}"
     return f"{row['epoch_s']:>10.1f}{_number(ratio, '8.2f')}{memory:>9}"
+
+
+def _then(row: dict[str, Any], first: dict[str, Any]) -> str:
+    """The reported columns, under THEN."""
+    was, ratio = row["reported"], first["reported"]["epoch_min"] / row["reported"]["epoch_min"]
+    return f"{was['epoch_min']:>15}{ratio:>7.2f}{was['memory_percent']:>8}%"
+
+
+def _rung(row: dict[str, Any], reduced: bool) -> str:
+    if row["images_per_s"] is None:
+        return f"{row['name']:<50}{NEEDS_GPU if reduced else 'not on this GPU':>28}"
+    ratio = "noise" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    return f"{row['name']:<50}{row['images_per_s']:>10.1f}{ratio:>8}{_number(row['peak_memory_mib'], '10d')}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fair timing on a machine that does other things too: arms take turns, and what counts is the median of paired ratios.
 
-A slow minute then hits every arm. Where even the first arm differs from itself by more than MAX_SPREAD from round to
-round, ratios would say more about the machine than about the arms, so there are none.
+A slow minute then hits every arm. Where an arm, or the first one, differs from itself by more than MAX_SPREAD from
+round to round, their ratio would say more about the machine than about the arms, so there is none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Arm = Callable[[], float]
 
 
 class Result(NamedTuple):
-    """Of one arm: its rates (per s) in each round, their median, and the median ratio to the first arm (None: noise)."""
+    """Of one arm: its rates (per s) in each round, their median, the median ratio to the first arm (None: noise)."""
 
     name: str
     rates: list[float]
@@ -39,20 +39,17 @@ def take_turns(arms: dict[str, Arm], rounds: int) -> list[Result]:
 def summarise(rates: dict[str, list[float]]) -> list[Result]:
     """Results in the order of the arms; the first arm is what the others are compared with."""
     first = next(iter(rates.values()))
-    steady = spread(first) <= MAX_SPREAD
-    return [
-        Result(name, own, statistics.median(own), statistics.median(map(_over, own, first)) if steady else None)
-        for name, own in rates.items()
-    ]
+    results = []
+    for name, own in rates.items():
+        steady = max(spread(first), spread(own)) <= MAX_SPREAD
+        ratio = statistics.median(rate / base for rate, base in zip(own, first)) if steady else None
+        results.append(Result(name, own, statistics.median(own), ratio))
+    return results
 
 
 def spread(rates: list[float]) -> float:
     """(largest - smallest) / median; 0 for a single round, of which nothing is known."""
     return (max(rates) - min(rates)) / statistics.median(rates)
-
-
-def _over(rate: float, base: float) -> float:
-    return rate / base
 
 
 def synchronise(device: torch.device) -> None:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training measured: images/s after a warm-up, the part of the GPU's memory that it took, and whether it stayed sound."""
+"""One training measured: images/s after a warm-up, its part of the GPU's memory, and whether it stayed sound."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,17 +17,19 @@ from typing import Any, Callable, NamedTuple
 import torch
 from torch import Tensor
 
-from ..config import Config
-from ..distributed import Ranks
+from ..config import Config, make_config
+from ..distributed import Ranks, join
 from ..errors import UserError
 from ..images import SyntheticImages
 from ..loop import Trainer
 from ..memory import use_expandable_segments
 from ..precision import choose_precision
+from ..train import choose_device
 from .timing import synchronise
 
 DISTINCT_BATCHES = 4
 WARM_UP = 5
+ALONE = Ranks()
 # A rank that hangs must not hang the bench.
 RANKS_TIMEOUT_S = 600
 
@@ -47,14 +51,16 @@ def make_batches(config: Config, count: int, pinned: bool) -> list[Tensor]:
     return [part.pin_memory() if pinned else part for part in made.split(count)]
 
 
-def make_trainer(config: Config, device: torch.device, ranks: Ranks = Ranks()) -> Trainer:
+def make_trainer(config: Config, device: torch.device, ranks: Ranks = ALONE) -> Trainer:
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
     trainer = Trainer(config, device, choose_precision(config.precision, capability), ranks)
     trainer.speed_up()
     return trainer
 
 
-def measure_loop(loop: Any, step: Callable[[Tensor], None], batches: list[Tensor], steps: int, device: torch.device) -> Measured:
+def measure_loop(
+    loop: Any, step: Callable[[Tensor], None], batches: list[Tensor], steps: int, device: torch.device
+) -> Measured:
     """Time `steps` calls of `step`; `loop.losses` (2,) is what it ended with."""
     on_gpu = device.type == "cuda"
     if on_gpu:
@@ -79,7 +85,7 @@ def measure_loop(loop: Any, step: Callable[[Tensor], None], batches: list[Tensor
     return Measured(rate, fraction, peak, sound, (d_loss, g_loss))
 
 
-def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = Ranks()) -> Measured:
+def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALONE) -> Measured:
     """The training of `config` on this process's device; `images_per_s` counts this rank's images."""
     batches = make_batches(config, ranks.share(config.batch_size), device.type == "cuda")
     trainer = make_trainer(config, device, ranks)
@@ -105,30 +111,37 @@ def measure_ranks(config: Config, count: int, steps: int) -> Measured:
             done = subprocess.run(command, capture_output=True, text=True, timeout=RANKS_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"bench: {count} processes did not end within {RANKS_TIMEOUT_S} s") from error
-        answer = job.with_suffix(".answer")
+        answer, fault = job.with_suffix(".answer"), job.with_suffix(".fault")
         if done.returncode or not answer.exists():
-            last = done.stderr.strip().splitlines()[-1:] or ["without a word"]
-            raise UserError(f"bench: training in {count} processes failed: {last[0]}")
+            said = fault.read_text(encoding="utf-8") if fault.exists() else done.stderr.strip()[-300:]
+            raise UserError(f"bench: training in {count} processes failed: {said}")
         values = json.loads(answer.read_text(encoding="utf-8"))
     return Measured(**{**values, "losses": tuple(values["losses"])})
 
 
 def run_rank(job: Path) -> None:
-    """What each process of `measure_ranks` does."""
-    from ..config import make_config
-    from ..distributed import join
-    from ..loop import choose_device
+    """What each process of `measure_ranks` does; the first that fails leaves its reason beside the job."""
+    try:
+        _run_rank(job)
+    except Exception as error:
+        with contextlib.suppress(FileExistsError), job.with_suffix(".fault").open("x", encoding="utf-8") as file:
+            file.write(f"{type(error).__name__}: {' '.join(str(error).split())[:500]}")
+        raise
 
+
+def _run_rank(job: Path) -> None:
     given = json.loads(job.read_text(encoding="utf-8"))
     config = make_config(given["config"])
-    use_expandable_segments(__import__("os").environ)
-    with join(choose_device(config.device).type == "cuda") as ranks:
-        kind = choose_device(config.device).type
-        device = torch.device(kind, ranks.local_rank) if kind == "cuda" else torch.device(kind)
+    use_expandable_segments(os.environ)
+    device = choose_device(config.device)
+    with join(device.type == "cuda") as ranks:
+        device = torch.device("cuda", ranks.local_rank) if device.type == "cuda" else device
         found = measure(config, device, given["steps"], ranks)
         # The slowest rank is the training's rate: each step waits for all.
-        slowest = 1.0 / ranks.largest(torch.tensor([1.0 / found.images_per_s], dtype=torch.float64))
+        slowest = ranks.largest(torch.tensor([1.0 / found.images_per_s], dtype=torch.float64))
         bad = ranks.largest(torch.tensor([not found.stable], dtype=torch.int64))
         if ranks.first:
-            whole = found._replace(images_per_s=float(slowest) * ranks.world, stable=not bool(bad))
+            whole = found._replace(images_per_s=ranks.world / float(slowest), stable=not bool(bad))
             job.with_suffix(".answer").write_text(json.dumps(whole._asdict()), encoding="utf-8")
+        # A process that leaves early takes the connections of the others with it.
+        ranks.wait()

@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file; an empty one takes every default")
     parser.add_argument("words", nargs="*", metavar="SUBJECT|key=value", help="what to measure; settings of the file")
-    parser.add_argument("--steps", type=int, default=0, help="timed for each number of training; default: 60, on a CPU 8")
+    parser.add_argument(
+        "--steps", type=int, default=0, help="timed for each number of training; default: 60, on a CPU 8"
+    )
     parser.add_argument("--features", metavar="FILE", help="training: measure FID too, with this network (see fid.py)")
     parser.add_argument("--fid-steps", type=int, default=2000, help="training steps before FID (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="inference: torch.compile on a CPU too")
@@ -44,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"run_dir: {config.run_dir} cannot be written: {error.strerror}") from error
-    return {"training": training, "data": data, "inference": inference}[(subjects or SUBJECTS)[0]](options, config, folder)
+    return {"training": training, "data": data, "inference": inference}[(subjects or SUBJECTS)[0]](
+        options, config, folder
+    )
 
 
 def training(options: argparse.Namespace, config: Config, folder: Path) -> int:
@@ -85,7 +89,9 @@ def make_fid(options: argparse.Namespace, config: Config, device: Any) -> Any:
             for images in batches:
                 trainer.step(images)
         trainer.check()
-        return measure_fid(Trained(trainer.average, settings, trainer.steps_done), settings, network, 10_000, device)["fid"]
+        return measure_fid(Trained(trainer.average, settings, trainer.steps_done), settings, network, 10_000, device)[
+            "fid"
+        ]
 
     # A missing file is told before the tables, not after.
     FeatureNetwork(options.features, config.image_size, device)
@@ -116,7 +122,9 @@ def inference(options: argparse.Namespace, config: Config, folder: Path) -> int:
     else:
         generator, what = build(config)[0].eval().requires_grad_(False), "untrained"
     rows = bench_inference(generator, config.latent_dim, device, options.compile)
-    write_json(folder / "inference.json", {"schema": 1, "generator": what, "image_size": config.image_size, "rows": rows})
+    write_json(
+        folder / "inference.json", {"schema": 1, "generator": what, "image_size": config.image_size, "rows": rows}
+    )
     print(f"{config.model}, {config.image_size} px, {what}, on {device.type}\n{as_text(rows, device.type == 'cuda')}")
     return 0
 

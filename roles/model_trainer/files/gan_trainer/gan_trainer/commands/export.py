@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     import torch
 
     from ..export import FORMATS, TOLERANCE, ExportError, export
-    from ..loop import choose_device
+    from ..train import choose_device
     from ..trained import load_trained
 
     wanted = [name.strip() for name in options.formats.split(",")] if options.formats else list(FORMATS)

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--images {options.images}: expected {MIN_IMAGES} to {MAX_IMAGES}")
 
     from ..fid import FeatureNetwork, measure_fid
-    from ..loop import choose_device
+    from ..train import choose_device
     from ..trained import load_trained
 
     device = choose_device(config.device)

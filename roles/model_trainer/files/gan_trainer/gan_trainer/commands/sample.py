@@ -17,7 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="FILE", help="default: the newest in run_dir that can be read")
     parser.add_argument("--seeds", default="0-63", help="one image for each: 3,5,8 or 0-63 (default: %(default)s)")
     parser.add_argument("--truncation", type=float, help="cut the noise at so many standard deviations; default: not")
-    parser.add_argument("--columns", type=int, default=0, help="images in a row; default: about a square")
     parser.add_argument("--output", metavar="FILE", help="default: samples-STEP.png in run_dir")
 
 
@@ -26,18 +25,19 @@ def run(options: argparse.Namespace) -> int:
     seeds = read_seeds(options.seeds)
     if options.truncation is not None and not 0.0 < options.truncation <= 10.0:
         raise UsageError(f"--truncation {options.truncation}: expected more than 0 and at most 10 standard deviations")
-    if not 0 <= options.columns <= len(seeds):
-        raise UsageError(f"--columns {options.columns}: expected 1 to {len(seeds)}, the number of seeds")
 
-    from ..loop import choose_device
-    from ..trained import generate, load_trained, make_noise, save_grid
+    from ..samples import make_grid, save_png
+    from ..train import choose_device
+    from ..trained import images_of, load_trained, make_noise
 
     trained = load_trained(config.run_dir, options.checkpoint)
     noise = make_noise(seeds, trained.config.latent_dim, options.truncation)
-    images = generate(trained.generator.to(choose_device(config.device)), noise)
+    images = images_of(trained.generator.to(choose_device(config.device)), noise)
     file = Path(options.output or Path(config.run_dir) / f"samples-{trained.step:010d}.png")
+    temporary = file.with_name(f"{file.stem}.tmp.png")
     try:
-        save_grid(images, file, options.columns)
+        save_png(make_grid(images), temporary)
+        temporary.replace(file)
     except OSError as error:
         raise UsageError(f"--output {file}: cannot be written: {error.strerror or error}") from error
     print(f"train-gan: {len(seeds)} images of step {trained.step} in {file}")

@@ -17,10 +17,11 @@ from .distributed import ALONE, Ranks, data_parallel, gradients_stay_local
 from .losses import RELATIVISTIC, discriminator_loss, generator_loss, gradient_penalty
 from .memory import MemoryReport, read_memory
 from .networks import build, update_average
+from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate
 from .precision import Precision, autocast, make_scaler, set_tf32
 from .prefetch import normalise
 from .schedule import learning_rate_factor
-from .stability import TrainingError, Watch, diagnose, gradient_norm, guarded_step
+from .stability import TrainingError, Watch, diagnose
 
 
 class Trainer:
@@ -45,8 +46,8 @@ class Trainer:
         # In float16 a gradient with respect to pixels would vanish, so the penalties get a float32 pass of their own.
         self.penalty_precision = Precision("fp32", "penalties") if precision.name == "fp16" else precision
         self.penalty_shares_logits = precision.name != "fp16"
-        self.generator_optimizer = self.make_optimizer(self.generator, config.lr_generator)
-        self.discriminator_optimizer = self.make_optimizer(self.discriminator, config.lr_discriminator)
+        self.generator_optimizer = make_adam(self.generator, config.lr_generator, config)
+        self.discriminator_optimizer = make_adam(self.discriminator, config.lr_discriminator, config)
         self.scaler = make_scaler(precision)
         self.noise = torch.Generator(device).manual_seed(config.seed)
         self.update: Callable[[Tensor, Tensor, bool], None] = self.update_networks
@@ -59,16 +60,6 @@ class Trainer:
         if self.on_gpu and self.ranks.world > 1 and self.config.sync_batchnorm:
             network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
         return network.to(device=self.device, memory_format=self.layout)
-
-    def make_optimizer(self, network: nn.Module, rate: float) -> torch.optim.Optimizer:
-        """Fused Adam is one kernel, and it reads the verdict on the gradients on the GPU instead of waiting for it."""
-        graphs = self.config.cuda_graphs and self.on_gpu
-        fused = self.config.fused_optimizer and self.on_gpu
-        # A recorded step must find its learning rate on the GPU.
-        start = torch.tensor(rate, device=self.device) if graphs else rate
-        betas = (self.config.beta1, self.config.beta2)
-        # False and None differ: None lets torch take its multi-tensor loops on a GPU.
-        return torch.optim.Adam(network.parameters(), start, betas, fused=fused or None, capturable=graphs)
 
     def speed_up(self) -> list[str]:
         """torch.compile and CUDA graphs where configured, each after its check; says which path runs."""
@@ -89,7 +80,9 @@ class Trainer:
         `images`: uint8 (N, 3, S, S) from anywhere, or float32 in [-1, 1] on the device, as a Prefetcher makes them.
         """
         self.steps_done += 1
-        self.set_learning_rates()
+        factor = learning_rate_factor(self.config, self.steps_done) * self.lr_cut
+        for optimizer, base in self.optimizers():
+            set_learning_rate(optimizer, base * factor)
         real = normalise(images, self.device, self.layout) if images.dtype == torch.uint8 else images
         # Noise for the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
         shape = (len(real) * self.ranks.world, self.config.latent_dim)
@@ -97,15 +90,6 @@ class Trainer:
         penalised = self.config.r1_gamma > 0 or self.config.r2_gamma > 0
         self.last_batch = real, noise
         self.update(real, noise, penalised and self.steps_done % self.config.penalty_every == 0)
-
-    def set_learning_rates(self) -> None:
-        factor = learning_rate_factor(self.config, self.steps_done) * self.lr_cut
-        for optimizer, base in self.optimizers():
-            for group in optimizer.param_groups:
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(base * factor)
-                else:
-                    group["lr"] = base * factor
 
     def optimizers(self) -> tuple[tuple[torch.optim.Optimizer, float], ...]:
         """Each with its base learning rate."""
@@ -162,7 +146,9 @@ class Trainer:
     def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor]:
         """The discriminator's loss, and its weighted penalties R1 and R2 (0 where there are none)."""
         weights = (self.config.r1_gamma, self.config.r2_gamma) if penalise else (0.0, 0.0)
-        images = [batch.detach().requires_grad_(weight > 0) for batch, weight in zip((real, fake), weights)]
+        # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
+        sloped = [weight > 0 and self.penalty_shares_logits for weight in weights]
+        images = [batch.detach().requires_grad_(slope) for batch, slope in zip((real, fake), sloped)]
         with autocast(self.precision, self.device.type):
             logits = [self.run_discriminator(batch) for batch in images]
             loss = discriminator_loss(self.config.loss, *logits)
@@ -174,6 +160,7 @@ class Trainer:
             if self.compiled_penalty:
                 return self.compiled_penalty(images)
             if not self.penalty_shares_logits:
+                images = images.detach().requires_grad_(True)
                 logits = self.plain_discriminator(images)
             return gradient_penalty(logits, images)
 

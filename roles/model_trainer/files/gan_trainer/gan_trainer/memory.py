@@ -64,11 +64,14 @@ class MemoryReport:
 
 
 def use_expandable_segments(environment: dict[str, str] | os._Environ) -> None:
-    """Let the allocator grow its blocks instead of adding new ones (torch 2.1 on); before the first use of the GPU.
+    """Let the allocator grow its blocks instead of adding new ones; to be called before the first use of the GPU.
 
     A setting that the user made wins. Both names: 2.9 deprecates the old one, and 2.9.1 does not read this setting
     under the new one (pytorch issue 183387).
     """
+    # torch 2.0 would refuse to start with an option that it does not know.
+    if torch.__version__ < "2.1":
+        return
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         if environment.get(name):
             return

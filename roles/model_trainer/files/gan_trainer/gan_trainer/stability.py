@@ -7,11 +7,10 @@ looks at the counts when it logs, and stops, lowers the learning rate or goes on
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
 
 from .errors import UserError
 
@@ -60,24 +59,6 @@ class Watch:
         """Begin a new stretch of steps."""
         for tensor in (self.sums, self.penalties, self.counts):
             tensor.zero_()
-
-
-def gradient_norm(parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
-    """The norm of all gradients together, on the device; above `clip` (if that is not 0) they are scaled down to it."""
-    if clip:
-        return clip_grad_norm_(parameters, clip)
-    return torch.stack(torch._foreach_norm([p.grad for p in parameters if p.grad is not None])).norm()
-
-
-def guarded_step(optimizer: torch.optim.Optimizer, finite: Tensor) -> None:
-    """The update, left out when `finite` is false. A fused optimizer decides on the GPU, so nothing waits for it."""
-    if optimizer.defaults.get("fused"):
-        # What GradScaler hands to a fused optimizer, here without any scale.
-        optimizer.grad_scale, optimizer.found_inf = None, (~finite).float()
-        optimizer.step()
-        del optimizer.grad_scale, optimizer.found_inf
-    elif bool(finite):
-        optimizer.step()
 
 
 def first_bad_layer(network: nn.Module, *inputs: Tensor) -> str:

@@ -16,7 +16,7 @@ import torch
 from .batch_size import find_batch_size
 from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
 from .config import Config, ConfigError
-from .data import open_loader
+from .data import make_dataset, open_loader
 from .distributed import Ranks, join
 from .loop import Trainer
 from .memory import use_expandable_segments
@@ -29,6 +29,8 @@ from .samples import generate
 from .stability import TrainingError
 from .state import capture_state, restore_state
 from .stop_signal import StopSignal
+
+LARGEST_BATCH = 65_536
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -92,7 +94,8 @@ def settle_batch(
         config = replace(config, batch_size=state["config"]["batch_size"])
     elif config.auto_batch:
         total = torch.cuda.get_device_properties(device).total_memory
-        most = config.synthetic_images if config.data == "synthetic" else 65_536
+        streamed = config.data.endswith(".tar")
+        most = LARGEST_BATCH if streamed else min(LARGEST_BATCH, len(make_dataset(replace(config, cache_dir=""))))
         config = replace(config, batch_size=find_batch_size(config, device, precision, total, ranks, most))
     parts = ranks.world * config.accumulate
     if config.batch_size % parts:

@@ -55,6 +55,16 @@ def test_what_is_wrong_is_a_row(
     assert row.status == status and says in row.value and row.action
 
 
+def test_data_are_looked_at_without_decoding_them(no_gpu: None, tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    for name in "abc":
+        (images / f"{name}.jpg").write_bytes(b"not read")
+    found = rows(data=str(images), cache_dir=str(tmp_path / "cache"), batch_size=2)
+    assert found["data"].value == f"{images}: 3 images" and found["data loader"].status == "OK"
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_failed_row_is_the_exit_code(no_gpu: None, capsys: pytest.CaptureFixture) -> None:
     assert cli.main(["doctor", "device=cuda"]) == 1
     assert "FAIL  GPU           none that torch can use, and device is cuda  ->  " in capsys.readouterr().out

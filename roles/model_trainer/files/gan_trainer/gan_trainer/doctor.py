@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import sys
+from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -133,17 +134,22 @@ def compiler(config: Config) -> Iterator[Row]:
 
 
 def loading(config: Config) -> Iterator[Row]:
-    """The images, and how a training would load them."""
+    """The images, and how a training would load them. Nothing is decoded and no cache is written."""
+    import torch
+
     from .data import make_dataset, open_loader
 
+    on_gpu = capabilities(config) != [None]
+    plain = replace(config, cache_dir="")
     try:
-        count = len(make_dataset(config))
-        with open_loader(config, 0, pin_memory=capabilities(config) != [None]) as loader:
+        dataset = make_dataset(plain)
+        count = len(dataset) if hasattr(dataset, "__len__") else None
+        with open_loader(plain, 0, on_gpu, device=torch.device("cuda" if on_gpu else "cpu")) as loader:
             workers, pinned, ahead = loader.num_workers, loader.pin_memory, loader.prefetch_factor
     except UserError as error:
         yield Row(FAIL, "data", str(error), "set data")
         return
-    yield Row(OK, "data", f"{config.data}: {count} images")
+    yield Row(OK, "data", config.data if count is None else f"{config.data}: {count} images")
     text = f"{workers} workers, {ahead or 0} batches ahead in each, pinned memory {'on' if pinned else 'off'}"
     yield Row(OK, "data loader", text)
 

@@ -7,8 +7,9 @@ import io
 import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 import torch
@@ -21,10 +22,13 @@ from ..config import Config
 from ..data import open_loader
 from ..images import FolderImages, SyntheticImages, decode_image
 from ..prefetch import normalise
+from . import timing
 from .timing import rate_of, take_turns
 
 # Of each stage; enough for a median, few enough for a minute.
 IMAGES, BATCHES, ROUNDS = 128, 8, 3
+# Epochs from the memory map for one from the files.
+FAST = 20
 PLAIN = "plain loader: Pillow to float32, one by one"
 JPEG_SIZE, JPEG_QUALITY = 256, 90
 
@@ -123,35 +127,23 @@ def stage_arms(files: list[Path], config: Config, device: torch.device) -> dict[
 def path_arms(
     source: FolderImages, cached: CachedImages, config: Config, device: torch.device
 ) -> dict[str, Callable[[], float]]:
-    """From the disk to a normalised float32 batch on the device."""
-    plain = DataLoader(
-        PlainImageFolder(source.files, config.image_size), config.batch_size, shuffle=True, drop_last=True
-    )
-    one_by_one = DataLoader(OneByOne(cached), config.batch_size, shuffle=True, drop_last=True)
-
-    def through(batches: Any) -> Callable[[], float]:
-        def run() -> float:
-            count = sum(len(prepare(batch, device)) for batch in batches)
-            return count
-
-        return lambda: timed(run, device)
-
-    def trainer(**changes: Any) -> Callable[[], float]:
-        steps = max(2, min(BATCHES, len(source) // config.batch_size))
-        settings = replace(config, steps=steps, **changes)
-
-        def run() -> int:
-            with open_loader(settings, 0, pin_memory=device.type == "cuda") as batches:
-                return sum(len(normalise(batch, device)) for batch in batches)
-
-        return lambda: timed(run, device)
-
+    """From the disk to a normalised float32 batch on the device; what is fast is repeated more often."""
+    epoch = len(source) // config.batch_size
     cache_dir = str(cached.file.parent)
+
+    def loader(dataset: Dataset) -> DataLoader:
+        return DataLoader(dataset, config.batch_size, shuffle=True, drop_last=True)
+
+    def trainers(epochs: int, **changes: Any) -> float:
+        settings = replace(config, num_workers=0, steps=max(2, epochs * epoch), **changes)
+        with open_loader(settings, 0, pin_memory=device.type == "cuda") as batches:
+            return rate_of_batches(batches, device)
+
     return {
-        PLAIN: through(plain),
-        "uint8, decoded anew, no workers": trainer(num_workers=0),
-        "memory map, one by one": through(one_by_one),
-        "memory map, whole batches": trainer(cache_dir=cache_dir, num_workers=0),
+        PLAIN: lambda: rate_of_batches(chain(*[loader(PlainImageFolder(source.files, config.image_size))] * 2), device),
+        "uint8, decoded anew, no workers": lambda: trainers(2),
+        "memory map, one by one": lambda: rate_of_batches(chain(*[loader(OneByOne(cached))] * FAST), device),
+        "memory map, whole batches": lambda: trainers(FAST, cache_dir=cache_dir),
     }
 
 
@@ -172,10 +164,15 @@ def prepare(batch: Tensor, device: torch.device) -> Tensor:
     return normalise(batch, device) if batch.dtype == torch.uint8 else batch.to(device)
 
 
-def timed(run: Callable[[], int], device: torch.device) -> float:
-    """Images per s of one pass after another that warms up."""
-    count = run()
-    return rate_of(run, count, device, 1, warm_up=0)
+def rate_of_batches(batches: Iterable[Tensor], device: torch.device) -> float:
+    """Images per s after the first batch, which warms up."""
+    waiting = iter(batches)
+    prepare(next(waiting), device)
+    timing.synchronise(device)
+    start = timing.clock()
+    count = sum(len(prepare(batch, device)) for batch in waiting)
+    timing.synchronise(device)
+    return count / max(timing.clock() - start, 1e-9)
 
 
 def as_text(report: dict[str, Any]) -> str:

@@ -22,7 +22,8 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         figure, axes = pyplot.subplots(figsize=(7.5, 4.2), layout="constrained")
         paint(axes, report)
         size = "reduced size on a CPU" if report["reduced"] else f"{report['image_size']} px"
-        axes.set_xlabel(f"{axes.get_xlabel()}\n{report['device']}, {size}, torch {report['torch']}", fontsize=9)
+        note = f"{report['device']}, {size}, torch {report['torch']}"
+        figure.supxlabel(note, fontsize=8, color="#555555")
         axes.spines[["top", "right"]].set_visible(False)
         file = folder / f"{name}.png"
         temporary = file.with_suffix(".png.tmp")
@@ -61,6 +62,7 @@ def speedups(axes: Any, rows: list[dict[str, Any]], names: list[str], base: str)
     axes.bar(0, 0, color=MEASURED, label="measured here")
     axes.set_xticks(range(len(rows)), names)
     axes.set_ylabel(f"speed, {base} = 1")
+    axes.set_xlim(-0.6, len(rows) - 0.4)
     axes.legend(loc="upper left", frameon=False, fontsize=9)
     axes.margins(y=0.25)
 
@@ -76,6 +78,6 @@ def paint_ladder(axes: Any, report: dict[str, Any]) -> None:
         ratio = "" if row["ratio"] is None else f"  {row['ratio']:.2f}x"
         axes.text(row["images_per_s"], place, f" {row['images_per_s']:.0f}{ratio}", va="center", fontsize=9)
     axes.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=9)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("images per second, and the ratio to the first")
     axes.margins(x=0.15)

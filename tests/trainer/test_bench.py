@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ def test_ratio_is_the_median_of_paired_ratios() -> None:
 )
 def test_noise_gives_no_ratio(rates: dict) -> None:
     assert timing.summarise(rates)[1].ratio is None
+
+
+def test_one_bad_round_of_many_does_not_hide_a_ratio() -> None:
+    rates = {"plain": [100.0] * 8 + [50.0], "fast": [200.0] * 8 + [120.0]}
+    assert timing.summarise(rates)[1].ratio == 2.0
+    half = {"plain": [100.0, 150.0] * 5, "fast": [200.0] * 10}
+    assert timing.summarise(half)[1].ratio is None
 
 
 def test_contradictions_are_told_with_what_was_measured() -> None:
@@ -179,6 +187,17 @@ def test_what_does_not_fit_is_a_note_and_a_failure(monkeypatch: pytest.MonkeyPat
     assert [row["note"] for row in rows] == ["", *["does not fit the GPU's memory"] * 2]
     assert rows[0]["epoch_s"] == pytest.approx(CONFIG.synthetic_images / 100.0, abs=1e-3) and rows[1]["epoch_s"] is None
     assert tables.batch_gain(rows) is None
+
+
+def test_missing_matplotlib_is_told_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "gan_trainer.bench.plots", raising=False)
+    monkeypatch.setattr(tables, "bench", lambda *arguments: pytest.fail("measured"))
+    (tmp_path / "given.yml").write_text(f"run_dir: {tmp_path}\ndevice: cpu\n")
+    assert cli.main(["bench", "--config", str(tmp_path / "given.yml")]) == 1
+    assert "a library is missing: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

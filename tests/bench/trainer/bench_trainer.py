@@ -118,13 +118,17 @@ def peers(rounds: int) -> dict[str, Any]:
 def data_path(rounds: int) -> dict[str, Any]:
     data.ROUNDS = rounds
     found = data.bench_data(DATA, CPU)
-    last = found["paths"][-1]["ratio"]
-    return {**found, "goal": f"at least {DATA_RATIO:g} times the plain loader", "met": last and last >= DATA_RATIO}
+    plain, best = found["paths"][0]["rates"], found["paths"][-1]["rates"]
+    gains = [fast / slow for slow, fast in zip(plain, best, strict=True)]
+    # What holds in every round, or in none, holds whatever the noise.
+    met = True if min(gains) >= DATA_RATIO else False if max(gains) < DATA_RATIO else None
+    goal = f"at least {DATA_RATIO:g} times the plain loader"
+    return {**found, "goal": goal, "lowest_gain": round(min(gains), 1), "met": met}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="of each arm (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="of each arm (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=report.FOLDER, help="folder of the results")
     options = parser.parse_args()
     torch.set_num_threads(1)

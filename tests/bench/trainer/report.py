@@ -125,7 +125,7 @@ With the default configuration's networks that is {over["share"]:.2%} of a step 
 {table(("loop", "images/s", "ratio", "spread"), peers)}
 
 **Data path**: {paths["data"]}, to {paths["image_size"]} px, batches of {paths["batch_size"]}. Goal: whole batches from
-the memory map {paths["goal"]}: {verdict[paths["met"]]}.
+the memory map {paths["goal"]}: {verdict[paths["met"]]} (in every round {paths["lowest_gain"]} times or more).
 
 {table(("from the disk to a batch", "images/s", "ratio", "spread"), data)}
 
@@ -190,7 +190,8 @@ HEAD = f"""# How fast the trainer is
 Written by `make bench-trainer` and `make gpu-bench`, which measure the arms side by side in one run: same networks,
 losses, optimizer, batches and noise. The arms take turns; a ratio is the median of the ratios within each round. Where
 an arm, or the one that it is compared with, differs from itself by more than {MAX_SPREAD:.0%} from round to round there
-is no ratio (spread = (highest - lowest) / median). All numbers are in [trainer.json](trainer.json).
+is no ratio (spread: highest minus lowest over median, from 8 rounds on of the middle half of them). All numbers are in
+[trainer.json](trainer.json).
 
 What was reported of the A5 servers and what is measured on a machine stand side by side in `train-gan bench`. One
 reported number contradicts published ones: batch 32 to 128 as 1.8 times the speed. Networks that keep a GPU busy gain

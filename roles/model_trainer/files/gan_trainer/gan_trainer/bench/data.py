@@ -102,7 +102,7 @@ def stage_arms(files: list[Path], config: Config, device: torch.device) -> dict[
     """Each stage on what the stage before it gives."""
     size = config.image_size
     encoded = [file.read_bytes() for file in files]
-    decoded = [Image.open(io.BytesIO(content)).convert("RGB") for content in encoded]
+    decoded = [decode(content, size) for content in encoded]
     images = [decode_image(content, size) for content in encoded]
     batch = torch.stack((images * config.batch_size)[: config.batch_size])
     batch = batch.pin_memory() if device.type == "cuda" else batch
@@ -117,11 +117,18 @@ def stage_arms(files: list[Path], config: Config, device: torch.device) -> dict[
 
     return {
         "read the file": lambda: rate_of(lambda: [file.read_bytes() for file in files], count, cpu, 1),
-        "decode": lambda: rate_of(lambda: [Image.open(io.BytesIO(c)).convert("RGB") for c in encoded], count, cpu, 1),
+        "decode": lambda: rate_of(lambda: [decode(content, size) for content in encoded], count, cpu, 1),
         "crop, resize, to uint8": lambda: rate_of(resize, count, cpu, 1),
         "collate": lambda: rate_of(lambda: torch.stack(images), count, cpu, BATCHES),
         f"to {device.type}, normalise": lambda: rate_of(lambda: normalise(batch, device), len(batch), device, BATCHES),
     }
+
+
+def decode(content: bytes, size: int) -> Image.Image:
+    with Image.open(io.BytesIO(content)) as image:
+        # As the trainer does: a JPEG decoder may skip detail that scaling down would drop.
+        image.draft("RGB", (size, size))
+        return image.convert("RGB")
 
 
 def path_arms(

@@ -6,15 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+# Here, so that a missing library is told before anything is measured.
+import matplotlib
+
+# Draws into files, whatever display there is.
+matplotlib.use("Agg")
 MEASURED, REPORTED = "#1f77b4", "#c7c7c7"
 
 
 def draw(report: dict[str, Any], folder: Path) -> list[Path]:
     """Write the pictures that the report has numbers for; returns their files."""
-    import matplotlib
-
-    # Draws into files, whatever display there is.
-    matplotlib.use("Agg")
     from matplotlib import pyplot
 
     files = []

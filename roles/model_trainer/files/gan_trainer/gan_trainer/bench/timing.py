@@ -14,6 +14,7 @@ from typing import Callable, NamedTuple
 import torch
 
 MAX_SPREAD = 0.15
+MANY_ROUNDS = 8
 # What counts as time, in s. On a CPU that others use too, time.process_time with one thread tells more.
 clock = time.perf_counter
 
@@ -50,8 +51,11 @@ def summarise(rates: dict[str, list[float]]) -> list[Result]:
 
 
 def spread(rates: list[float]) -> float:
-    """(largest - smallest) / median; 0 for a single round, of which nothing is known."""
-    return (max(rates) - min(rates)) / statistics.median(rates)
+    """(highest - lowest) / median; of the middle half alone where there are rounds enough to do without the rest."""
+    if len(rates) < MANY_ROUNDS:
+        return (max(rates) - min(rates)) / statistics.median(rates)
+    low, middle, high = statistics.quantiles(rates, n=4, method="inclusive")
+    return (high - low) / middle
 
 
 def synchronise(device: torch.device) -> None:

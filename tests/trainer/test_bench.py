@@ -122,6 +122,18 @@ def test_failing_processes_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 # -- the whole
 
 
+class Means(torch.nn.Module):
+    """Features: the mean of each colour."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.float().mean(dim=(2, 3))
+
+
+def save_features(file: Path) -> str:
+    torch.jit.script(Means()).save(str(file))
+    return str(file)
+
+
 @pytest.fixture(scope="module")
 def bench_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Folder and output of `train-gan bench` with small batches."""
@@ -131,7 +143,8 @@ def bench_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         patch.setattr(tables, "ROUNDS", 2)
         printed: list[str] = []
         patch.setattr("builtins.print", lambda *words, **options: printed.append(" ".join(map(str, words))))
-        assert cli.main(["bench", "--config", str(folder / "given.yml"), "--steps", "1"]) == 0
+        words = ["--steps", "1", "--features", save_features(folder / "features.pt"), "--fid-steps", "2"]
+        assert cli.main(["bench", "--config", str(folder / "given.yml"), *words]) == 0
     return folder / "bench", "\n".join(printed)
 
 
@@ -143,6 +156,7 @@ def test_report_has_the_agreed_shape(bench_run: tuple[Path, str]) -> None:
     assert [row["gpus"] for row in report["precision"]] == [1, 1, 2]
     assert report["precision"][0]["reported"] == {"epoch_min": 12.5, "memory_percent": 55, "fid": 53.2}
     assert report["precision"][0]["epoch_s"] > 0 and report["precision"][0]["stable"] is True
+    assert report["precision"][0]["fid"] > 0
     for row in report["precision"][1:]:
         assert row["epoch_s"] is row["memory_fraction"] is row["stable"] is row["fid"] is None
     assert [row["batch_size"] for row in report["batch"]] == [32, 64, 128]
@@ -183,9 +197,9 @@ def test_what_does_not_fit_is_a_note_and_a_failure(monkeypatch: pytest.MonkeyPat
         return Measured(100.0, 0.5, 10, True, (1.0, 1.0))
 
     monkeypatch.setattr(tables, "measure", measure_small)
-    rows = tables.batch_rows(CONFIG, CPU, 1, lambda line: None)
+    rows = tables.batch_rows(CONFIG, CPU, 1, lambda line: None, 50)
     assert [row["note"] for row in rows] == ["", *["does not fit the GPU's memory"] * 2]
-    assert rows[0]["epoch_s"] == pytest.approx(CONFIG.synthetic_images / 100.0, abs=1e-3) and rows[1]["epoch_s"] is None
+    assert rows[0]["epoch_s"] == 0.5 and rows[1]["epoch_s"] is None
     assert tables.batch_gain(rows) is None
 
 
@@ -198,6 +212,15 @@ def test_missing_matplotlib_is_told_before_anything_is_measured(
     (tmp_path / "given.yml").write_text(f"run_dir: {tmp_path}\ndevice: cpu\n")
     assert cli.main(["bench", "--config", str(tmp_path / "given.yml")]) == 1
     assert "a library is missing: " in capsys.readouterr().err
+
+
+def test_an_epoch_is_as_long_as_the_folder(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.png").write_bytes(b"")
+    assert tables.images_per_epoch(make_config({"data": str(tmp_path), "batch_size": 1})) == 3
+    assert tables.images_per_epoch(CONFIG) == CONFIG.synthetic_images
+    with pytest.raises(UserError, match="is no folder"):
+        tables.images_per_epoch(make_config({"data": str(tmp_path / "none")}))
 
 
 @pytest.mark.parametrize(

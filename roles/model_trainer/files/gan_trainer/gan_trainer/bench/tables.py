@@ -17,6 +17,7 @@ import torch
 from .. import CPUS_AT_START
 from ..config import Config
 from ..errors import UserError
+from ..images import FolderImages
 from .ladder import measure_ladder
 from .reported import BATCH, PRECISION, contradictions, with_reported
 from .training import DISTINCT_BATCHES, measure, measure_ranks
@@ -47,6 +48,7 @@ def bench(
         # At this size threads cost more than they give, and on a busy machine they wait for each other.
         torch.set_num_threads(1)
     steps = steps or (STEPS if on_gpu else REDUCED_STEPS)
+    images = images_per_epoch(config)
     config = replace(config, accumulate=1, data="synthetic", synthetic_images=max(config.synthetic_images, 1024))
     report: dict[str, Any] = {
         "schema": SCHEMA,
@@ -54,16 +56,23 @@ def bench(
         "device": describe(device),
         "torch": torch.__version__,
         "image_size": config.image_size,
-        "images_per_epoch": config.synthetic_images,
+        "images_per_epoch": images,
         "reduced": not on_gpu,
     }
-    report["precision"] = with_reported(precision_rows(config, device, steps, say, fid), "name", PRECISION)
-    report["batch"] = with_reported(batch_rows(config, device, steps, say), "batch_size", BATCH)
+    report["precision"] = with_reported(precision_rows(config, device, steps, say, images, fid), "name", PRECISION)
+    report["batch"] = with_reported(batch_rows(config, device, steps, say, images), "batch_size", BATCH)
     report["ladder"] = measure_ladder(
         replace(config, batch_size=ladder_batch(config, on_gpu)), device, steps, ROUNDS, say
     )
     report["contradictions"] = contradictions(batch_gain(report["batch"]) if on_gpu else None)
     return report
+
+
+def images_per_epoch(config: Config) -> int:
+    """Of the configured folder; of tar shards and the synthetic set what synthetic_images says. Raises DataError."""
+    if config.data == "synthetic" or config.data.endswith(".tar"):
+        return config.synthetic_images
+    return len(FolderImages(config.data, config.image_size, config.max_bad_images))
 
 
 def ladder_batch(config: Config, on_gpu: bool) -> int:
@@ -83,7 +92,7 @@ def describe(device: torch.device) -> str:
 
 
 def precision_rows(
-    config: Config, device: torch.device, steps: int, say: Say, fid: Callable[[Config], float] | None
+    config: Config, device: torch.device, steps: int, say: Say, images: int, fid: Callable[[Config], float] | None
 ) -> list[dict[str, Any]]:
     """fp32 is strict: no TF32. The batch is the same for each GPU, so two of them train on twice as many images."""
     on_gpu = device.type == "cuda"
@@ -97,14 +106,17 @@ def precision_rows(
         if name == "fp32" or gpus >= count:
             say(f"precision: {name}")
             alone = partial(measure, settings, device, steps)
-            take(row, partial(measure_ranks, settings, count, steps) if count > 1 else alone, config)
+            take(row, partial(measure_ranks, settings, count, steps) if count > 1 else alone, images)
             if fid and count == 1 and row["stable"]:
                 say(f"precision: {name}, training for its FID")
-                row["fid"] = round(fid(settings), 3)
+                try:
+                    row["fid"] = round(fid(settings), 3)
+                except UserError as error:
+                    row["note"] = f"FID: {error}"
     return rows
 
 
-def batch_rows(config: Config, device: torch.device, steps: int, say: Say) -> list[dict[str, Any]]:
+def batch_rows(config: Config, device: torch.device, steps: int, say: Say, images: int) -> list[dict[str, Any]]:
     """As configured but for the batch; the learning rate does not matter to the time."""
     rows = []
     for size in BATCH_SIZES:
@@ -112,7 +124,7 @@ def batch_rows(config: Config, device: torch.device, steps: int, say: Say) -> li
         row: dict[str, Any] = {"batch_size": size, **nothing()}
         rows.append(row)
         fewer = max(2, steps * BATCH_SIZES[0] // size)
-        take(row, partial(measure, replace(config, batch_size=size), device, fewer), config)
+        take(row, partial(measure, replace(config, batch_size=size), device, fewer), images)
     return rows
 
 
@@ -120,7 +132,7 @@ def nothing() -> dict[str, Any]:
     return {"epoch_s": None, "images_per_s": None, "memory_fraction": None, "note": ""}
 
 
-def take(row: dict[str, Any], work: Callable[[], Any], config: Config) -> None:
+def take(row: dict[str, Any], work: Callable[[], Any], images: int) -> None:
     """Put a measurement into its row; what did not fit the card, or failed, leaves a note there instead."""
     try:
         found = work()
@@ -130,7 +142,7 @@ def take(row: dict[str, Any], work: Callable[[], Any], config: Config) -> None:
         row["note"] = str(error)
     else:
         row["images_per_s"] = round(found.images_per_s, 1)
-        row["epoch_s"] = round(config.synthetic_images / found.images_per_s, 3)
+        row["epoch_s"] = round(images / found.images_per_s, 3)
         row["memory_fraction"] = found.memory_fraction
         if "stable" in row:
             row["stable"] = found.stable

@@ -141,4 +141,5 @@ def test_graphs_are_for_one_gpu() -> None:
         pass
 
     assert GraphedUpdate.wrap(update, Ranks(rank=0, world=2))[0] is update
-    assert isinstance(GraphedUpdate.wrap(update, Ranks())[0], GraphedUpdate)
+    # torch 2.0 has no learning rate on the GPU.
+    assert isinstance(GraphedUpdate.wrap(update, Ranks())[0], GraphedUpdate) == (torch.__version__ >= "2.1")

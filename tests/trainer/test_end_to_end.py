@@ -63,8 +63,8 @@ def test_training_on_a_folder_halves_the_distance_to_its_images(tmp_path: Path) 
         {
             **{"data": str(folder), "run_dir": str(tmp_path / "run"), "device": "cpu", "image_size": 32},
             **{"channels": 8, "latent_dim": 16, "batch_size": 16, "num_workers": 1, "cache_dir": str(tmp_path / "c")},
-            **{"lr_generator": 4e-3, "lr_discriminator": 4e-3, "ema_decay": 0.95, "tensorboard": False},
-            **{"steps": 200, "lr_schedule": "cosine", "warmup_steps": 10, "log_every": 25},
+            **{"lr_generator": 2e-3, "lr_discriminator": 2e-3, "ema_decay": 0.95, "tensorboard": False},
+            **{"steps": 300, "lr_schedule": "cosine", "warmup_steps": 10, "log_every": 25},
         }
     )
     images = FolderImages(str(folder), 32, 0)

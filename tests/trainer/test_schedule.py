@@ -166,4 +166,6 @@ def test_users_allocator_settings_win() -> None:
         assert environment == {name: "max_split_size_mb:64"}
     environment = {}
     use_expandable_segments(environment)
-    assert environment == {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    # torch 2.0 would refuse to start with it.
+    expected = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if torch.__version__ >= "2.1" else {}
+    assert environment == expected

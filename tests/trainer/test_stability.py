@@ -72,6 +72,11 @@ def test_bad_steps_are_numbered_from_the_start_of_the_run(monkeypatch: pytest.Mo
     for seed in range(3, 7):
         step(trainer, seed)
     assert "first in step 5, noticed in step 7, fp32, 2 of 4 steps" in trainer.check()
+    # No line of statistics between two looks, as with checkpoints closer than lines.
+    step(trainer, 8)
+    poison(monkeypatch, {1})
+    step(trainer, 9)
+    assert "first in step 9, noticed in step 9, fp32, 1 of 6 steps" in trainer.check()
 
 
 def test_learning_rates_are_halved_and_stay_so_after_a_resume(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ from gan_trainer.state import restore_state
 from gan_trainer.train import train
 
 Run = Callable[..., subprocess.CompletedProcess]
+NEEDS_CPU_SCALER = pytest.mark.skipif(
+    not hasattr(torch.amp, "GradScaler"), reason="before torch 2.3 a loss scaler works on GPUs only"
+)
 LOSSES = ("step", "d_loss", "g_loss")
 
 
@@ -164,6 +167,7 @@ def test_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(
         assert state is None or all(torch.isfinite(tensor).all() for tensor in state[network].values())
 
 
+@NEEDS_CPU_SCALER
 def test_collapsed_loss_scale_is_a_diagnosis(tmp_path: Path) -> None:
     trainer = loop.Trainer(config_for(tmp_path), torch.device("cpu"), Precision("fp32", ""))
     trainer.scaler = torch.amp.GradScaler("cpu", init_scale=0.5)
@@ -179,11 +183,13 @@ def scaled(monkeypatch: pytest.MonkeyPatch, **settings: float) -> tuple[dict, li
     return record, problems
 
 
+@NEEDS_CPU_SCALER
 def test_skipped_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     record, problems = scaled(monkeypatch, init_scale=3e38, backoff_factor=2.0**-60)
     assert (record["steps_skipped"], record["steps_applied"], problems) == (1, 9, [])
 
 
+@NEEDS_CPU_SCALER
 def test_training_whose_every_step_is_skipped_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     record, problems = scaled(monkeypatch, init_scale=3.4e38, backoff_factor=0.9999)
     assert (record["steps_applied"], record["parameters_changed"]) == (0, False)

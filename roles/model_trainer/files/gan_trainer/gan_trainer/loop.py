@@ -106,7 +106,7 @@ class Trainer:
         last, several = len(parts) - 1, len(parts) > 1
         # One part: its fake images serve both updates. Several: holding all their graphs would undo the saving.
         kept: Tensor | None = None
-        d_loss, g_loss, penalty = torch.zeros((3,), device=self.device).unbind()
+        d_losses, g_losses, penalties = [], [], []
 
         self.discriminator_optimizer.zero_grad(set_to_none=True)
         for number, (images, latents) in enumerate(parts):
@@ -114,9 +114,11 @@ class Trainer:
                 fake = self.run_generator(latents)
             kept = None if several else fake
             with gradients_stay_local(self.run_discriminator, number < last):
-                loss, slope = self.judge(images, fake.detach(), penalise)
-                self.scaler.scale((loss + slope * self.config.penalty_every) / len(parts)).backward()
-            d_loss, penalty = d_loss + loss.detach() / len(parts), penalty + slope.detach() / len(parts)
+                loss, penalty = self.judge(images, fake.detach(), penalise)
+                total = loss if penalty is None else loss + penalty * self.config.penalty_every
+                self.scaler.scale(total / len(parts) if several else total).backward()
+            d_losses.append(loss.detach())
+            penalties += [] if penalty is None else [penalty.detach()]
         note("discriminator")
         self.apply(self.discriminator_optimizer, self.discriminator)
 
@@ -132,19 +134,19 @@ class Trainer:
                         with torch.no_grad():
                             logits += (self.discriminator(images),)
                     loss = generator_loss(self.config.loss, *logits)
-                self.scaler.scale(loss / len(parts)).backward()
-            g_loss = g_loss + loss.detach() / len(parts)
+                self.scaler.scale(loss / len(parts) if several else loss).backward()
+            g_losses.append(loss.detach())
         note("generator")
         self.apply(self.generator_optimizer, self.generator)
         self.discriminator.requires_grad_(True)
 
         self.scaler.update()
         update_average(self.average, self.generator, self.config.ema_decay)
-        self.watch.step(d_loss, g_loss, penalty if penalise else None)
+        self.watch.step(mean(d_losses), mean(g_losses), mean(penalties) if penalties else None)
         note("update")
 
-    def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor]:
-        """The discriminator's loss, and its weighted penalties R1 and R2 (0 where there are none)."""
+    def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor | None]:
+        """The discriminator's loss, and its weighted penalties R1 and R2 together (None where there are none)."""
         weights = (self.config.r1_gamma, self.config.r2_gamma) if penalise else (0.0, 0.0)
         # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
         sloped = [weight > 0 and self.penalty_shares_logits for weight in weights]
@@ -153,7 +155,7 @@ class Trainer:
             logits = [self.run_discriminator(batch) for batch in images]
             loss = discriminator_loss(self.config.loss, *logits)
         terms = [weight * self.penalty(*pair) for weight, *pair in zip(weights, images, logits) if weight > 0]
-        return loss, sum(terms, torch.zeros((), device=self.device))
+        return loss, sum(terms) if terms else None
 
     def penalty(self, images: Tensor, logits: Tensor) -> Tensor:
         with autocast(self.penalty_precision, self.device.type):
@@ -183,7 +185,9 @@ class Trainer:
 
         Returns '' or a line about what was done; raises TrainingError with a diagnosis.
         """
-        steps, bad, first, _ = self.ranks.largest(self.watch.counts.cpu()).tolist()
+        bad_steps, good_before, _ = self.watch.counts.tolist()
+        bad, minus_good = self.ranks.largest(torch.tensor([bad_steps, -good_before])).tolist()
+        first, steps = self.steps_at_restart - minus_good + 1, self.steps_done - self.steps_at_restart
         scale = self.scaler.get_scale()
         if self.scaler.is_enabled() and scale < 1.0:
             raise TrainingError(
@@ -193,10 +197,10 @@ class Trainer:
         if not bad:
             return ""
         self.bad_steps += bad
-        self.watch.counts[1:3].zero_()
+        self.watch.forget_bad_steps(steps)
         what = (
-            f"loss or gradients not finite: first in step {self.steps_at_restart + first}, noticed in step "
-            f"{self.steps_done}, {self.precision.name}, {bad} of {steps} steps"
+            f"loss or gradients not finite: first in step {first}, noticed in step {self.steps_done}, "
+            f"{self.precision.name}, {bad} of {steps} steps"
         )
         if self.config.on_nonfinite == "stop" or self.bad_steps > self.config.max_bad_steps:
             raise TrainingError(
@@ -216,9 +220,10 @@ class Trainer:
 
     def statistics(self) -> dict[str, Any]:
         """Means since the last call, and the present learning rates, loss scale and peak memory in MiB (of a GPU)."""
-        d_loss, g_loss, penalty = self.ranks.mean(torch.tensor(self.watch.means(), dtype=torch.float64)).tolist()
+        means = self.watch.means(self.steps_done - self.steps_at_restart)
+        d_loss, g_loss, penalty = self.ranks.mean(torch.tensor(means, dtype=torch.float64)).tolist()
         rates = [float(optimizer.param_groups[0]["lr"]) for optimizer, _ in self.optimizers()]
-        skipped = int(self.watch.counts[3])
+        skipped = int(self.watch.counts[2])
         self.watch.restart()
         self.steps_at_restart = self.steps_done
         return {
@@ -237,3 +242,7 @@ class Trainer:
         """What has a state_dict."""
         names = ("generator", "discriminator", "average", "generator_optimizer", "discriminator_optimizer", "scaler")
         return {name: getattr(self, name) for name in names}
+
+
+def mean(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).mean()

@@ -27,14 +27,15 @@ class Watch:
         self.losses = torch.zeros(3, device=device)
         self.sums = torch.zeros(3, device=device)
         self.penalties = torch.zeros((), device=device)
-        # Steps seen, steps gone bad, the first of these, updates left out.
-        self.counts = torch.zeros(4, dtype=torch.int64, device=device)
+        # Steps gone bad, good steps before the first of these, updates left out.
+        self.counts = torch.zeros(3, dtype=torch.int64, device=device)
         self.bad = torch.zeros((), dtype=torch.bool, device=device)
 
     def gradients(self, finite: Tensor) -> None:
         """Note whether an update's gradients were finite."""
-        self.counts[3].add_(~finite)
-        self.bad.logical_or_(~finite)
+        bad = ~finite
+        self.counts[2].add_(bad)
+        self.bad.logical_or_(bad)
 
     def step(self, d_loss: Tensor, g_loss: Tensor, penalty: Tensor | None) -> None:
         """Note the losses of a step, and end it."""
@@ -43,17 +44,21 @@ class Watch:
         if penalty is not None:
             self.penalties.add_(1)
         self.bad.logical_or_(~torch.isfinite(self.losses).all())
-        steps, bad_steps, first, _ = self.counts.unbind()
-        steps.add_(1)
+        bad_steps, good_before, _ = self.counts.unbind()
         bad_steps.add_(self.bad)
-        first.copy_(torch.where(self.bad & (first == 0), steps, first))
+        good_before.add_(bad_steps == 0)
         self.bad.zero_()
 
-    def means(self) -> tuple[float, float, float]:
-        """Mean losses and penalty since the last call; waits for the device."""
-        sums, steps = self.sums.tolist(), max(1, int(self.counts[0]))
+    def means(self, steps: int) -> tuple[float, float, float]:
+        """Mean losses and penalty of the `steps` since the last restart; waits for the device."""
+        sums, steps = self.sums.tolist(), max(1, steps)
         penalties = max(1.0, float(self.penalties))
         return sums[0] / steps, sums[1] / steps, sums[2] / penalties
+
+    def forget_bad_steps(self, steps: int) -> None:
+        """They have been reacted to; the next one is looked for from here, `steps` after the last restart."""
+        self.counts[0].zero_()
+        self.counts[1].fill_(steps)
 
     def restart(self) -> None:
         """Begin a new stretch of steps."""

@@ -110,7 +110,7 @@ def peers(rounds: int) -> dict[str, Any]:
         "Lightning": arms.lightning,
         "Accelerate": arms.accelerate,
     }
-    measured = run_arms(found, SMALL, (2, 8), rounds)
+    measured = run_arms(found, SMALL, (3, 15), rounds)
     rates = {name: [SMALL.batch_size / seconds for seconds in own] for name, own in measured["times"].items()}
     return {"rows": report.rows(summarise(rates)), "disagreement": measured["disagreement"]}
 

@@ -109,8 +109,10 @@ def cpu_page(found: dict[str, Any]) -> str:
         for name, o in (("tiny", over["tiny"]), ("default configuration", over["default"]))
     ]
     apart = max(found["peers"]["disagreement"].values())
-    return f"""{about(found)}{loads}. Times are CPU time of one process with one
-thread, since other programs ran on the machine: seconds in which another program had the CPU do not count.
+    return f"""{about(found)}{loads}.
+
+Times are CPU time of one process with one thread: seconds in which another program had the CPU do not count. Where the
+load average is above the number of CPUs others were at work, and what they do to caches and clocks is in the spread.
 
 **Overhead** of the trainer's step over a hand-written loop that watches nothing. The trainer looks at every loss and
 gradient for numbers that are none; the loop does not. The two take turns step by step.

@@ -88,7 +88,8 @@ def describe(device: torch.device) -> str:
         model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    return f"CPU {model}, {torch.get_num_threads()} threads, {len(CPUS_AT_START)} of {os.cpu_count()} CPUs"
+    threads = torch.get_num_threads()
+    return f"CPU {model}, {threads} thread{'s' * (threads > 1)}, {len(CPUS_AT_START)} of {os.cpu_count()} CPUs"
 
 
 def precision_rows(

@@ -28,6 +28,7 @@ FAULTS = {
     "no finite number": ({"lr_generator": float("nan")}, "lr_generator: nan is not a number"),
     "infinity as text": ({"lr_generator": "inf"}, "lr_generator: 'inf' is not a number"),
     "number for truth": ({"channels_last": 1}, "channels_last: 1 is not true or false"),
+    "truth for text": ({"run_dir": True}, "run_dir: True is not text"),
     "number for text": ({"run_dir": 7}, "run_dir: 7 is not text"),
     "zero": ({"batch_size": 0}, "batch_size: 0 is out of range; allowed: 1 to 65536"),
     "negative": ({"steps": -1}, "steps: -1 is out of range"),
@@ -131,6 +132,15 @@ def test_resolved_configuration_reads_back_equal(tmp_path: Path) -> None:
     file.write_text(as_yaml(config))
     assert load_config(file) == config
     assert list(yaml.safe_load(as_yaml(config))) == [item.name for item in fields(Config)]
+
+
+def test_bare_on_and_off_of_yaml_are_words_where_words_are_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "config.yml"
+    file.write_text("compile: on\nprogress: off\n")
+    config = load_config(file, ["precision=fp32"])
+    assert (config.compile, config.progress) == ("on", "off")
+    file.write_text(as_yaml(config))
+    assert load_config(file) == config
 
 
 def test_defaults_are_a_valid_configuration() -> None:

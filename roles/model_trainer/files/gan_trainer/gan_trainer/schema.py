@@ -27,6 +27,9 @@ def check_values(schema: type, values: dict[str, Any]) -> tuple[dict[str, Any], 
             hint = f"did you mean {close[0]}?" if close else "known keys: " + ", ".join(sorted(options))
             faults.append(f"{key}: unknown key with value {value!r}; {hint}")
             continue
+        # YAML 1.1 reads a bare on or off as a truth value.
+        if isinstance(value, bool) and "on" in options[key].metadata["choices"]:
+            value = "on" if value else "off"
         converted = convert(value, types[key])
         allowed = describe(options[key].metadata, types[key])
         if converted is None:
@@ -45,9 +48,6 @@ def convert(value: Any, kind: type) -> Any:
         except (ValueError, OverflowError):
             return None
         return number if math.isfinite(number) else None
-    # YAML 1.1 reads a bare on or off as a truth value; in a key that holds text it is that word.
-    if kind is str and isinstance(value, bool):
-        return "on" if value else "off"
     return value if type(value) is kind else None
 
 

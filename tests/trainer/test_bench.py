@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from gan_trainer import cli
 from gan_trainer.bench import data, ladder, reported, tables, timing
 from gan_trainer.bench.inference import bench_inference
 from gan_trainer.bench.newcomer import NewcomersLoop
-from gan_trainer.bench.training import Measured, make_batches, make_trainer, measure, measure_ranks
-from gan_trainer.config import make_config
+from gan_trainer.bench.training import Measured, make_batches, make_trainer, measure, measure_ranks, run_rank
+from gan_trainer.commands import bench as bench_command
+from gan_trainer.config import ConfigError, make_config
 from gan_trainer.errors import UserError
 from gan_trainer.images import decode_image
 from gan_trainer.networks import build
@@ -114,9 +116,19 @@ def test_training_in_two_processes_is_measured(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_failing_processes_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(PACKAGE))
-    with pytest.raises(UserError, match="in 2 processes failed: ValueError: batch_size: 3 cannot be shared by 2 proc"):
-        measure_ranks(make_config({**TINY, "device": "cpu", "batch_size": 3}), 2, 1)
+    """The process says why beside its job; torchrun's own words are about exit codes."""
+
+    def torchrun(command: list[str], **options: object) -> subprocess.CompletedProcess:
+        job = Path(command[-1])
+        given = json.loads(job.read_text())
+        job.write_text(json.dumps({**given, "config": {**given["config"], "batch_size": 0}}))
+        with pytest.raises(ConfigError):
+            run_rank(job)
+        return subprocess.CompletedProcess(command, 1, "", "exitcode: 1")
+
+    monkeypatch.setattr(subprocess, "run", torchrun)
+    with pytest.raises(UserError, match="in 2 processes failed: ConfigError: batch_size: 0 is out of range"):
+        measure_ranks(CONFIG, 2, 1)
 
 
 # -- the whole
@@ -141,6 +153,7 @@ def bench_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     (folder / "given.yml").write_text(f"run_dir: {folder}\ndevice: cpu\nbatch_size: 8\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "ROUNDS", 2)
+        patch.setitem(bench_command.FID_IMAGES, "cpu", 32)
         printed: list[str] = []
         patch.setattr("builtins.print", lambda *words, **options: printed.append(" ".join(map(str, words))))
         words = ["--steps", "1", "--features", save_features(folder / "features.pt"), "--fid-steps", "2"]

@@ -26,6 +26,8 @@ FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
 # The scenario's host has one GPU and no NVMe disk; its tuning and monitoring are to be seen at the end; its wheelhouse
 # has no TensorFlow, nor the Python 3.8 of the profile `documented`; and playbooks decide preflight_host_checks.
 SAME = {
+    # Debian's alone: RHEL has packages of cuDNN.
+    "system_cuda_wheelhouse",
     "system_monitor_state",
     "verify_expected_gpu_count",
     "framework_pytorch_tensorflow_version",

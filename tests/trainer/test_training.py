@@ -179,7 +179,7 @@ def scaled(monkeypatch: pytest.MonkeyPatch, **settings: float) -> tuple[dict, li
     """A smoke training whose GradScaler works on the CPU, as it would in float16 on a GPU."""
     monkeypatch.setattr(loop, "make_scaler", lambda precision: torch.amp.GradScaler("cpu", **settings))
     target = Target("cpu", "CPU", None, make_config({**TINY, "lr_discriminator": 1e-3, "lr_generator": 1e-5}))
-    record, _, problems = measure(target, Precision("fp32", ""), 10)
+    record, problems = measure(target, Precision("fp32", ""), 10)
     return record, problems
 
 

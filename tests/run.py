@@ -21,6 +21,7 @@ SCENARIOS = ("el8", "el8-alternative")
 # NVIDIA's real packages from Debian's archive: about 1.8 GB.
 REAL_SCENARIOS = ("debian12",)
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
+TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
 NODE_CODE = ("library", "module_utils")
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
 
@@ -61,6 +62,10 @@ def call(*command: str, **variables: str) -> bool:
     return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **variables}).returncode == 0
 
 
+# The tests of one file stay in one process: they share what is costly to make. Two processes: the smallest machine's cores.
+SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
+
+
 def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
     """Run pytest and count its tests; an empty run is a failure."""
     report = RESULTS / f"{name}.xml"
@@ -83,7 +88,7 @@ def lint(suite: Suite) -> None:
 
 
 def unit(suite: Suite) -> None:
-    pytest_suite(suite, "unit", sys.executable, "tests/unit")
+    pytest_suite(suite, "unit", sys.executable, *SIDE_BY_SIDE, "tests/unit")
     if not any(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.6*")) and not shutil.which(
         "python3.6"
     ):
@@ -94,13 +99,13 @@ def trainer(suite: Suite) -> None:
     python = trainer_python()
     if python is None:
         return suite.add("the trainer's environment", False)
-    return pytest_suite(suite, "trainer", str(python), "tests/trainer")
+    return pytest_suite(suite, "trainer", str(python), *SIDE_BY_SIDE, "tests/trainer")
 
 
 def trainer_python() -> Path | None:
     """Python 3.11 with the CPU build of PyTorch from the lock that the nodes use, made once for each lock."""
     venv = CACHE / "trainer-venv"
-    stamp, wanted = venv / "lock.txt", TRAINER_LOCK.read_text() + "pytest==9.2.0"
+    stamp, wanted = venv / "lock.txt", TRAINER_LOCK.read_text() + " ".join(TRAINER_TESTS)
     if stamp.exists() and stamp.read_text() == wanted:
         return venv / "bin/python"
     interpreter = next((p for p in ("python3.11", "python3") if is_python_311(p)), None)
@@ -112,7 +117,7 @@ def trainer_python() -> Path | None:
     made = (
         call(interpreter, "-m", "venv", str(venv))
         and call(*pip, "--require-hashes", "--no-deps", "-r", str(TRAINER_LOCK))
-        and call(*pip, "pytest==9.2.0")
+        and call(*pip, *TRAINER_TESTS)
     )
     if made:
         stamp.write_text(wanted)

@@ -12,7 +12,13 @@ description:
   - Asks C(grubby), C(modinfo), C(dkms) and C(mokutil) where they are installed, each for at most 20 s.
   - Changes nothing. A value that cannot be read is null or C(unknown), never a guess.
   - Run it as root; processes that only root may examine count as working otherwise.
-options: {}
+options:
+  kernels:
+    description: Kernel releases whose headers and module files are looked up besides those of the running and the next
+      kernel.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     support: full
@@ -83,8 +89,8 @@ ansible_facts:
           elements: dict
         nvidia:
           description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules
-            (module files of the running and the next kernel), dkms (rows of dkms status) and user_space (version of
-            the libraries).
+            (module files of the running, the next and the asked kernels), dkms (rows of dkms status) and user_space
+            (version of the libraries).
           type: dict
         nouveau_loaded:
           description: Whether the nouveau module is in the kernel.
@@ -114,8 +120,10 @@ from ansible.module_utils.gpuwright.probe import probe
 
 def main():
     """Read the host and return it."""
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.exit_json(changed=False, ansible_facts={"gpu_node": probe()})
+    kernels = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(argument_spec={"kernels": kernels}, supports_check_mode=True)
+    host = probe(kernels=[name for name in module.params["kernels"] if name])
+    module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def main():
     wishes = dict(module.params, time=module.params["controller_time"])
     host, plan, repositories = (module.params[name] for name in ("host", "plan", "repositories"))
     try:
-        facts = read_facts(plan, ask, repositories=repositories, major=host["os"].get("major") or 8)
+        facts = read_facts(plan, ask, repositories=repositories, system=host["os"])
         problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:
         module.fail_json(msg="{} is missing in host, plan or space: gpu_node, gpu_node_plan expected".format(error))

@@ -25,18 +25,24 @@ def compare_version(what, found, wanted):
 
 
 def cuda_version(readings, expected):
-    """Both the toolkit's version.json and its compiler state the planned version."""
+    """Both the toolkit's version.json and its compiler state the planned version.
+
+    The distribution's toolkit lies in the system's own folders, without a version.json; its compiler speaks for it.
+    """
     wanted = expected.wish("plan", "cuda", "version")
     if not wanted:
         return skipped("the plan installs no CUDA toolkit")
     if readings.absent("cuda", "version_file") and readings.absent("cuda", "nvcc"):
         return failed("none", wanted, "no toolkit in {}".format(expected.wish("plan", "cuda", "prefix")))
-    for name, what in (("version_file", "version.json"), ("nvcc", "nvcc")):
+    own_folder = bool(expected.wish("plan", "cuda", "link"))
+    for name, what in (("version_file", "version.json"), ("nvcc", "nvcc"))[not own_folder :]:
         if readings.absent("cuda", name):
             return failed("none", wanted, "the toolkit has no {}".format(what))
         outcome = compare_version(what, readings.version("cuda", name), wanted)
         if outcome.status != "PASS":
             return outcome
+    if not own_folder:
+        return passed(readings.version("cuda", "nvcc"), wanted, "the compiler says so")
     return passed(readings.version("cuda", "version_file"), wanted, "toolkit and compiler agree")
 
 
@@ -44,6 +50,8 @@ def cuda_link(readings, expected):
     """/usr/local/cuda leads to the planned toolkit, so that builds and scripts find the same one."""
     if not expected.wish("plan", "cuda", "version"):
         return skipped("the plan installs no CUDA toolkit")
+    if not expected.wish("plan", "cuda", "link"):
+        return skipped("the distribution's toolkit is in the system's own folders, which need no link")
     wanted = expected.text("plan", "cuda", "prefix")
     if readings.absent("cuda", "prefix"):
         return failed("none", wanted, "there is no {}".format(wanted))

@@ -16,20 +16,6 @@ VERIFY = ["rpm", "--verifydb"]
 CHECK = ["rpm", "-Va", "--nofiles", "--nodigest"]
 
 
-def missing_packages(names, ask):
-    """The members of `names` that rpm knows neither by name nor by what is provided; all of them if it says nothing."""
-    by_name = _missing(names, ask, [], r"package (\S+) is not installed")
-    return _missing(by_name, ask, ["--whatprovides"], r"no package provides (\S+)")
-
-
-def _missing(names, ask, options, pattern):
-    said = ask(["rpm", "-q"] + options + names) if names else ""
-    if said is None:
-        return names
-    unknown = set(re.findall(r"(?m)^" + pattern + "$", said))
-    return [name for name in names if name in unknown]
-
-
 def read_package_state(ask, root="/"):
     """`{verify, check, unfinished}`: what rpm says of its database and of dependencies (None: no answer in time)."""
     return {"verify": ask(VERIFY), "check": ask(CHECK), "unfinished": read_unfinished(root)}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packages are installed, and who holds the package manager, read without starting dnf."""
+"""Which packages are installed, and who holds the package manager, read without starting dnf or apt."""
 
 import fcntl
+import fnmatch
 import os
 import struct
 
@@ -17,26 +18,86 @@ DNF_PID_FILES = (
 )
 # rpm takes a POSIX lock on this file for the length of a transaction (lib/rpmlock.c).
 RPM_LOCK_FILES = ("var/lib/rpm/.rpm.lock", "usr/lib/sysimage/rpm/.rpm.lock")
+# The same of dpkg and apt, in the order in which apt takes them (apt-pkg/deb/debsystem.cc).
+DPKG_LOCK_FILES = (
+    "var/lib/dpkg/lock-frontend",
+    "var/lib/dpkg/lock",
+    "var/lib/apt/lists/lock",
+    "var/cache/apt/archives/lock",
+)
+# States of dpkg between "unpacked" and "installed" (dpkg-query(1)).
+UNFINISHED = ("half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending")
+QUERY_SECONDS = 60
+FAMILIES = ("redhat", "debian")
 
 
-RPM_SECONDS = 60
+def missing_packages(names, family):
+    """The members of `names` that are not installed, neither by name nor as something provided, in the order given.
 
-
-def missing_packages(names):
-    """The members of `names` that rpm does not know as installed, neither by name nor by what they provide.
-
-    Raises OSError when rpm itself cannot be asked.
+    family  redhat: names as dnf understands them; debian: as apt does, `name` or `name=version`, the version may be a
+            pattern such as 535.261.03-*
+    Raises OSError when the package database cannot be asked.
     """
-    if not names or _rpm_knows(names):
+    if not names:
+        return []
+    return _missing_debs(names) if family == "debian" else _missing_rpms(names)
+
+
+def _missing_rpms(names):
+    if _rpm_knows(names):
         return []
     return [name for name in names if not (_rpm_knows([name]) or _rpm_knows(["--whatprovides", name]))]
 
 
 def _rpm_knows(arguments):
-    done = run_bounded(["rpm", "-q"] + list(arguments), timeout=RPM_SECONDS)
+    done = run_bounded(["rpm", "-q"] + list(arguments), timeout=QUERY_SECONDS)
     if done.rc is None:
         raise OSError("rpm cannot say what is installed: " + done.problem)
     return done.rc == 0
+
+
+def _missing_debs(names):
+    form = "${db:Status-Status}\t${Package}\t${Version}\t${Provides}\n"
+    return missing_debs(names, _ask_dpkg(form))
+
+
+def _ask_dpkg(form):
+    done = run_bounded(["dpkg-query", "--show", "--showformat", form], timeout=QUERY_SECONDS)
+    if done.rc != 0:
+        raise OSError("dpkg cannot say what is installed: " + (done.problem or done.stderr.strip()))
+    return done.stdout
+
+
+def unfinished_packages(family):
+    """Packages that an interrupted transaction left unpacked but not set up, which stops every later one; sorted.
+
+    dnf needs no such repair. Raises OSError when dpkg cannot be asked.
+    """
+    if family != "debian":
+        return []
+    lines = [line.partition(" ") for line in _ask_dpkg("${db:Status-Status} ${Package}\\n").splitlines()]
+    return sorted({package for status, _, package in lines if status in UNFINISHED})
+
+
+def missing_debs(names, listing):
+    """Those of `names` that a listing (status, package, version, provides; by tabs) does not show as installed."""
+    versions, provided = {}, set()
+    for line in listing.splitlines():
+        status, package, version, provides = (line + "\t\t\t").split("\t")[:4]
+        # What apt has not finished is not there yet.
+        if status == "installed":
+            versions[package] = version
+            provided.update(word.strip().split(" ")[0] for word in provides.split(",") if word.strip())
+    missing = []
+    for name in names:
+        package, _, wanted = name.partition("=")
+        version = versions.get(package)
+        if version is None:
+            there = not wanted and package in provided
+        else:
+            there = not wanted or fnmatch.fnmatchcase(version, wanted)
+        missing += [] if there else [name]
+    return missing
 
 
 def lock_holder(root="/"):
@@ -47,7 +108,7 @@ def lock_holder(root="/"):
         # A dnf that was killed leaves its file behind, and the pid may since belong to anyone.
         if command and any(word in command for word in ("dnf", "yum", "packagekit", "ansible", "python")):
             return {"pid": pid, "command": command}
-    for name in RPM_LOCK_FILES:
+    for name in RPM_LOCK_FILES + DPKG_LOCK_FILES:
         pid = _posix_lock_owner(os.path.join(root, name))
         if pid:
             return {"pid": pid, "command": _command(pid, root) or "unknown"}

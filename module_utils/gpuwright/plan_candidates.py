@@ -12,6 +12,7 @@ PINS = collections.OrderedDict(
         ("driver_branch", "system_driver_branch"),
         ("driver_flavour", "system_driver_flavour"),
         ("driver_version", "system_driver_version"),
+        ("driver_source", "system_driver_source"),
         ("cuda", "system_cuda_version"),
         ("cudnn", "system_cuda_cudnn_version"),
         ("nccl", "system_cuda_nccl_version"),
@@ -29,6 +30,8 @@ AT_LEAST = ">="
 GPU_KINDS = ("driver", "cuda", "cudnn", "nccl")
 KINDS = GPU_KINDS + ("python", "pytorch", "tensorflow")
 CPU_BUILD = "cpu"
+# Where a driver and its toolkit can come from: the values of driver_source.
+NVIDIA, DISTRIBUTION = "nvidia", "distribution"
 
 Candidate = collections.namedtuple("Candidate", "kind label pins needs row")
 Candidate.__doc__ = """One value that a part of the plan could have.
@@ -46,8 +49,8 @@ def list_candidates(matrix, pins, family):
     """
     return collections.OrderedDict(
         [
-            ("driver", _drivers(matrix, pins.get("driver_version", ""))),
-            ("cuda", [_cuda(version, row) for version, row in sorted(matrix["cuda"].items())]),
+            ("driver", _drivers(matrix, pins.get("driver_version", ""), family)),
+            ("cuda", _cudas(matrix, family)),
             ("cudnn", [_library("cudnn", "cuDNN", row["package_version"], row) for row in matrix["cudnn"]]),
             ("nccl", [_library("nccl", "NCCL", row["version"], row) for row in matrix["nccl"]]),
             ("python", _pythons(matrix, family)),
@@ -57,20 +60,51 @@ def list_candidates(matrix, pins, family):
     )
 
 
-def _drivers(matrix, exact_version):
+def _drivers(matrix, exact_version, family):
+    """Every branch in both flavours, from every place that has it for this family."""
     found = []
     for branch, row in sorted(matrix["drivers"].items()):
         for flavour, details in sorted(row["flavours"].items()):
             for version in ("", exact_version) if exact_version and major(exact_version) == branch else ("",):
-                pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
-                label = "driver {} ({})".format(version or branch, flavour)
-                needs = ("driver_version",) if version else ()
-                found.append(Candidate("driver", label, pins, needs, dict(row, **details)))
+                for source, place in _places(matrix["os_families"].get(family, {}), branch):
+                    pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
+                    label = "driver {} ({}){}".format(version or branch, flavour, place["label"])
+                    needs = ("driver_version",) if version else ()
+                    row_here = dict(row, place=place, **details)
+                    found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
     return found
 
 
-def _cuda(version, row):
-    return Candidate("cuda", "CUDA " + version, {"cuda": version}, (), row)
+def _places(family, branch):
+    """`[(source, place)]` of a driver branch; a place says what else is had from there.
+
+    label  for sentences          rank  lower is liked better
+    holds  `{kind: versions}`, a kind that is not there is unlimited
+    """
+    places = [(NVIDIA, {"label": "", "title": "NVIDIA's repository", "rank": 1, "holds": {}})]
+    archive = family.get("distribution")
+    if archive and branch in archive["driver_branches"]:
+        label, rank = " from " + archive["title"], 0 if archive["preferred"] else 2
+        holds = {"cuda": sorted(archive["cuda"]), "cudnn": sorted(archive["cudnn"]), "nccl": []}
+        places.append((DISTRIBUTION, {"label": label, "title": archive["title"], "rank": rank, "holds": holds}))
+    return places
+
+
+def _cudas(matrix, family):
+    """Every toolkit of NVIDIA's repository, and those of the distribution's own."""
+    archive = matrix["os_families"].get(family, {}).get("distribution") or {
+        "cuda": {},
+        "title": "",
+        "driver_branches": [],
+    }
+    place = {"source": DISTRIBUTION, "branches": archive["driver_branches"]}
+    found = []
+    for version, row in sorted(matrix["cuda"].items()):
+        found.append(Candidate("cuda", "CUDA " + version, {"cuda": version}, (), dict(row, place={"source": NVIDIA})))
+        if version in archive["cuda"]:
+            label = "CUDA {} from {}".format(version, archive["title"])
+            found.append(Candidate("cuda", label, {"cuda": version}, (), dict(row, place=place)))
+    return found
 
 
 def _library(kind, title, version, row):
@@ -153,7 +187,8 @@ def preference(candidate, chosen, as_of):
     if candidate.kind == "driver":
         branch = int(candidate.pins["driver_branch"])
         not_preferred = candidate.pins["driver_flavour"] != row["preferred_flavour"]
-        return (has_ended(row, as_of), unverified, bool(candidate.pins["driver_version"]), -branch, not_preferred)
+        exact = bool(candidate.pins["driver_version"])
+        return (has_ended(row, as_of), unverified, exact, -branch, not_preferred, row["place"]["rank"])
     if candidate.kind == "python":
         return (has_ended(row, as_of), unverified) + _newest_first(candidate.pins["python"])
     if candidate.kind == "cuda":

@@ -3,16 +3,18 @@
 
 import collections
 
-from .plan_candidates import CPU_BUILD, KINDS, as_sentence, has_ended
+from .plan_candidates import CPU_BUILD, DISTRIBUTION, KINDS, as_sentence, has_ended
 from .plan_rules import fits_dcgm
 from .versions import is_part_of, major, version_key
 
 SCHEMA = 1
+# Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
+CUDNN_FOLDER = "/opt/gpuwright/cudnn/"
 
 
 def describe(matrix, host, release, problem, facts, answer):
     """The plan for `answer` (`{kind: Candidate}`); `release` is the host's row of os_releases."""
-    family = matrix["os_families"][release["family"]]
+    family = _family_at_place(matrix["os_families"][release["family"]], answer.get("driver"))
     pytorch = answer["pytorch"].pins
     python = answer["python"]
     plan = collections.OrderedDict()
@@ -54,6 +56,13 @@ def describe(matrix, host, release, problem, facts, answer):
     return plan
 
 
+def _family_at_place(family, driver):
+    """The family's row with the names of the place from which the driver comes."""
+    if driver is None or driver.pins["driver_source"] != DISTRIBUTION:
+        return dict(family, distribution=None)
+    return dict(family, **dict(family["distribution"], distribution=family["distribution"], source=family["source"]))
+
+
 def lock_name(python, pytorch, build, tensorflow=""):
     """The lock file of an environment with these versions; `tensorflow` is "" where there is none."""
     ending = "-tf" + tensorflow if tensorflow else ""
@@ -76,17 +85,23 @@ def requirements(plan, packages, environment_packages):
 def _driver(family, host, driver):
     if driver is None:
         # Nothing to install: what is wanted is there.
-        texts = dict.fromkeys(("branch", "flavour", "stream", "module", "version"), "")
-        return dict(texts, present=True, packages=[], version_lock=[], switch_removes=[])
+        texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version", "source_package"), "")
+        lists = {name: [] for name in ("components", "packages", "version_lock", "switch_removes")}
+        return dict(texts, present=True, repository={}, **lists)
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]
     names = family["driver_packages"][driver.row["packages"]]
     branch = driver.pins["driver_branch"]
+    archive = family["distribution"]
     install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"]]
     libraries = [name.format(branch=branch) for name in names["libraries"]]
     return {
         "branch": driver.pins["driver_branch"],
         "flavour": driver.pins["driver_flavour"],
+        "source": driver.pins["driver_source"],
+        "repository": {} if archive else dict(family["cuda_repository"]),
+        "components": list(archive["components"]) if archive else [],
+        "source_package": archive["source_package"].format(branch=branch) if archive else "",
         "stream": driver.row["stream"] if family["format"] == "rpm" else "",
         "module": flavour["module"],
         "version": version,
@@ -100,12 +115,18 @@ def _driver(family, host, driver):
 def _at_version(family, names, version):
     """name-version is what dnf and rpm both understand; rpm knows no epoch in a question. apt takes any revision."""
     pattern = "{}-{}" if family["format"] == "rpm" else "{}={}-*"
-    return [pattern.format(name, version) if version else name for name in names]
+    unlike = (family["distribution"] or {}).get("own_versions", ())
+    return [pattern.format(name, version) if version and name not in unlike else name for name in names]
 
 
 def _kernels(host):
-    """The kernels for which a module is needed: the running one, and the one that boots next where it is another."""
+    """The kernels for which a module is needed: the running one, and the one that boots next where it is another.
+
+    Or `kernel_target` alone, where the host is made into an image that another kernel will boot.
+    """
     kernel = host["kernel"]
+    if host.get("kernel_target"):
+        return [host["kernel_target"]]
     return list(collections.OrderedDict.fromkeys(name for name in (kernel["running"], kernel["next_boot"]) if name))
 
 
@@ -119,7 +140,9 @@ def is_driver_present(host, driver):
     user_space = nvidia.get("user_space") or ""
     exact = driver.pins["driver_version"]
     fits = user_space == exact if exact else is_part_of(user_space, driver.pins["driver_branch"])
-    modules = [nvidia.get("loaded")] + [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
+    modules = [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
+    # An image that is being made loads nothing.
+    modules += [] if host.get("kernel_target") else [nvidia.get("loaded")]
     wanted = (user_space, driver.pins["driver_flavour"])
     if not (fits and nvidia.get("nvidia_smi")):
         return False
@@ -128,25 +151,41 @@ def is_driver_present(host, driver):
 
 def _kernel(family, host, driver):
     if driver is None:
-        return {"packages": [], "devel": []}
-    prefix = family["kernel"]["devel_prefix"]
-    return {"packages": list(family["kernel"]["packages"]), "devel": [prefix + name for name in _kernels(host)]}
+        return {"releases": [], "packages": [], "devel": [], "image": [], "hold": []}
+    releases, row = _kernels(host), family["kernel"]
+    devel = [row["devel_prefix"] + name for name in releases]
+    lists = {name: list(row[name]) for name in ("packages", "image", "hold")}
+    return dict(lists, releases=releases, devel=devel)
 
 
 def _cuda(family, cuda):
     if cuda is None:
-        return {"version": "", "package": "", "prefix": ""}
+        return {"version": "", "package": "", "prefix": "", "link": ""}
     version = cuda.pins["cuda"]
+    if family["distribution"]:
+        # In the system's own folders, where a link to them would lead every search of /usr/local in a circle.
+        return {"version": version, "package": family["cuda"][version], "prefix": family["cuda_prefix"], "link": ""}
     package = family["cuda_package_prefix"] + version.replace(".", "-")
-    return {"version": version, "package": package, "prefix": family["cuda_prefix"] + version}
+    prefix = family["cuda_prefix"] + version
+    return {"version": version, "package": package, "prefix": prefix, "link": "/usr/local/cuda"}
 
 
 def _cudnn(family, cudnn):
     if cudnn is None:
-        return {"version": "", "packages": [], "header": ""}
+        return {"version": "", "packages": [], "wheel": "", "prefix": "", "header": ""}
     version = cudnn.row["version"]
+    if family["distribution"]:
+        prefix = CUDNN_FOLDER + version
+        header = prefix + "/include/cudnn_version.h"
+        return {
+            "version": version,
+            "packages": [],
+            "wheel": family["cudnn"][version],
+            "prefix": prefix,
+            "header": header,
+        }
     packages = _library(family, "cudnn" + major(version), cudnn.row["package_version"], cudnn.row)
-    return {"version": version, "packages": packages, "header": family["cudnn_header"]}
+    return {"version": version, "packages": packages, "wheel": "", "prefix": "", "header": family["cudnn_header"]}
 
 
 def _nccl(family, nccl):

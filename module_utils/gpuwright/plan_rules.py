@@ -6,7 +6,7 @@ The numbers and their sources stand in roles/preflight/files/matrix.yml.
 
 import collections
 
-from .plan_candidates import CPU_BUILD
+from .plan_candidates import CPU_BUILD, NVIDIA
 from .versions import major, version_key
 
 Gpu = collections.namedtuple("Gpu", "name architecture capabilities")
@@ -23,6 +23,7 @@ class Rules(object):
         self._pair_rules = {
             ("driver", "cuda"): self._driver_runs_cuda,
             ("driver", "cudnn"): self._driver_runs_cudnn,
+            ("driver", "nccl"): _place_has,
             ("driver", "pytorch"): self._driver_runs_pytorch,
             ("cuda", "cudnn"): _cuda_holds_cudnn,
             ("cuda", "nccl"): _cuda_holds_nccl,
@@ -50,10 +51,11 @@ class Rules(object):
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
             return "{} has no {}: it has {}".format(title, candidate.label, ", ".join(release["pythons"]))
         family = self.matrix["os_families"][release["family"]]
-        if candidate.kind == "cuda" and version_key(candidate.pins["cuda"]) < version_key(family["cuda_from"]):
-            return "{} is not in NVIDIA's repository for {}: it begins with {}".format(
-                candidate.label, title, family["cuda_from"]
-            )
+        if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
+            oldest = family["cuda_from"]
+            if version_key(candidate.pins["cuda"]) < version_key(oldest):
+                text = "{} is not in NVIDIA's repository for {}: it begins with {}"
+                return text.format(candidate.label, title, oldest)
         if candidate.kind in ("pytorch", "tensorflow"):
             glibc = family["glibc"]
             if version_key(candidate.row["glibc"]) > version_key(glibc):
@@ -117,10 +119,11 @@ class Rules(object):
         return "{} has no code for {} ({}): it has {}".format(pytorch.label, gpu.name, sm(missing[0]), has)
 
     def _driver_runs_cuda(self, driver, cuda):
-        return _needs_driver(cuda.label, self._minimum_driver(cuda.pins["cuda"]), driver)
+        minimum = self._minimum_driver(cuda.pins["cuda"])
+        return _needs_driver(cuda.label, minimum, driver) or _one_place(driver, cuda)
 
     def _driver_runs_cudnn(self, driver, cudnn):
-        return _needs_driver(cudnn.label, cudnn.row["minimum_driver"], driver)
+        return _needs_driver(cudnn.label, cudnn.row["minimum_driver"], driver) or _place_has(driver, cudnn)
 
     def _driver_runs_pytorch(self, driver, pytorch):
         if pytorch.pins["pytorch_build"] == CPU_BUILD:
@@ -161,6 +164,26 @@ def _has_code(capabilities, wanted):
     """Code for 8.0 runs on 8.6: binaries run on the same first number and an equal or higher second one."""
     first, second = version_key(wanted)
     return any(ours == first and minor <= second for ours, minor in map(version_key, capabilities))
+
+
+def _one_place(driver, cuda):
+    """Driver and toolkit come from one place: repositories that hold both fight over the packages that they share."""
+    if driver.pins["driver_source"] == cuda.row["place"]["source"]:
+        return ""
+    if driver.pins["driver_source"] == NVIDIA:
+        branches = ", ".join(cuda.row["place"]["branches"])
+        return "{} goes with the drivers from there ({}), not with {}".format(cuda.label, branches, driver.label)
+    return _place_has(driver, cuda)
+
+
+def _place_has(driver, library):
+    """What lies beside a driver is had from where the driver comes."""
+    place = driver.row["place"]
+    versions = place["holds"].get(library.kind)
+    if versions is None or library.row.get("version") in versions:
+        return ""
+    has = "has {}".format(", ".join(versions)) if versions else "has none"
+    return "{} is not in {}, from which the driver would come: it {}".format(library.label, place["title"], has)
 
 
 def _needs_driver(label, minimum, driver):

@@ -10,8 +10,8 @@ import time
 
 from .devices import describe_device, find_devices
 from .hostfiles import below, exists
-from .package_state import missing_packages, read_package_state, state_findings
-from .packages import lock_holder
+from .package_state import read_package_state, state_findings
+from .packages import lock_holder, missing_packages
 from .preflight_space import space_needed, space_problems
 from .problem import problem
 from .repositories import unreachable
@@ -23,21 +23,24 @@ MOST_SKEW_SECONDS = 60
 CURRENT_ENVIRONMENT = "/opt/gpuwright/venvs/current"
 
 
-def read_facts(plan, ask, root="/", repositories=(), major=8, look=unreachable):
+def read_facts(plan, ask, root="/", repositories=(), system=None, look=unreachable, missing=missing_packages):
     """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
     repositories  `[{name, url, variable, key_url, key_variable, packages}]`; those of which packages are missing are
-                  asked for, by `look`          major  of the operating system
+                  asked for, by `look`          system  family and major version of the operating system
     """
+    family = (system or {}).get("family", "redhat")
+    major = (system or {}).get("major") or 8
     driver = plan["driver"]["packages"] + plan["driver"]["version_lock"]
     version = "-" + plan["driver"]["version"]
     names = sorted({name.split(version)[0] if len(version) > 1 else name for name in driver})
-    rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if plan["provisioned"] else ""
+    by_rpm = plan["provisioned"] and family == "redhat"
+    rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
     # Where nothing will be installed, neither repositories nor the state of dnf matter.
-    needed = [row for row in repositories if plan["provisioned"] and missing_packages(row["packages"], ask)]
+    needed = [row for row in repositories if plan["provisioned"] and _lacks(row["packages"], family, missing)]
     return {
-        "unreachable": look(needed, major, root) if needed else [],
-        "packages": read_package_state(ask, root) if needed else None,
+        "unreachable": look(needed, major, root, family) if needed else [],
+        "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: _read_filesystem(root, folder) for folder in FOLDERS},
         "rpm": rpm,
@@ -48,6 +51,14 @@ def read_facts(plan, ask, root="/", repositories=(), major=8, look=unreachable):
             "environment": exists(root, CURRENT_ENVIRONMENT),
         },
     }
+
+
+def _lacks(names, family, missing):
+    """Whether something of `names` has to be installed; so it is taken to be where nobody can tell."""
+    try:
+        return bool(missing(names, family))
+    except OSError:
+        return True
 
 
 def _read_filesystem(root, folder):
@@ -84,10 +95,9 @@ def find_problems(host, plan, facts, wishes):
 
 def _other_system(host):
     title = "{id} {version}".format(**host["os"])
+    can = "this release provisions RHEL 8, Rocky Linux 8, AlmaLinux 8 and Debian 12"
     return problem(
-        "{} can be planned for, not installed: this release provisions RHEL 8, Rocky Linux 8 and AlmaLinux 8".format(
-            title
-        ),
+        "{} can be planned for, not installed: {}".format(title, can),
         "os-release says " + title,
         "See the plan with playbooks/plan.yml and install it by hand, or take the host out of the group gpu_nodes.",
     )

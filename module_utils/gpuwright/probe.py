@@ -28,12 +28,14 @@ def ask(command):
     return None if finished.rc is None else finished.stdout + finished.stderr
 
 
-def probe(root="/", ask=ask):
+def probe(root="/", ask=ask, kernels=()):
     """Read the host below `root`; programs of the host are run through `ask(command)`.
+
+    Module files are looked up for the running kernel, the next one, and for `kernels` besides.
 
     A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
     """
-    kernel = read_kernel(root, ask)
+    kernel = read_kernel(root, ask, kernels)
     host = {
         "schema": SCHEMA,
         "hostname": read_text(root, "/proc/sys/kernel/hostname") or "unknown",
@@ -46,7 +48,7 @@ def probe(root="/", ask=ask):
         "memory_mib": read_memory_mib(root),
         "numa": read_numa(root),
         "gpus": read_gpus(root),
-        "nvidia": read_nvidia(root, ask, sorted({kernel["running"], kernel["next_boot"]})),
+        "nvidia": read_nvidia(root, ask, sorted({kernel["running"], kernel["next_boot"], *kernels})),
         "nouveau_loaded": exists(root, "/sys/module/nouveau"),
         "pythons": read_pythons(root),
         "disks": read_disks(root),

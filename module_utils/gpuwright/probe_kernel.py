@@ -11,15 +11,18 @@ EFI_VARIABLES = "/sys/firmware/efi/efivars"
 DKMS_CERTIFICATE = "/var/lib/dkms/mok.pub"
 
 
-def read_kernel(root, ask):
-    """The `kernel` part of the probe; `ask` runs a program and returns its output or None."""
+def read_kernel(root, ask, others=()):
+    """The `kernel` part of the probe; `ask` runs a program and returns its output or None.
+
+    with_headers tells of the kernels running and installed, and of `others`.
+    """
     running = read_text(root, "/proc/sys/kernel/osrelease") or "unknown"
     installed = installed_kernels(root)
     return {
         "running": running,
         "next_boot": next_boot_kernel(root, ask, installed, running),
         "installed": installed,
-        "with_headers": kernels_with_headers(root, sorted({running, *installed}, key=kernel_sort_key)),
+        "with_headers": kernels_with_headers(root, sorted({running, *installed, *others}, key=kernel_sort_key)),
         "boot_id": read_text(root, "/proc/sys/kernel/random/boot_id"),
     }
 

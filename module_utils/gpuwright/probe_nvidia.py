@@ -16,6 +16,8 @@ LIBRARY_FOLDERS = (
     "/usr/lib/aarch64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu/nvidia/current",
 )
+# Debian builds nvidia-current.ko; modprobe loads it when it is asked for nvidia (nvidia-modprobe.conf).
+MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
 DKMS_LINE = re.compile(
     # dkms 3: "nvidia/580.95.05, 4.18.0-477.el8.x86_64, x86_64: installed (note)"; dkms 2: a comma after the name.
     r"(?P<module>[\w.+-]+)(?:/|, )(?P<version>[\w.+~-]+)(?:, (?P<kernel>[\w.+~-]+), (?P<arch>\w+))?: *(?P<state>\w+)"
@@ -59,11 +61,12 @@ def read_device_nodes(root):
 
 def read_module_file(ask, kernel):
     """What `modinfo` says of the nvidia module built for a kernel, or None when there is no such file."""
-    fields = read_colon_lines(ask(["modinfo", "-k", kernel, "nvidia"]))
-    licence = fields.get("license", "")
-    if not fields.get("version"):
-        return None
-    return {"version": fields["version"], "flavour": flavour_of_licence(licence), "licence": licence}
+    for name in MODULE_NAMES:
+        fields = read_colon_lines(ask(["modinfo", "-k", kernel, name]))
+        if fields.get("version"):
+            licence = fields.get("license", "")
+            return {"version": fields["version"], "flavour": flavour_of_licence(licence), "licence": licence}
+    return None
 
 
 def flavour_of_licence(licence):

@@ -16,6 +16,7 @@ from .readings_access import (
 from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_software import (
     LIBRARY_FOLDERS,
+    read_cudnn_of_wheel,
     read_header_version,
     read_library_version,
     read_link,
@@ -129,11 +130,12 @@ def read_cudnn(root, plan):
     wanted = plan["cudnn"]
     if not wanted["version"]:
         return None
+    header = attempt(read_header_version, root, wanted["header"], "CUDNN")
+    if wanted.get("wheel"):
+        return {"header": header, "library": attempt(read_cudnn_of_wheel, root, wanted["prefix"])}
     folders = LIBRARY_FOLDERS + (plan["cuda"]["prefix"] + "/lib64",)
-    return {
-        "header": attempt(read_header_version, root, wanted["header"], "CUDNN"),
-        "library": attempt(read_library_version, root, "libcudnn", major(wanted["version"]), folders),
-    }
+    library = attempt(read_library_version, root, "libcudnn", major(wanted["version"]), folders)
+    return {"header": header, "library": library}
 
 
 def read_nccl(root, plan):

@@ -6,9 +6,10 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 
 import json
 import re
+import sys
 
 from .bounded import run_bounded
-from .hostfiles import below, exists, read_text, resolve
+from .hostfiles import below, exists, names_in, read_text, resolve
 
 NVCC_SECONDS = 20
 # The first import of torch reads about 2 GB from disk, and starting CUDA on eight GPUs takes seconds more.
@@ -118,6 +119,23 @@ def read_library_version(root, name, major, folders=LIBRARY_FOLDERS):
             raise ValueError("{} leads to a file without a version in its name: {}".format(path, full))
         return match.group(1)
     return None
+
+
+def read_cudnn_of_wheel(root, prefix):
+    """What the library of NVIDIA's wheel says of itself: its files have no version in their names; None without one."""
+    names = [name for name in names_in(root, prefix + "/lib") if re.match(r"libcudnn\.so\.[0-9]+$", name)]
+    if not names:
+        return None
+    path = resolve(root, "{}/lib/{}".format(prefix, names[-1]))
+    # In a process of its own: a library that is damaged takes its process with it.
+    program = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())"
+    done = run_bounded([sys.executable, "-I", "-c", program, path], timeout=NVCC_SECONDS)
+    number = done.stdout.strip()
+    if done.rc != 0 or not re.match(r"[0-9]{4,6}$", number):
+        raise OSError(done.problem or "{} cannot be loaded: {}".format(path, done.stderr.strip()[-200:]))
+    # cudnn_version.h: 8907 is 8.9.7, and since version 9 91002 is 9.10.2.
+    unit = 10000 if int(number) >= 90000 else 1000
+    return "{}.{}.{}".format(int(number) // unit, int(number) % unit // 100, int(number) % 100)
 
 
 def read_venv(root, venv):

@@ -17,7 +17,9 @@ ANSWER_SECONDS = 20
 TRY_SECONDS = 8
 TRIES = 2
 START_BYTES = 65536
-KEY_FILE = "/etc/pki/rpm-gpg/RPM-GPG-KEY-"
+# What every repository has, and how it begins; a flat one in Debian's form, as NVIDIA's is.
+METADATA = {"redhat": ("/repodata/repomd.xml", b"<repomd"), "debian": ("/InRelease", b"-----BEGIN PGP")}
+KEY_FILES = {"redhat": "/etc/pki/rpm-gpg/RPM-GPG-KEY-{}", "debian": "/etc/apt/keyrings/{}.asc"}
 DNF_CONF = "/etc/dnf/dnf.conf"
 # What urllib cannot speak to is not judged.
 PROXIES = ("http://", "https://")
@@ -59,17 +61,18 @@ def expand(url, root, major):
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, url)
 
 
-def unreachable(repositories, major, root="/"):
+def unreachable(repositories, major, root="/", family="redhat"):
     """`[{name, variable, url, why}]` for each address that does not answer as a repository or a key does.
 
     repositories  `[{name, url, variable, key_url, key_variable}]`; the key is asked for where the node has none yet
     """
     asked = []
     for row in repositories:
-        url = expand(row["url"], root, major).rstrip("/") + "/repodata/repomd.xml"
-        asked.append({"name": row["name"], "variable": row["variable"], "url": url, "mark": b"<repomd"})
+        metadata, mark = METADATA[family]
+        url = expand(row["url"], root, major).rstrip("/") + metadata
+        asked.append({"name": row["name"], "variable": row["variable"], "url": url, "mark": mark})
         asked[-1]["proxy"] = read_proxy(root, row["name"])
-        if not exists(root, KEY_FILE + row["name"]):
+        if not exists(root, KEY_FILES[family].format(row["name"])):
             # get_url, which fetches it, knows nothing of dnf's proxy.
             key = {
                 "name": row["name"],

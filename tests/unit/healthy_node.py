@@ -27,7 +27,12 @@ KERNEL_LOG = f"""\
 PLAN = {
     "schema": 1,
     "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms", "module": "nvidia", "version": ""},
-    "cuda": {"version": "12.9", "package": "cuda-toolkit-12-9", "prefix": "/usr/local/cuda-12.9"},
+    "cuda": {
+        "version": "12.9",
+        "package": "cuda-toolkit-12-9",
+        "prefix": "/usr/local/cuda-12.9",
+        "link": "/usr/local/cuda",
+    },
     "cudnn": {"version": "9.10.2", "packages": [], "header": "/usr/include/cudnn_version.h"},
     "nccl": {"version": "2.27.5", "packages": []},
     "python": {"version": "3.11", "executable": "/usr/bin/python3.11"},

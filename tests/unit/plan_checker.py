@@ -38,6 +38,12 @@ WITH_BFLOAT16 = {"ampere", "ada", "hopper", "blackwell"}
 EL_PYTHONS = {"8.6": "3.6 3.8 3.9", "8.7": "3.6 3.8 3.9", "8.8": "3.6 3.8 3.9 3.11", "8.9": "3.6 3.8 3.9 3.11"}
 PYTHONS = {"debian 12": "3.11", "ubuntu 22.04": "3.10", "ubuntu 24.04": "3.12"}
 FIRST_TOOLKIT = {"debian 12": (12, 3), "ubuntu 22.04": (11, 7), "ubuntu 24.04": (12, 5)}
+# packages.debian.org, packages.ubuntu.com: branches of the driver, toolkit, and cuDNN for it (NVIDIA's wheel on PyPI).
+ARCHIVES = {
+    "debian 12": ({535}, (11, 8), {(9, 10, 2)}),
+    "ubuntu 22.04": ({470, 535, 570, 580}, (11, 5), {(8, 5, 0)}),
+    "ubuntu 24.04": ({470, 535, 570, 580}, (12, 0), {(9, 10, 2)}),
+}
 # PyTorch: wheels on PyPI, and TORCH_CUDA_ARCH_LIST of the release branches.
 TORCH_PYTHONS = {
     (1, 10): (6, 9), (1, 11): (7, 10), (1, 12): (7, 10), (1, 13): (7, 11), (2, 0): (8, 11), (2, 1): (8, 11),
@@ -153,6 +159,14 @@ def tensorflow_cuda(tensorflow: str) -> int:
     return 11 if numbers(tensorflow)[1] < 15 else 12
 
 
+def is_there(source: str, system: str, branch: int, cuda: tuple[int, ...], cudnn: tuple[int, ...] | None) -> bool:
+    """Whether one place has driver, toolkit and cuDNN (None: any)."""
+    if source == "nvidia":
+        return cuda >= FIRST_TOOLKIT.get(system, (10, 2))
+    branches, toolkit, libraries = ARCHIVES.get(system, (set(), (), set()))
+    return branch in branches and cuda == toolkit and (cudnn is None or cudnn in libraries)
+
+
 def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     """What is wrong with a plan for these GPUs (keys of GPUS)."""
     found = []
@@ -172,16 +186,18 @@ def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     needed |= {tensorflow_cuda(tensorflow)} if tensorflow else set()
     found += [f"driver {exact} below CUDA {major}" for major in needed if exact < BRANCH_FOR_CUDA[major]]
     found += [f"cuDNN {cudnn} with CUDA {cuda}"] * (not toolkit_takes_cudnn(cuda, cudnn, cuda[0]))
-    found += ["cuDNN packages for another CUDA"] * (
-        not any(f"cuda-{cuda[0]}" in name or f"cuda{cuda[0]}." in name for name in plan["cudnn"]["packages"])
-    )
+    names = [*plan["cudnn"]["packages"], plan["cudnn"]["wheel"]]
+    spellings = (f"cuda-{cuda[0]}", f"cuda{cuda[0]}.", f"-cu{cuda[0]}==")
+    found += ["cuDNN packages for another CUDA"] * (not any(part in name for name in names for part in spellings))
     if plan["nccl"]["version"] and not all(f"cuda{cuda[0]}." in name for name in plan["nccl"]["packages"]):
         found.append("NCCL for another CUDA")
     found += [f"Python {python} on {system}"] * (not has_python(system, python))
     found += [f"Python {python} with {torch}"] * (
         not has_wheels(TORCH_PYTHONS.get(numbers(torch)[:2], (10, 14)), python)
     )
-    found += [f"CUDA {cuda} on {system}"] * (cuda < FIRST_TOOLKIT.get(system, (10, 2)))
+    found += [f"{plan['driver']['source']} of {system}"] * (
+        not is_there(plan["driver"]["source"], system, branch, cuda, cudnn)
+    )
     if tensorflow and not tensorflow_fits(tensorflow, python, cuda, cudnn, build):
         found.append(f"TensorFlow {tensorflow}")
     wants_bfloat16 = build == "cpu" or architectures <= WITH_BFLOAT16
@@ -207,7 +223,7 @@ def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
     toolkits = [
         numbers(cuda)
         for cuda in MATRIX["cuda"]
-        if wanted("cuda", cuda) and numbers(cuda) >= FIRST_TOOLKIT.get(system, (10, 2))
+        if wanted("cuda", cuda)
         if all(compiles(numbers(cuda), capability) for _architecture, capability in kinds)
         if "nccl" not in pins or any(
             row["cuda_major"] == cuda.split(".")[0] and wanted("nccl", row["version"]) for row in MATRIX["nccl"]
@@ -233,6 +249,12 @@ def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
                 continue
             for cudnn, cuda_major in libraries:
                 if not toolkit_takes_cudnn(cuda, cudnn, cuda_major):
+                    continue
+                # The archives have no NCCL.
+                if not any(
+                    wanted("driver_source", source) and is_there(source, system, driver[0], cuda, cudnn)
+                    for source in ("nvidia", *(["distribution"] if "nccl" not in pins else []))
+                ):
                     continue
                 for python, build in environments:
                     if build != "cpu" and driver < BRANCH_FOR_CUDA[build_major(build)]:

@@ -35,7 +35,7 @@ def test_every_fleet_names_known_hosts_with_complete_gpus() -> None:
 
 
 def test_inventory_is_read_back_as_it_was_meant() -> None:
-    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS))
+    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS, {}))
     group = yaml.safe_load(text)["gpu_nodes"]
     assert group["hosts"]["a5-01"] == {"ansible_host": "10.9.8.10", "verify_expected_gpu_count": 1}
     assert group["hosts"]["a5-02"] == {"ansible_host": "10.9.8.11", "verify_expected_gpu_count": 2}
@@ -46,7 +46,7 @@ def test_inventory_is_read_back_as_it_was_meant() -> None:
 
 
 def test_versions_and_fingerprints_are_quoted_strings() -> None:
-    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS))
+    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS, {}))
     assert 'framework_pytorch_version: "2.13.0"' in text
     assert f'system_kernel_epel_key_fingerprint: "{"1" * 40}"' in text
 

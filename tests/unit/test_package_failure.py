@@ -43,6 +43,41 @@ CASES = [
 ]
 
 
+APT_CASES = [
+    (
+        {"msg": "No package matching 'nvidia-smi' is available"},
+        "no enabled repository has nvidia-smi",
+        "apt-cache policy",
+    ),
+    ({"msg": "E: Version '1-*' for 'nvidia-smi' was not found"}, "no enabled repository has nvidia-smi", "apt-cache"),
+    (
+        {"msg": "Failed to update apt cache: W:Updating from such a repository NO_PUBKEY A4B4"},
+        "not signed",
+        "apt-get update",
+    ),
+    (
+        {"msg": "Failed to fetch http://m/debian/x.deb  404  Not Found"},
+        "cannot be reached (http://m/debian/x.deb)",
+        "curl",
+    ),
+    (
+        {"msg": "E: You don't have enough free space in /var/cache/apt/archives/."},
+        "not enough disk space",
+        "apt-get clean",
+    ),
+    ({"msg": "The following packages have unmet dependencies: nvidia-smi"}, "do not fit together", "a hold"),
+    ({"msg": "E: dpkg was interrupted, you must manually run"}, "could not be set up", "dpkg --configure --pending"),
+    ({"msg": "something new"}, "something new", "apt-get install dkms"),
+]
+
+
+@pytest.mark.parametrize(("result", "cause", "action"), APT_CASES)
+def test_says_the_same_of_apt(result: dict, cause: str, action: str) -> None:
+    text = MODULE.package_failure(result, ["dkms"], "debian")
+    assert cause in text and action in text
+    assert "dnf" not in text
+
+
 @pytest.mark.parametrize(("result", "cause", "action"), CASES)
 def test_says_cause_evidence_and_next_step(result: dict, cause: str, action: str) -> None:
     text = MODULE.package_failure(result, ["dkms"])

@@ -9,7 +9,6 @@ import pytest
 from gpuwright.package_state import (
     CHECK,
     VERIFY,
-    missing_packages,
     read_package_state,
     read_unfinished,
     state_findings,
@@ -90,15 +89,3 @@ def test_rpm_is_asked_once_for_each(tmp_path: Any) -> None:
     asked = []
     state = read_package_state(lambda command: asked.append(command) or "", str(tmp_path))
     assert state == FINE and asked == [VERIFY, CHECK]
-
-
-def test_missing_is_what_neither_a_name_nor_a_provider_has() -> None:
-    def ask(command: list[str]) -> str:
-        if "--whatprovides" in command:
-            assert command[-2:] == ["nvcc", "vim"]
-            return "cuda-nvcc-12-9\nno package provides vim\n"
-        return "dkms-3.3\npackage nvcc is not installed\npackage vim is not installed\n"
-
-    assert missing_packages(["dkms", "nvcc", "vim"], ask) == ["vim"]
-    assert missing_packages([], ask) == []
-    assert missing_packages(["dkms"], lambda command: None) == ["dkms"]

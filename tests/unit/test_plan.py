@@ -20,6 +20,15 @@ def test_the_plan_of_the_reference_machine() -> None:
     assert plan["driver"] == {
         "branch": "580",
         "flavour": "proprietary",
+        "source": "nvidia",
+        "source_package": "",
+        "components": [],
+        "repository": {
+            "id": "cuda-rhel8-x86_64",
+            "url": "https://developer.download.nvidia.com/compute/cuda/repos/rhel8/x86_64/",
+            "key_url": "https://developer.download.nvidia.com/compute/cuda/repos/rhel8/x86_64/D42D0685.pub",
+            "key_fingerprint": "610C7B14E068A878070DA4E99CD0A493D42D0685",
+        },
         "stream": "580-dkms",
         "module": "nvidia",
         "version": "",
@@ -44,13 +53,23 @@ def test_the_plan_of_the_reference_machine() -> None:
     }
     assert {"kmod-nvidia-open-dkms", "cuda-drivers", "nvidia-driver-NVML"} <= set(removes)
     assert plan["kernel"] == {
+        "releases": [KERNEL, NEXT_KERNEL],
+        "image": ["kernel", "kernel-core"],
+        "hold": ["kernel", "kernel-core", "kernel-modules", "kernel-devel", "kernel-headers"],
         "packages": ["gcc", "make", "elfutils-libelf-devel", "kernel-headers", "dkms"],
         "devel": [f"kernel-devel-{KERNEL}", f"kernel-devel-{NEXT_KERNEL}"],
     }
-    assert plan["cuda"] == {"version": "12.9", "package": "cuda-toolkit-12-9", "prefix": "/usr/local/cuda-12.9"}
+    assert plan["cuda"] == {
+        "version": "12.9",
+        "package": "cuda-toolkit-12-9",
+        "prefix": "/usr/local/cuda-12.9",
+        "link": "/usr/local/cuda",
+    }
     assert plan["cudnn"] == {
         "version": "9.10.2",
         "packages": ["libcudnn9-cuda-12-9.10.2.21-1", "libcudnn9-devel-cuda-12-9.10.2.21-1"],
+        "wheel": "",
+        "prefix": "",
         "header": "/usr/include/cudnn_version.h",
     }
     assert plan["nccl"] == {"version": "", "packages": []}

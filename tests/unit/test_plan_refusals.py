@@ -151,7 +151,13 @@ REFUSALS = [
     ),
     # -- other GPUs
     # Kepler's last toolkit is 11.8, and NVIDIA's repository for Debian 12 begins later.
-    cannot("Debian 12: it begins with 12.3", ["Tesla K80 (kepler)", "Debian 12"], None, "K80", "debian 12"),
+    cannot(
+        "goes with the drivers from there (535), not with driver 470",
+        ["Tesla K80 (kepler)", "Debian 12"],
+        None,
+        "K80",
+        "debian 12",
+    ),
     cannot(
         "sm_60",
         ["Tesla P100-PCIE-16GB (pascal)", "pytorch_build"],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_plan_questions import PLANS, ask
+from gpuwright.plan import solve
+from test_plan_questions import MATRIX, PLANS, ask, make_host
 from test_plan_refusals import REFUSALS
 
 # "gpus | system | pins" and "driver flavour CUDA cuDNN Python PyTorch build TensorFlow"; "*" is any.
@@ -14,6 +15,11 @@ V100 | rocky 8.6 | | 580 proprietary 12.9 9.10.2 3.9 2.8.0 cu128
 V100 | rocky 8.9 | | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
 V100 | almalinux 8.8 | | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
 V100 | debian 12 | | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | debian 12 | driver_branch=535 | 535 proprietary 11.8 9.10.2 3.11 2.10.0 cu128
+V100 | debian 12 | driver_branch=535,driver_source=nvidia | 535 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
+V100 | debian 12 | driver_source=distribution | 535 proprietary 11.8 9.10.2 3.11 2.10.0 cu128
+V100 | debian 12 | cuda=11.8 | 535 proprietary 11.8 9.10.2 3.11 2.10.0 cu128
+A100 | debian 12 | driver_source=distribution | 535 proprietary 11.8 9.10.2 3.11 2.10.0 cu128
 V100 | ubuntu 22.04 | | 580 proprietary 12.9 9.10.2 3.10 2.10.0 cu128
 V100 | ubuntu 24.04 | | 580 proprietary 12.9 9.10.2 3.12 2.10.0 cu128
 V100 | rhel 8.8 | driver_branch=575 | 575 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
@@ -96,7 +102,6 @@ V100 | rhel 8.8 | tensorflow=2.22 | is not known
 V100 | rhel 8.8 | profile=newest | is not known
 V100 | rhel 8.8 | profile=documented,cuda=12.9 | TensorFlow 2.13.1 loads CUDA 11
 V100 | debian 12 | profile=documented | Debian 12 has no Python 3.8
-V100 | debian 12 | cuda=11.8 | begins with 12.3
 V100 | debian 12 | python=3.12 | Debian 12 has no Python 3.12
 V100 | ubuntu 24.04 | cuda=12.4 | begins with 12.5
 V100 | ubuntu 22.04 | python=3.11 | has no Python 3.11
@@ -161,7 +166,7 @@ def test_another_profile_is_a_way_out_of_a_profile() -> None:
     hopper = ask("H100", "rhel 8.8", profile="documented")["conflicts"]
     assert [entry["choices"] for entry in hopper] == [[{"pytorch_build": "cu118"}, {"profile": "current"}]]
     volta = ask("V100", "debian 12", profile="documented")["conflicts"]
-    assert len(volta) == 2 and all(entry["choices"][-1] == {"profile": "current"} for entry in volta)
+    assert [entry["choices"] for entry in volta] == [[{"python": "3.11"}, {"profile": "current"}]]
     kepler = ask("K80", "debian 12", profile="documented")["conflicts"]
     assert all({"profile": "current"} not in entry["choices"] for entry in kepler)
     own = ask("V100", "rhel 8.8", profile="documented", driver_branch="590")["conflicts"]
@@ -182,8 +187,49 @@ def test_packages_of_debian_have_its_names() -> None:
     assert plan["kernel"]["devel"][0].startswith("linux-headers-")
     assert plan["cudnn"]["packages"][0] == "libcudnn9-cuda-12=9.10.2.21-1"
     assert plan["nccl"]["packages"] == ["libnccl2=2.27.5-1+cuda12.9", "libnccl-dev=2.27.5-1+cuda12.9"]
-    assert (plan["driver"]["stream"], plan["provisioned"]) == ("", False)
+    assert (plan["driver"]["stream"], plan["provisioned"]) == ("", True)
+    assert plan["driver"]["repository"]["id"] == "cuda-debian12-x86_64" and plan["driver"]["components"] == []
     assert ask("A100", "ubuntu 24.04")["driver"]["packages"][0] == "nvidia-open-595"
+
+
+def test_packages_of_debians_own_archive() -> None:
+    plan = ask("V100", "debian 12", driver_source="distribution", driver_version="535.261.03")
+    assert plan["driver"]["packages"] == [
+        "nvidia-kernel-dkms=535.261.03-*",
+        "nvidia-smi=535.261.03-*",
+        "libcuda1=535.261.03-*",
+        # Built from other sources, with versions of their own.
+        "nvidia-persistenced",
+        "nvidia-modprobe",
+    ]
+    assert plan["driver"]["components"] == ["contrib", "non-free", "non-free-firmware"]
+    assert (plan["driver"]["module"], plan["driver"]["source_package"]) == ("nvidia-current", "nvidia-graphics-drivers")
+    assert plan["driver"]["repository"] == {}
+    assert plan["cuda"] == {"version": "11.8", "package": "nvidia-cuda-toolkit", "prefix": "/usr", "link": ""}
+    assert plan["cudnn"]["wheel"] == "nvidia-cudnn-cu11==9.10.2.21"
+    assert plan["cudnn"]["header"] == "/opt/gpuwright/cudnn/9.10.2/include/cudnn_version.h"
+
+
+def test_packages_of_ubuntus_server_branches() -> None:
+    plan = ask("V100", "ubuntu 22.04", driver_source="distribution")
+    assert plan["driver"]["packages"] == [
+        "nvidia-dkms-580-server",
+        "nvidia-headless-no-dkms-580-server",
+        "nvidia-utils-580-server",
+        "nvidia-modprobe",
+    ]
+    assert plan["driver"]["source_package"] == "nvidia-graphics-drivers-580-server"
+    assert plan["cuda"]["version"] == "11.5"
+    assert ask("A100", "ubuntu 24.04", driver_source="distribution", driver_flavour="open")["driver"]["packages"][
+        0
+    ] == ("nvidia-dkms-580-server-open")
+
+
+def test_an_image_is_built_for_the_kernel_that_it_will_boot() -> None:
+    host = make_host("V100", "debian 12", kernel={"running": "6.12.1", "next_boot": "6.12.1"})
+    plan = solve(MATRIX, dict(host, kernel_target="6.1.0-56-amd64"), {})
+    assert plan["kernel"]["releases"] == ["6.1.0-56-amd64"]
+    assert plan["kernel"]["devel"] == ["linux-headers-6.1.0-56-amd64"]
 
 
 @pytest.mark.parametrize(

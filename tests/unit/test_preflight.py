@@ -96,7 +96,7 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
         ({"the_plan": plan(locks=[])}, "There is no lock file", "framework_pytorch_allow_unlocked", True),
         ({"the_plan": plan(locks=[]), "allow_unlocked": True}, "There is no lock file", "make lock", False),
-        ({"the_plan": plan(system="debian 12")}, "can be planned for, not installed", "gpu_nodes", True),
+        ({"the_plan": plan(system="ubuntu 22.04")}, "can be planned for, not installed", "gpu_nodes", True),
     ],
 )
 def test_each_fault_is_named(changes: dict[str, Any], problem: str, step: str, stops: bool) -> None:
@@ -141,19 +141,34 @@ def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
     rows = [{"name": "epel", "packages": ["dkms"]}, {"name": "cuda", "packages": ["driver"]}]
     asked = []
 
-    def look(needed: list[dict], major: int, root: str) -> list[dict]:
+    def look(needed: list[dict], major: int, root: str, family: str) -> list[dict]:
         asked.append(([row["name"] for row in needed], major))
         return []
 
-    def ask(command: list[str]) -> str:
-        said = "package dkms is not installed" if "dkms" in command else ""
-        return "no package provides dkms" if said and "--whatprovides" in command else said
+    def missing(names: list[str], family: str) -> list[str]:
+        return [name for name in names if name == "dkms"]
 
-    read = read_facts(plan(), ask, str(tmp_path), rows, 9, look)
+    def ask(command: list[str]) -> str:
+        return ""
+
+    system = {"family": "redhat", "major": 9}
+    read = read_facts(plan(), ask, str(tmp_path), rows, system, look, missing)
     assert asked == [(["epel"], 9)] and read["packages"] == {"verify": "", "check": "", "unfinished": None}
-    for calm in (read_facts(plan(), lambda command: "", str(tmp_path), rows, 8, look), read_facts(plan(), ask)):
-        assert (calm["unreachable"], calm["packages"]) == ([], None)
-    assert len(asked) == 1
+    calm = read_facts(plan(), ask, str(tmp_path), rows, system, look, lambda names, family: [])
+    assert (calm["unreachable"], calm["packages"]) == ([], None)
+    # dpkg keeps no history like dnf's; what it left unfinished is set up before anything is installed.
+    debian = read_facts(plan(), ask, str(tmp_path), rows, {"family": "debian", "major": 12}, look, missing)
+    assert (debian["rpm"], debian["packages"]) == ("", None)
+    assert len(asked) == 2
+
+
+def test_a_package_manager_that_cannot_be_asked_lacks_everything(tmp_path: Any) -> None:
+    def broken(names: list[str], family: str) -> list[str]:
+        raise OSError("rpm cannot say what is installed")
+
+    rows = [{"name": "epel", "packages": ["dkms"]}]
+    read = read_facts(plan(), lambda command: "", str(tmp_path), rows, None, lambda *seen: ["asked"], broken)
+    assert read["unreachable"] == ["asked"]
 
 
 def test_all_problems_of_all_hosts_are_one_table() -> None:

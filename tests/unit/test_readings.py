@@ -15,6 +15,7 @@ from gpuwright.checks import run_checks
 from gpuwright.readings import attempt, collect
 from gpuwright.readings_access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
 from gpuwright.readings_software import (
+    read_cudnn_of_wheel,
     read_header_version,
     read_library_version,
     read_link,
@@ -440,3 +441,29 @@ def test_a_stamp_that_is_not_there_is_none(host):
     host.put("/elsewhere", "{}")
     (host.folder / "venv/gpuwright.json").mkdir(parents=True)
     assert "cannot be read" in attempt(read_stamp, host.root, "/venv")["unreadable"]
+
+
+CUDNN = """
+#include <stddef.h>
+size_t cudnnGetVersion(void) { return %d; }
+"""
+
+
+@pytest.mark.parametrize(("number", "version"), [(91002, "9.10.2"), (8500, "8.5.0"), (8907, "8.9.7")])
+def test_cudnn_of_a_wheel_is_asked_itself(tmp_path, number, version):
+    """Its files have no version in their names; here a real library with that one function stands for it."""
+    folder = tmp_path / "opt/gpuwright/cudnn/x/lib"
+    folder.mkdir(parents=True)
+    (tmp_path / "cudnn.c").write_text(CUDNN % number)
+    library = folder / f"libcudnn.so.{version.split('.')[0]}"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "cudnn.c"], check=True)
+    assert read_cudnn_of_wheel(str(tmp_path), "/opt/gpuwright/cudnn/x") == version
+
+
+def test_a_damaged_cudnn_is_no_version(tmp_path):
+    folder = tmp_path / "opt/cudnn/lib"
+    folder.mkdir(parents=True)
+    assert read_cudnn_of_wheel(str(tmp_path), "/opt/cudnn") is None
+    (folder / "libcudnn.so.9").write_text("half a download")
+    with pytest.raises(OSError, match="cannot be loaded"):
+        read_cudnn_of_wheel(str(tmp_path), "/opt/cudnn")

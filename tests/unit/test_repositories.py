@@ -163,7 +163,7 @@ def test_the_module_asks_where_packages_are_missing(
     run_module: Callable[..., dict], fake_bin: Callable, server: Any
 ) -> None:
     """As the node runs it; where nothing is missing nobody is asked."""
-    rpm = '#!/bin/sh\ncase "$*" in *dkms*) echo package dkms is not installed; echo no package provides dkms;; esac\n'
+    rpm = '#!/bin/sh\ncase "$*" in *dkms*) echo package dkms is not installed; exit 1;; esac\n'
     arguments = {"host": make_probe(), "plan": make_plan(), "space": MATRIX["space"], "space_percent": 0}
     arguments["repositories"] = epel(server.url + "/nothing", server.url + "/key")
     fake_bin("rpm", rpm)

@@ -1,54 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn what dnf says when it fails into what happened and what to do next."""
+"""Turn what dnf or apt says when it fails into what happened and what to do next."""
 
 from __future__ import annotations
 
 import re
 
-# First match wins. Patterns are from the messages of dnf 4 and librepo.
+# What to type for the same thing; {what} is a package.
+COMMANDS = {
+    "dnf": {
+        "list": "dnf list --showduplicates '{what}*'",
+        "refresh": "dnf clean all",
+        "clean": "dnf clean packages",
+        "install": "dnf install {some}",
+    },
+    "apt": {
+        "list": "apt-cache policy '{what}'",
+        "refresh": "apt-get update",
+        "clean": "apt-get clean",
+        "install": "apt-get install {some}",
+    },
+}
+# First match wins. Patterns are from the messages of dnf 4, librepo and apt 2 (with ansible.builtin.apt).
 CAUSES = (
     (
-        r"No package (?P<what>\S+) available|Unable to find a match: (?P<what2>.+)|nothing provides (?P<what3>\S+)",
+        r"No package (?P<what>\S+) available|Unable to find a match: (?P<what2>.+)|nothing provides (?P<what3>\S+)"
+        r"|No package matching '(?P<what4>[^']+)'|Unable to locate package (?P<what5>\S+)"
+        r"|no available installation candidate for (?P<what6>\S+)|Version '[^']+' for '(?P<what7>[^']+)' was not found",
         "no enabled repository has {what}",
-        "See what there is with `dnf list --showduplicates '{what}*'`; enable the repository that carries it.",
+        "See what there is with `{list}`; enable the repository that carries it.",
     ),
     (
-        r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled"
+        r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled|NO_PUBKEY"
         r"|signature verification error|signature.*BAD|Failed to validate GPG|Import of key\(s\) didn't help",
         "a package or the repository's metadata is not signed with the trusted key",
-        "Do not switch the check off. Compare the repository's key with the vendor's, `dnf clean all`, and run again.",
+        "Do not switch the check off. Compare the repository's key with the vendor's, `{refresh}`, and run again.",
     ),
     (
-        r"No space left|[Nn]eeds? \d+\s?[MG]B more space|Disk [Rr]equirements|not enough (free )?space",
+        r"No space left|[Nn]eeds? \d+\s?[MG]B more space|Disk [Rr]equirements|not enough (free )?space"
+        r"|don't have enough free space",
         "there is not enough disk space",
-        "Free space (`df -h`, `dnf clean packages`) and run again.",
+        "Free space (`df -h`, `{clean}`) and run again.",
     ),
     (
         r"Failed to download metadata for repo '(?P<what>[^']+)'|Cannot download repomd|Curl error"
-        r"|All mirrors were tried|Cannot retrieve|Status code: \d+",
+        r"|All mirrors were tried|Cannot retrieve|Status code: \d+|Failed to fetch (?P<what2>\S+)"
+        r"|Failed to update apt cache",
         "a repository cannot be reached{of_what}",
         "Check the address and the way there (`curl -I` its baseurl, proxy, DNS), then run again.",
     ),
     (
-        r"[Cc]onflict|[Pp]roblem( \d+)?:|Depsolve Error|filtered out by (modular|exclude)",
+        r"[Cc]onflict|[Pp]roblem( \d+)?:|Depsolve Error|filtered out by (modular|exclude)|unmet dependencies"
+        r"|held broken packages",
         "the packages do not fit together",
-        "Read the packages named above; a module stream or another repository usually provides one of them.",
+        "Read the packages named above; a module stream, a hold or another repository usually explains it.",
+    ),
+    (
+        r"dpkg was interrupted|returned an error code|post-installation script",
+        "a package could not be set up",
+        "On the node `dpkg --configure --pending` shows why; mend that and run again.",
     ),
 )
 
 
-def package_failure(result: dict, names: list[str]) -> str:
-    """One paragraph for the failed result of ansible.builtin.dnf that should have installed `names`."""
+def package_failure(result: dict, names: list[str], family: str = "redhat") -> str:
+    """One paragraph for the failed result of ansible.builtin.dnf or apt that should have installed `names`.
+
+    family  redhat or debian, which is to say dnf or apt
+    """
+    manager = "apt" if family == "debian" else "dnf"
     said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
-    said = re.sub(r"\s+", " ", said).strip() or "dnf gave no reason"
+    said = re.sub(r"\s+", " ", said).strip() or f"{manager} gave no reason"
+    some = " ".join(names[:6])
     for pattern, cause, action in CAUSES:
         match = re.search(pattern, said)
         if match:
             what = next((value for value in match.groupdict().values() if value), "")
             values = {"what": what, "of_what": f" ({what})" if what else ""}
-            return f"Packages: {cause.format(**values)}. dnf said: {said[:600]} {action.format(**values)}"
-    some = " ".join(names[:6])
-    return f"Packages: {some} could not be installed. dnf said: {said[:600]} Run `dnf install {some}` there to see it."
+            values.update({name: text.format(what=what, some=some) for name, text in COMMANDS[manager].items()})
+            return f"Packages: {cause.format(**values)}. {manager} said: {said[:600]} {action.format(**values)}"
+    command = COMMANDS[manager]["install"].format(some=some)
+    return f"Packages: {some} could not be installed. {manager} said: {said[:600]} Run `{command}` there to see it."
 
 
 class FilterModule:

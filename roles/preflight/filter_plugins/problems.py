@@ -62,8 +62,9 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
             _row("No plan could be made", _message(answer), "This is a fault of the matrix or the probe; report it.")
         )
     rehearsal = results["__preflight_rehearsal"]
-    # The task never fails for itself, so what dnf calls a failure is read from its return code.
-    if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0:
+    # The task never fails for itself: a failure is read from dnf's return code, and from apt's having a message at all.
+    by_apt = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
+    if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg")):
         rows.append(_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"]))
     return rows + list(results["__preflight_checks"].get("problems", []))
 
@@ -72,18 +73,20 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
     """Headers, compiler and Python come from the distribution: say what it calls the repositories that have them."""
     devel = [str(name) for name in plan["kernel"]["devel"]]
     names = [*devel, *plan["kernel"]["packages"], *plan["python"]["packages"]]
-    problem = package_failure(dict(rehearsal), names)
-    step = repository_step(str(node["os"]["id"]), plan["repositories"])
+    family = str(node["os"].get("family", "redhat"))
+    manager = "apt" if family == "debian" else "dnf"
+    problem = package_failure(dict(rehearsal), names, family)
+    step = "" if manager == "apt" else repository_step(str(node["os"]["id"]), plan["repositories"])
     missing = [name for name in devel if name in problem]
     if missing:
-        kernels = ", ".join(name.removeprefix("kernel-devel-") for name in missing)
+        kernels = ", ".join(re.sub("^(kernel-devel|linux-headers)-", "", name) for name in missing)
         problem += f" The driver cannot be built for kernel {kernels} without {', '.join(missing)}."
         step += (
             " For an older kernel: (1) enable the repository that still has it (RHEL: the EUS repository of this minor"
-            " release, or `subscription-manager release --set`; Rocky and Alma: the vault); (2) set"
-            " system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
+            " release, or `subscription-manager release --set`; Rocky, Alma: the vault; Debian: snapshot.debian.org);"
+            " (2) set system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
         )
-    return _row(problem, f"a rehearsal of `dnf install {' '.join(names)}`", step)
+    return _row(problem, f"a rehearsal of `{manager} install {' '.join(names)}`", step)
 
 
 def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -> str:

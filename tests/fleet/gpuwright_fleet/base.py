@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from .paths import EL8_DIR, cache_dir, content_hash
+from .paths import cache_dir, content_hash
 from .shell import run, step
 
 SUITE = "bookworm"
@@ -43,31 +43,41 @@ def apt_options() -> list[str]:
     return [line for line in run(["apt-config", "dump"]).stdout.splitlines() if wanted.match(line) and '""' not in line]
 
 
-def base_key() -> str:
-    return content_hash([EL8_DIR / "packages.txt", EL8_DIR / "twins.txt", Path(__file__)])
+def base_key(folder: Path) -> str:
+    lists = [folder / name for name in ("packages.txt", "twins.txt")]
+    return content_hash([path for path in lists if path.exists()] + [Path(__file__)])
 
 
-def build_base() -> Path:
-    """A folder with base.tar (the userland) and debs/ (the Debian twins that stand-in RPMs are made of)."""
-    target = cache_dir() / f"base-{base_key()}"
+def build_base(folder: Path) -> Path:
+    """A cache folder with base.tar, the userland that `folder`/packages.txt lists, for el8 or debian12.
+
+    Where `folder` has a twins.txt there is also debs/: the Debian twins that stand-in RPMs are made of.
+    """
+    target = cache_dir() / f"base_{folder.name}-{base_key(folder)}"
     if (target / "complete").exists():
         return target
     shutil.rmtree(target, ignore_errors=True)
-    debs = target / "debs"
-    debs.mkdir(parents=True)
-    debs.chmod(0o755)
-    twins = " ".join(words_of(EL8_DIR / "twins.txt"))
-    fetch = (
-        'cd "$1/var/cache/apt/archives" && rm -f *.deb && '
-        f'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o APT::Sandbox::User=root download {twins} && mv *.deb "{debs}/"'
-    )
+    target.mkdir(parents=True)
     command: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar"]
-    command += [f"--include={','.join(words_of(EL8_DIR / 'packages.txt'))}"]
+    command += [f"--include={','.join(words_of(folder / 'packages.txt'))}"]
     command += [f"--aptopt={option}" for option in apt_options()]
     command += ["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*"]
-    command += ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--customize-hook={fetch}"]
+    command += ["--dpkgopt=path-exclude=/usr/share/doc/*"]
+    if (folder / "twins.txt").exists():
+        command.append(f"--customize-hook={fetch_twins(folder, target / 'debs')}")
     command += [SUITE, target / "base.tar", *controller_sources()]
-    with step("Debian 12 userland and twin packages (mmdebstrap)"):
+    with step(f"userland for {folder.name} (mmdebstrap)"):
         run(command, timeout=1800)
     (target / "complete").touch()
     return target
+
+
+def fetch_twins(folder: Path, debs: Path) -> str:
+    """A hook of mmdebstrap that downloads the packages of twins.txt."""
+    debs.mkdir()
+    debs.chmod(0o755)
+    twins = " ".join(words_of(folder / "twins.txt"))
+    return (
+        'cd "$1/var/cache/apt/archives" && rm -f *.deb && '
+        f'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o APT::Sandbox::User=root download {twins} && mv *.deb "{debs}/"'
+    )

@@ -18,8 +18,8 @@ import yaml
 
 from . import containers, inventory
 from .base import base_key, build_base
-from .image import build_image
-from .paths import HOSTS_FILE, cache_dir, state_dir
+from .image import build_debian_image, build_el8_image
+from .paths import DEBIAN_DIR, EL8_DIR, HOSTS_FILE, cache_dir, state_dir
 from .podman import require_containers
 from .repositories import build_repositories
 from .shell import FleetError, run, say
@@ -30,7 +30,9 @@ KEEP = 2
 
 @dataclass(frozen=True)
 class Built:
-    image: str
+    """What containers are made of; `images` by platform (el8, debian12)."""
+
+    images: dict[str, str]
     repositories: Path
     wheelhouse: Path | None
 
@@ -68,13 +70,21 @@ def prune() -> None:
             shutil.rmtree(folder)
 
 
-def build() -> Built:
+def build(platforms: set[str]) -> Built:
+    """Build or find what hosts of these platforms need; el8 always, as the repository server is one."""
     with locked("build"):
-        base = build_base()
-        repositories = build_repositories(base, base_key())
-        built = Built(build_image(base, repositories), repositories, build_wheelhouse())
+        base = build_base(EL8_DIR)
+        repositories = build_repositories(base, base_key(EL8_DIR))
+        images = {"el8": build_el8_image(base, repositories)}
+        if "debian12" in platforms:
+            images["debian12"] = build_debian_image(build_base(DEBIAN_DIR))
+        built = Built(images, repositories, build_wheelhouse())
         prune()
         return built
+
+
+def platform_of(host: dict[str, Any]) -> str:
+    return host.get("platform", "el8")
 
 
 def host_names(data: dict[str, Any], fleet: str, only: str | None) -> list[str]:
@@ -99,7 +109,7 @@ def up(fleet: str, only: str | None) -> None:
     started = time.monotonic()
     data = yaml.safe_load(HOSTS_FILE.read_text())
     names = host_names(data, fleet, only)
-    built = build()
+    built = build({platform_of(data["hosts"][name]) for name in names})
     state = state_dir(fleet)
     state.mkdir(parents=True, exist_ok=True)
     with locked(f"fleet-{fleet}"):
@@ -108,9 +118,10 @@ def up(fleet: str, only: str | None) -> None:
         plan = containers.address_plan(network, list(data["hosts"]))
         hosts = [containers.Host(name, plan[name], data["hosts"][name]) for name in names]
         say(f"-> fleet {fleet}: {', '.join(names)}")
-        containers.start_repository_server(fleet, built.image, built.repositories, plan["repo"])
+        containers.start_repository_server(fleet, built.images["el8"], built.repositories, plan["repo"])
         for host in hosts:
-            containers.start_host(fleet, built.image, host, plan["repo"], state, built.wheelhouse)
+            image = built.images[platform_of(host.hardware)]
+            containers.start_host(fleet, image, host, plan["repo"], state, built.wheelhouse)
         write_files(fleet, hosts, state, built.repositories)
         containers.wait_ready(fleet, hosts, state / "ssh_config")
     say(f"   ready after {time.monotonic() - started:.1f} s; inventory: {state / 'inventory.yml'}")
@@ -123,7 +134,11 @@ def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositor
     keys = [line for host in hosts for line in containers.host_keys(fleet, host)]
     (state / "known_hosts").write_text("\n".join(keys) + "\n")
     (state / "ssh_config").write_text(inventory.ssh_config_text(hosts, state))
-    (state / "inventory.yml").write_text(inventory.inventory_text(inventory.inventory(hosts, state, fingerprints)))
+    kernels = {
+        host.name: containers.newest_kernel(fleet, host) for host in hosts if platform_of(host.hardware) != "el8"
+    }
+    data = inventory.inventory(hosts, state, fingerprints, kernels)
+    (state / "inventory.yml").write_text(inventory.inventory_text(data))
 
 
 def down(fleet: str) -> None:
@@ -149,9 +164,10 @@ def status() -> None:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="fleet", description="Test hosts that look like bare RHEL 8.8 GPU servers.")
+    parser = argparse.ArgumentParser(prog="fleet", description="Test hosts that look like bare GPU servers.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build and cache image, repositories and wheelhouse")
+    command = commands.add_parser("build", help="build and cache image, repositories and wheelhouse")
+    command.add_argument("--platform", choices=("el8", "debian12"), default="el8", help="default: el8")
     commands.add_parser("status", help="show the running fleets")
     for name, text in (("up", "start a fleet"), ("reset", "make its hosts bare again"), ("down", "remove it")):
         command = commands.add_parser(name, help=text)
@@ -169,8 +185,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         require_containers()
         if options.command == "build":
-            built = build()
-            say(f"   image {built.image}, repositories {built.repositories}, wheelhouse {built.wheelhouse or 'none'}")
+            built = build({options.platform})
+            wheelhouse = built.wheelhouse or "none"
+            image = built.images[options.platform]
+            say(f"   image {image}, repositories {built.repositories}, wheelhouse {wheelhouse}")
         elif options.command == "up":
             up(options.fleet, options.hosts)
         elif options.command == "reset":

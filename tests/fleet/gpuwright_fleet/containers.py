@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +148,16 @@ def host_keys(fleet: str, host: Host) -> list[str]:
         if time.monotonic() > deadline:
             raise FleetError(f"Host {host.name} has no ssh host keys after {READY_SECONDS} s.")
         time.sleep(0.2)
+
+
+def newest_kernel(fleet: str, host: Host) -> str:
+    """Release of the newest kernel that a Debian host's own mirror has."""
+    script = "apt-get update -qq >&2 && apt-cache depends --important linux-headers-amd64"
+    answer = podman("exec", container_name(fleet, host.name), "sh", "-c", script, check=False, timeout=300)
+    found = re.search(r"Depends: linux-headers-([0-9]\S+)", answer.stdout)
+    if not found:
+        raise FleetError(f"Host {host.name} cannot read Debian's package lists: {answer.stderr.strip()[-300:]}")
+    return found.group(1)
 
 
 def take_down(fleet: str) -> int:

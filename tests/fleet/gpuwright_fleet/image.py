@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from .paths import EL8_DIR, content_hash
+from .paths import DEBIAN_DIR, EL8_DIR, content_hash
 from .podman import podman
 from .shell import step
 
+# What a Debian host has in common with the RHEL stand-in: how it is reached, and its hardware.
+SHARED_FILES = (
+    "etc/ssh/sshd_config.d/10-fleet.conf",
+    "etc/sudoers.d/admin",
+    "etc/systemd/journald.conf.d/fleet.conf",
+    "usr/libexec/fleet/hardware.py",
+    "usr/libexec/fleet/init",
+)
 CA_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
-
-
-def image_name(base: Path, repositories: Path) -> str:
-    swapped = os.environ.get("FLEET_EL8_IMAGE", "")
-    key = content_hash([EL8_DIR, Path(__file__)], base.name, repositories.name, swapped, ca_fingerprint())
-    return f"localhost/gpuwright-el8:{key}"
 
 
 def ca_bundle() -> Path | None:
@@ -37,11 +40,8 @@ def split_certificates(bundle: str) -> list[str]:
     return [f"{part}{end}\n" for part in parts]
 
 
-def base_image(base: Path) -> str:
-    """The image to build on: the imported Debian 12 userland, or what FLEET_EL8_IMAGE names."""
-    swapped = os.environ.get("FLEET_EL8_IMAGE")
-    if swapped:
-        return swapped
+def import_base(base: Path) -> str:
+    """The image of a userland, imported once."""
     name = f"localhost/gpuwright-{base.name}:latest"
     if podman("image", "exists", name, check=False).returncode != 0:
         with step("import of the userland (podman import)"):
@@ -49,26 +49,54 @@ def base_image(base: Path) -> str:
     return name
 
 
-def build_image(base: Path, repositories: Path) -> str:
-    name = image_name(base, repositories)
-    if podman("image", "exists", name, check=False).returncode == 0:
-        return name
-    parent = base_image(base)
-    with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
-        context = Path(temporary)
-        ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(EL8_DIR, context, symlinks=True, dirs_exist_ok=True, ignore=ignore)
+def build_el8_image(base: Path, repositories: Path) -> str:
+    """RHEL 8.8 on the Debian 12 userland, or on what FLEET_EL8_IMAGE names; the image's name."""
+    swapped = os.environ.get("FLEET_EL8_IMAGE", "")
+    key = content_hash([EL8_DIR, Path(__file__)], base.name, repositories.name, swapped, ca_fingerprint())
+
+    def fill(context: Path) -> None:
+        copy_tree(EL8_DIR, context)
         shutil.copytree(repositories / "keys", context / "keys")
-        if not os.environ.get("FLEET_EL8_IMAGE"):
+        if not swapped:
             (context / "installed").mkdir()
             for line in (repositories / "installed.txt").read_text().split():
                 shutil.copy(repositories / line, context / "installed")
+
+    return build_image(f"localhost/gpuwright-el8:{key}", lambda: swapped or import_base(base), fill)
+
+
+def build_debian_image(base: Path) -> str:
+    """Debian 12 as its installer leaves it, with the simulated hardware but no simulated driver; the image's name."""
+    shared = [EL8_DIR / "overlay" / name for name in SHARED_FILES]
+    key = content_hash([DEBIAN_DIR, *shared, Path(__file__)], base.name, ca_fingerprint())
+
+    def fill(context: Path) -> None:
+        copy_tree(DEBIAN_DIR, context)
+        for name in SHARED_FILES:
+            (context / "overlay" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(EL8_DIR / "overlay" / name, context / "overlay" / name)
+
+    return build_image(f"localhost/gpuwright-debian12:{key}", lambda: import_base(base), fill)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def build_image(name: str, find_parent: Callable[[], str], fill: Callable[[Path], None]) -> str:
+    """Build the image unless it is there: `fill` puts its files into the folder that its Containerfile copies."""
+    if podman("image", "exists", name, check=False).returncode == 0:
+        return name
+    parent = find_parent()
+    with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
+        context = Path(temporary)
+        fill(context)
         bundle = ca_bundle()
         if bundle:
             (context / "ca").mkdir()
             for number, certificate in enumerate(split_certificates(bundle.read_text())):
                 (context / "ca" / f"controller-{number:03}.crt").write_text(certificate)
-        with step("image of the bare server (podman build)"):
+        with step(f"image of the bare server (podman build, {name.partition('/')[2].partition(':')[0]})"):
             podman(
                 "build", "--isolation", "chroot", "--network", "host", "--pull=never", "--layers=false",
                 "--build-arg", f"BASE={parent}", "--tag", name, str(context),
@@ -81,5 +109,5 @@ def remove_old_images(newest: str) -> None:
     """Images of former builds; podman refuses to remove one that a container uses, and that is fine."""
     names = podman("images", "--format", "{{.Repository}}:{{.Tag}}").stdout.split()
     for name in names:
-        if name.startswith("localhost/gpuwright-el8:") and name != newest:
+        if name.startswith(newest.rpartition(":")[0] + ":") and name != newest:
             podman("image", "rm", name, check=False)

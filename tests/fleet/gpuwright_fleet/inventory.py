@@ -25,8 +25,8 @@ def repository_variables(fingerprints: dict[str, str]) -> dict[str, str]:
     }
 
 
-def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str]) -> dict[str, Any]:
-    """The inventory as data; every version is a string."""
+def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kernels: dict[str, str]) -> dict[str, Any]:
+    """The inventory as data; every version is a string. `kernels`: by host, the kernel its driver is built for."""
     group_vars: dict[str, Any] = {
         "ansible_user": "admin",
         "ansible_ssh_private_key_file": str(state / "id_ed25519"),
@@ -40,6 +40,9 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str]) -> d
         "framework_pytorch_wheelhouse": WHEELHOUSE_ON_HOST,
     }
     entries = {host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts}
+    for name, kernel in kernels.items():
+        # A container cannot boot Debian's kernel: its hosts are made as images are, for a kernel that does not run.
+        entries[name] |= {"system_kernel_target": kernel, "system_driver_source": "distribution"}
     return {"gpu_nodes": {"hosts": entries, "vars": group_vars | repository_variables(fingerprints)}}
 
 

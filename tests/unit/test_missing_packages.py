@@ -1,4 +1,4 @@
-"""rpm_state: what is missing, who holds the lock, and no silent answer when rpm itself is broken."""
+"""missing_packages: what is missing, who holds the lock, and no silent answer when rpm itself is broken."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpuwright.packages import lock_holder
+from gpuwright.packages import lock_holder, missing_debs
 
 RPM = """#!/bin/sh
 # Knows gcc by name and kernel-devel-4.18 as something provided.
@@ -30,13 +30,13 @@ for name in "$@"; do [ "$name" = gcc ] || exit 1; done
 )
 def test_missing(run_module, fake_bin, names: list[str], missing: list[str]) -> None:
     fake_bin("rpm", RPM)
-    answer = run_module("rpm_state", {"packages": names})
+    answer = run_module("missing_packages", {"packages": names})
     assert (answer["missing"], answer["changed"]) == (missing, False)
 
 
 def test_a_package_that_a_broken_rpm_does_not_know_is_missing(run_module, fake_bin) -> None:
     fake_bin("rpm", "#!/bin/sh\nkill -9 $$\n")
-    answer = run_module("rpm_state", {"packages": ["gcc"]})
+    answer = run_module("missing_packages", {"packages": ["gcc"]})
     assert answer["missing"] == ["gcc"]
 
 
@@ -92,3 +92,59 @@ def test_rpm_holds_its_transaction_lock(tmp_path: Path) -> None:
     assert holder is not None and holder["pid"] == process.pid
     time.sleep(0.1)
     assert lock_holder(str(tmp_path)) is None
+
+
+LISTING = """installed\tgcc\t4:12.2.0-3\tc-compiler, gcc-x86-64-linux-gnu (= 4:12.2.0-3)
+installed\tnvidia-kernel-dkms\t535.261.03-1\tnvidia-kernel-535.261.03, nvidia-kernel-dkms-any
+half-configured\tdkms\t3.0.10-8\tdh-dkms
+config-files\tmake\t4.3-4.1\t
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (["gcc"], []),
+        (["c-compiler"], []),
+        (["dkms"], ["dkms"]),
+        (["make", "gcc"], ["make"]),
+        (["nvidia-kernel-dkms=535.261.03-*"], []),
+        (["nvidia-kernel-dkms=535.309.01-*"], ["nvidia-kernel-dkms=535.309.01-*"]),
+        (["c-compiler=4:12.2.0-3"], ["c-compiler=4:12.2.0-3"]),
+        (["numactl=2.0"], ["numactl=2.0"]),
+    ],
+)
+def test_missing_debs(run_module, fake_bin, tmp_path: Path, names: list[str], missing: list[str]) -> None:
+    assert missing_debs(names, LISTING) == missing
+    (tmp_path / "listing").write_text(LISTING)
+    fake_bin("dpkg-query", f"#!/bin/sh\ncat {tmp_path}/listing\n")
+    answer = run_module("missing_packages", {"packages": names, "family": "debian"})
+    assert (answer["missing"], answer["changed"]) == (missing, False)
+
+
+def test_what_an_interrupted_dpkg_left_is_named(run_module, fake_bin) -> None:
+    lines = "installed gcc\\nhalf-configured nvidia-kernel-dkms\\nunpacked dkms\\nconfig-files make\\n"
+    fake_bin("dpkg-query", f"#!/bin/sh\nprintf '{lines}'\n")
+    answer = run_module("missing_packages", {"packages": ["numactl"], "family": "debian"})
+    assert answer["unfinished"] == ["dkms", "nvidia-kernel-dkms"]
+
+
+def test_a_broken_dpkg_is_an_error_and_not_an_answer(run_module, fake_bin) -> None:
+    fake_bin("dpkg-query", "#!/bin/sh\necho 'dpkg-query: error: parsing file' >&2; exit 2\n")
+    answer = run_module("missing_packages", {"packages": ["gcc"], "family": "debian"})
+    assert answer["failed"] and "parsing file" in answer["msg"] and "dpkg --audit" in answer["msg"]
+
+
+def test_apt_holds_its_lock(tmp_path: Path) -> None:
+    file = tmp_path / "var/lib/dpkg/lock-frontend"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    script = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+    )
+    command = [sys.executable, "-c", script, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        holder = lock_holder(str(tmp_path))
+        process.kill()
+    assert holder is not None and holder["pid"] == process.pid

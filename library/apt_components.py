@@ -1,0 +1,135 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: more components of the distribution's own mirror, whichever that is on this host."""
+
+DOCUMENTATION = r"""
+module: apt_components
+short_description: Enable components such as non-free on the mirrors that a host already uses
+description:
+  - Writes one deb822 file that adds the missing components to every suite of Debian or Ubuntu itself that the host has
+    configured, under the same address. No mirror is named by the caller.
+  - Components that another file configures already are left out; where nothing is missing there is no file.
+  - Reads the package lists first where the host has never done so. When the new lists cannot be read, the file as it
+    was before is put back and the module fails.
+  - Supports check mode and diff.
+options:
+  components:
+    description: Names of components, for example contrib and non-free.
+    type: list
+    elements: str
+    required: true
+  path:
+    description: The file, below /etc/apt/sources.list.d and ending in .sources.
+    type: path
+    required: true
+  timeout:
+    description: Seconds that one update of the package lists may take.
+    type: int
+    default: 300
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Enable the components with NVIDIA's driver
+  apt_components:
+    components: [contrib, non-free, non-free-firmware]
+    path: /etc/apt/sources.list.d/gpuwright-components.sources
+"""
+
+RETURN = r"""
+added:
+  description: "What the file adds: C(uri), C(suites), C(components) of each stanza."
+  type: list
+  returned: always
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.apt_sources import (
+    KEYRINGS,
+    own_targets,
+    read_targets,
+    sources_text,
+    wanted_stanzas,
+)
+from ansible.module_utils.gpuwright.bounded import run_bounded
+
+
+def read(path):
+    """The file's text, empty where there is none."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def write(module, path, text):
+    """Replace the file in one step; an empty text removes it."""
+    if not text:
+        os.unlink(path)
+        return
+    temporary = path + ".gpuwright"
+    with open(temporary, "w") as file:
+        file.write(text)
+    os.chmod(temporary, 0o644)
+    module.atomic_move(temporary, path)
+
+
+def update(seconds):
+    """What went wrong while apt read its package lists, empty for nothing."""
+    # Without this option apt calls a repository that it could not reach a warning.
+    done = run_bounded(["apt-get", "update", "--quiet=2", "--option", "APT::Update::Error-Mode=any"], seconds)
+    return "" if done.rc == 0 else (done.problem or done.stderr.strip() or "exit status {}".format(done.rc))
+
+
+def main():
+    """Compare the file with what it should be, write it, read the lists, or put everything back."""
+    module = AnsibleModule(
+        argument_spec={
+            "components": {"type": "list", "elements": "str", "required": True},
+            "path": {"type": "path", "required": True},
+            "timeout": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    path, seconds = module.params["path"], module.params["timeout"]
+    try:
+        targets = read_targets()
+        if not own_targets(targets) and not module.check_mode:
+            problem = update(seconds)
+            if problem:
+                module.fail_json(
+                    msg="apt cannot read its package lists: {}. Nothing was changed.".format(problem[-600:])
+                )
+            targets = read_targets()
+    except OSError as error:
+        module.fail_json(msg="{}. Look at: apt-get update".format(error))
+    if not own_targets(targets) and not module.check_mode:
+        module.fail_json(
+            msg="No configured apt source is Debian's or Ubuntu's own (apt-get indextargets shows none with the "
+            "component main), so nothing says which mirror has {}. Configure the distribution's mirror first.".format(
+                " ".join(module.params["components"])
+            )
+        )
+    stanzas = wanted_stanzas(targets, module.params["components"], path)
+    keyrings = [name for name in KEYRINGS.values() if os.path.exists(name)]
+    before, after = read(path), sources_text(stanzas, keyrings)
+    if before != after and not module.check_mode:
+        write(module, path, after)
+        problem = update(seconds)
+        if problem:
+            write(module, path, before)
+            module.fail_json(
+                msg="With the components {} apt cannot read its package lists: {}. {} is as it was before.".format(
+                    " ".join(module.params["components"]), problem[-600:], path
+                )
+            )
+    added = [{"uri": uri, "suites": list(suites), "components": list(names)} for _, uri, suites, names in stanzas]
+    difference = {"before": before, "after": after, "before_header": path, "after_header": path}
+    module.exit_json(changed=before != after, added=added, diff=difference)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: which packages are missing, and who is installing right now."""
+
+DOCUMENTATION = r"""
+module: missing_packages
+short_description: Which packages are missing, and who holds the package manager
+description:
+  - Asks rpm or dpkg, in milliseconds, what dnf or apt would need seconds for, so that a node with nothing to install
+    starts no transaction.
+  - Names the process that holds the lock of dnf, yum, rpm, apt or dpkg. ansible.builtin.dnf ignores its own
+    C(lock_timeout) and waits in silence.
+  - Read-only, the same in check mode.
+options:
+  packages:
+    description: Names as dnf understands them (name, name-version, name-version-release.arch, or something provided),
+      or as apt does (name, name=version, name=pattern, or something provided).
+    type: list
+    elements: str
+    required: true
+  family:
+    description: Whose package database is asked. C(redhat) is rpm's, C(debian) dpkg's.
+    type: str
+    choices: [redhat, debian]
+    default: redhat
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: See what is missing
+  missing_packages:
+    packages: [gcc, kernel-devel-4.18.0-477.10.1.el8_8.x86_64]
+    family: "{{ gpu_node.os.family }}"
+  register: state
+  until: not state.locked
+  retries: 60
+  delay: 10
+"""
+
+RETURN = r"""
+missing:
+  description: The packages that are not installed, in the order given.
+  type: list
+  returned: always
+unfinished:
+  description: Packages that an interrupted dpkg has unpacked and not set up; asked for where something is missing.
+  type: list
+  returned: always
+locked:
+  description: Whether another process holds the package manager.
+  type: bool
+  returned: always
+holder:
+  description: C(pid) and C(command) of that process.
+  type: dict
+  returned: when locked
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.packages import FAMILIES, lock_holder, missing_packages, unfinished_packages
+
+
+def main():
+    """Report, never change."""
+    module = AnsibleModule(
+        argument_spec={
+            "packages": {"type": "list", "elements": "str", "required": True},
+            "family": {"choices": list(FAMILIES), "default": "redhat"},
+        },
+        supports_check_mode=True,
+    )
+    family = module.params["family"]
+    try:
+        missing = missing_packages(module.params["packages"], family)
+        unfinished = unfinished_packages(family) if missing else []
+    except OSError as error:
+        look = "dpkg --audit" if family == "debian" else "rpm -qa | head"
+        module.fail_json(msg="{}. Check the package database: {}".format(error, look))
+    holder = lock_holder()
+    message = ""
+    if holder:
+        message = "The package manager is held by process {pid}: {command}. Wait for it or stop it.".format(**holder)
+    module.exit_json(
+        changed=False, missing=missing, unfinished=unfinished, locked=bool(holder), holder=holder, msg=message
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which components of its own distribution a Debian or Ubuntu host may install from, and the file that adds others.
+
+apt itself is asked where its packages come from: it reads both forms of sources, and it knows from the signed Release
+files which of them are the distribution's, under whatever mirror's name.
+"""
+
+import collections
+
+from .bounded import run_bounded
+
+FIELDS = "$(SOURCESENTRY)|$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
+KEYRINGS = {
+    "Debian": "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "Ubuntu": "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
+}
+# What every one of the distribution's own repositories has.
+FIRST_COMPONENT = "main"
+APT_SECONDS = 60
+
+Target = collections.namedtuple("Target", "file origin uri suite component")
+Target.__doc__ = """One index of packages: the file that configures it, its Release file's origin, and where it is."""
+
+
+def read_targets(run=run_bounded):
+    """The indexes that apt has read from its configured sources; raises OSError when apt cannot say."""
+    done = run(["apt-get", "indextargets", "--format", FIELDS, "Created-By: Packages"], APT_SECONDS)
+    if done.rc != 0:
+        raise OSError("apt-get indextargets: {}".format(done.problem or done.stderr.strip()[-300:]))
+    return parse_targets(done.stdout)
+
+
+def parse_targets(text):
+    """Lines of `apt-get indextargets` in the form of FIELDS; a line of another form is left out."""
+    found = []
+    for line in text.splitlines():
+        words = line.split("|")
+        if len(words) == 5:
+            # "/etc/apt/sources.list:3": the number is that of the line or stanza.
+            found.append(Target(words[0].rpartition(":")[0], *words[1:]))
+    return found
+
+
+def own_targets(targets):
+    """Those of the distribution itself."""
+    return [target for target in targets if target.origin in KEYRINGS]
+
+
+def wanted_stanzas(targets, components, file):
+    """What `file` has to add so that every suite of the distribution has all `components`, in apt's order of sources.
+
+    Returns `[(origin, uri, (suite, ...), (component, ...)), ...]`; what other files configure is not repeated, which
+    apt would complain about at every update.
+    """
+    elsewhere = collections.OrderedDict()
+    for target in own_targets(targets):
+        if target.file != file:
+            elsewhere.setdefault((target.origin, target.uri, target.suite), set()).add(target.component)
+    stanzas = collections.OrderedDict()
+    for (origin, uri, suite), present in elsewhere.items():
+        missing = tuple(name for name in components if name not in present)
+        if FIRST_COMPONENT in present and missing:
+            stanzas.setdefault((origin, uri, missing), []).append(suite)
+    return [(origin, uri, tuple(suites), missing) for (origin, uri, missing), suites in stanzas.items()]
+
+
+def sources_text(stanzas, keyrings):
+    """The deb822 file for `wanted_stanzas`; `keyrings` are the paths of KEYRINGS that the host has. Empty for none."""
+    blocks = []
+    for origin, uri, suites, components in stanzas:
+        lines = ["Types: deb", "URIs: " + uri, "Suites: " + " ".join(suites), "Components: " + " ".join(components)]
+        if KEYRINGS[origin] in keyrings:
+            lines.append("Signed-By: " + KEYRINGS[origin])
+        blocks.append("\n".join(lines) + "\n")
+    return "# Written by gpuwright: more components of the mirrors configured elsewhere here.\n\n" * bool(
+        blocks
+    ) + "\n".join(blocks)

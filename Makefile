@@ -64,10 +64,11 @@ $(VENV)/.complete: requirements/dev.lock
 packages: ## what the containers need from the system's package manager
 	@tests/fleet/install-packages
 
-docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, PCI ids
+docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, docs/conda, PCI ids
 	@$(VENV)/bin/python docs/device_table.py
 	@$(VENV)/bin/python docs/compatibility.py
 	@$(VENV)/bin/python docs/tuning.py
+	@$(VENV)/bin/python docs/conda.py
 
 lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -2,6 +2,7 @@
 """All checks in the order of a report, and the one way to run them."""
 
 from . import (
+    checks_containers,
     checks_driver,
     checks_gpu,
     checks_health,
@@ -20,6 +21,7 @@ IN_SECONDS = (
     + checks_driver.CHECKS
     + checks_host.CHECKS
     + checks_tuning.CHECKS
+    + checks_containers.CHECKS
     + checks_kernel.CHECKS
 )
 CHECKS = tuple(check._replace(level=QUICK) for check in IN_SECONDS) + checks_software.CHECKS + checks_smoke.CHECKS

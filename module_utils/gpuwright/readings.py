@@ -13,6 +13,7 @@ from .readings_access import (
     read_password_state,
     read_unsafe_files,
 )
+from .readings_containers import read_containers
 from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_software import (
     LIBRARY_FOLDERS,
@@ -67,6 +68,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
         "device_nodes": attempt(read_device_nodes, root, host, user),
         "tuning": attempt(read_tuning, root),
+        "containers": attempt(read_containers, root),
     }
     if level == QUICK:
         return readings

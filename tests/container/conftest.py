@@ -34,10 +34,10 @@ def build(tag: str, *words: str, check: bool = True) -> subprocess.CompletedProc
     )  # fmt: skip
 
 
-def pinned(name: str, image: str) -> list[str]:
-    """Build arguments that make a local image the base called `name`, by its digest."""
+def based_on(image: str) -> list[str]:
+    """Build arguments that make a local image the base, by its digest."""
     digest = podman("image", "inspect", "--format", "{{.Digest}}", image).stdout.strip()
-    return ["--build-arg", f"{name}_IMAGE={image}", "--build-arg", f"{name}_DIGEST={digest}"]
+    return ["--build-arg", f"BASE_IMAGE={image}", "--build-arg", f"BASE_DIGEST={digest}"]
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +59,7 @@ def bare() -> str:
 @pytest.fixture(scope="session")
 def with_python(bare: str) -> str:
     """What the Containerfile makes of a base without Python, in the place of python:slim."""
-    build(PYTHON, "--target", "base-cuda", *pinned("CUDA", bare), *pinned("SLIM", bare))
+    build(PYTHON, "--target", "base", *based_on(bare))
     return PYTHON
 
 
@@ -69,7 +69,7 @@ def build_arguments(with_python: str) -> list[str]:
     wheels = wheelhouse.build_wheelhouse()
     assert wheels, "the fleet's wheelhouse could not be made"
     sources = ["--volume", f"{wheels}:/wheels:ro", "--build-arg", "PIP_FIND_LINKS=/wheels"]
-    return [*pinned("SLIM", with_python), *pinned("CUDA", with_python), *sources, "--build-arg", "PIP_NO_INDEX=1"]
+    return [*based_on(with_python), *sources, "--build-arg", "PIP_NO_INDEX=1"]
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +103,7 @@ def in_container(image: str, runs: Path, tmp_path: Path) -> Callable[..., subpro
     config.write_text("run_dir: /srv/gan/runs/first\ndata: synthetic\ndevice: cpu\nimage_size: 32\n")
 
     def call(*words: str, program: str = "") -> subprocess.CompletedProcess[str]:
-        command = ["run", "--rm", "--read-only", "--tmpfs", "/tmp", "--network", "none", "--cap-drop", "ALL"]
+        command = ["run", "--rm", "--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--network", "none", "--cap-drop", "ALL"]
         command += ["--security-opt", "no-new-privileges", "--volume", f"{runs}:/srv/gan/runs"]
         command += ["--volume", f"{config}:/etc/gan/config.yml:ro", *(["--entrypoint", program] if program else [])]
         return podman(*command, image, *words, check=False, timeout=300)

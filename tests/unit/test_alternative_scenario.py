@@ -15,6 +15,7 @@ PUBLIC = (
     "system_cuda",
     "system_runtime",
     "system_tuning",
+    "system_containers",
     "system_monitor",
     "framework_pytorch",
     "model_trainer",
@@ -26,6 +27,7 @@ FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
 # The scenario's host has one GPU and no NVMe disk; its tuning and monitoring are to be seen at the end; its wheelhouse
 # has no TensorFlow, nor the Python 3.8 of the profile `documented`; and playbooks decide preflight_host_checks.
 SAME = {
+    "system_containers_state",
     "system_monitor_state",
     "verify_expected_gpu_count",
     "framework_pytorch_tensorflow_version",

@@ -10,7 +10,7 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-real fleet-up fleet-down venv packages docs lock clean
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-real fleet-up fleet-down venv packages docs bench-runtime lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo-down: venv ## stop the demo and remove its containers
 test: venv ## lint, unit, trainer, molecule with testinfra (FLEET=off leaves the containers out)
 	@$(RUN) all
 
-test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the report page in a real browser (needs chromium)
+test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
 	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin
@@ -63,6 +63,10 @@ $(VENV)/.complete: requirements/dev.lock
 
 packages: ## what the containers need from the system's package manager
 	@tests/fleet/install-packages
+
+# For example BENCH="--rounds 5 --churn-seconds 60 --vs numactl".
+bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
+	@PYTHONPATH=module_utils:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
 docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, docs/conda, PCI ids
 	@$(VENV)/bin/python docs/device_table.py

@@ -23,7 +23,9 @@ def subordinate_ids(text: str, users: Iterable[str]) -> str:
     lines = text.splitlines()
     known = {}
     end = FIRST
-    for line in filter(str.strip, lines):
+    for line in lines:
+        if not line.strip() or line.startswith("#"):
+            continue
         match = LINE.fullmatch(line.strip())
         if not match:
             raise AnsibleFilterError(f"/etc/subuid or /etc/subgid has the line {line!r}; expected name:first:count")

@@ -5,8 +5,8 @@
     gan-health RUN_FOLDER [SECONDS]
 
 The sign of life is the newest stats.jsonl in RUN_FOLDER or one folder below it: the trainer adds a line every
-`log_every` steps. Until there is one, the start of the container counts. SECONDS is how old the sign may be; the default
-is half an hour, since compiling and a computation of FID take minutes.
+`log_every` steps. Until there is one, the start of the container counts. SECONDS is how old the sign may be; the
+default is half an hour, since compiling and a computation of FID take minutes.
 """
 
 from __future__ import annotations

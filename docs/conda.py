@@ -48,6 +48,7 @@ def environment(lock: str, path: str) -> str:
     return f"""\
 # conda env create --file {lock}.yml   (mamba and micromamba read it too)
 # Written by docs/conda.py from {file.name}; do not edit.
+---
 name: gan-{match["rest"]}
 channels: [conda-forge]
 dependencies:

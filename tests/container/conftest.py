@@ -102,9 +102,9 @@ def in_container(image: str, runs: Path, tmp_path: Path) -> Callable[..., subpro
     config = tmp_path / "config.yml"
     config.write_text("run_dir: /srv/gan/runs/first\ndata: synthetic\ndevice: cpu\nimage_size: 32\n")
 
-    def call(*words: str, program: str = "") -> subprocess.CompletedProcess[str]:
+    def call(*words: str, program: str = "", name: str = "") -> subprocess.CompletedProcess[str]:
         command = ["run", "--rm", "--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--network", "none"]
-        command += ["--cap-drop", "ALL"]
+        command += ["--cap-drop", "ALL", *(["--name", name] if name else [])]
         command += ["--security-opt", "no-new-privileges", "--volume", f"{runs}:/srv/gan/runs"]
         command += ["--volume", f"{config}:/etc/gan/config.yml:ro", *(["--entrypoint", program] if program else [])]
         return podman(*command, image, *words, check=False, timeout=300)

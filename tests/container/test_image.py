@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from conftest import REPOSITORY, build, podman, wheelhouse
@@ -28,6 +30,20 @@ def test_the_same_command_goes_on_where_it_stopped(in_container: Callable, runs:
         assert done.returncode == 0, done.stdout + done.stderr
     lines = (runs / "first/stats.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
+
+
+def test_a_stopped_job_keeps_its_work_and_is_not_done(image: str, in_container: Callable, runs: Path) -> None:
+    """What Kubernetes does when it drains a node: SIGTERM to the first process, then time."""
+    with ThreadPoolExecutor(1) as pool:
+        words = ("train-gan", *TWO_STEPS[:2], "steps=100000", "batch_size=4", "log_every=1")
+        job = pool.submit(in_container, *words, program="gan-job", name="gpuwright-container-stopped")
+        deadline = time.monotonic() + 120
+        while not (runs / "first/stats.jsonl").exists() and time.monotonic() < deadline and not job.done():
+            time.sleep(0.5)
+        podman("stop", "--time", "100", "gpuwright-container-stopped")
+        done = job.result()
+    assert done.returncode == 75, done.stdout + done.stderr
+    assert list((runs / "first").rglob("*.pt")), "no checkpoint was written"
 
 
 def test_a_wrong_configuration_ends_with_2(in_container: Callable) -> None:

@@ -53,6 +53,9 @@ def bare() -> str:
         run([*command, fleet_base.SUITE, archive, *fleet_base.controller_sources()], timeout=900)
         podman("import", str(archive), image)
         archive.unlink()
+        for old in podman("images", "--format", "{{.Repository}}:{{.Tag}}", BARE).stdout.split():
+            if old != image:
+                podman("image", "rm", old, check=False)
     return image
 
 

@@ -10,7 +10,8 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-container test-real fleet-up fleet-down venv packages docs bench-runtime lock clean
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-container test-real bench-runtime bench-trainer gpu-bench \
+  fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,12 @@ faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real driver, toolkit and cuDNN from the archives (about 2.5 GB)
 	@$(RUN) real
+
+bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same run (about 4 minutes; writes docs/benchmarks)
+	@$(VENV)/bin/python tests/bench/trainer/run bench_trainer.py
+
+gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpreter of this node's environment
+	@$(VENV)/bin/python tests/bench/trainer/run gpu_bench.py
 
 test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
 	@$(RUN) container

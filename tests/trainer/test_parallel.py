@@ -1,98 +1,160 @@
-"""Several processes of one group: their results, their failures, and a training that ends equal in all of them."""
+"""FSDP2 and tensor parallelism in two processes: the same losses as the unsharded networks."""
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-from gan_trainer import smoke_parallel
-from gan_trainer.ranks import RankError, run_ranks
-from gan_trainer.smoke_parallel import FrozenAside, try_parallel
-from gan_trainer.smoke_run import Target, choose_amp, list_targets
+import torch.distributed as dist
+from conftest import TINY
+from gan_trainer import parallel
+from gan_trainer.config import make_config
+from gan_trainer.losses import discriminator_loss, generator_loss
+from gan_trainer.networks import build
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
-sys.path.insert(0, str(Path(__file__).parent))
-import rank_work
-
-
-def test_ranks_are_one_group() -> None:
-    assert run_ranks(rank_work.sum_of_ranks, 2, "cpu", 240, 10) == [21.0, 21.0]
-
-
-@pytest.mark.parametrize(
-    ("work", "seconds", "words"),
-    [
-        (rank_work.fail_in_rank_1, 240, "rank 1: ValueError: no memory"),
-        (rank_work.die_in_rank_1, 240, "rank 1 died without a word"),
-        (rank_work.wait_for_ever, 8, "rank 0, 1 did not finish within 8 s"),
-    ],
-)
-def test_a_rank_that_fails_ends_all(work: object, seconds: float, words: str) -> None:
-    with pytest.raises(RankError, match=words):
-        run_ranks(work, 2, "cpu", seconds)
-    # Daemons of this process: none may stay behind.
-    for process in multiprocessing.active_children():
-        process.join(10)
-    assert multiprocessing.active_children() == []
+RANKS, STEPS, BATCH = 2, 3, 4
+CONFIG = make_config(TINY)
 
 
-def test_training_over_two_processes_ends_equal() -> None:
-    targets = list_targets("cpu")
-    record, problems = try_parallel(targets, choose_amp(None), 10)
-    assert problems == []
-    assert (record["ranks"], record["backend"], record["devices"]) == (2, "gloo", ["cpu", "cpu"])
-    assert record["parameters_equal"] and record["gradients_equal"] and record["parameters_changed"]
-    assert (record["steps_applied"], record["steps_skipped"]) == (10, 0)
+def networks() -> tuple[nn.Module, nn.Module]:
+    torch.manual_seed(0)
+    return build(CONFIG)
 
 
-def rank(**changes: object) -> dict:
-    record = {"steps_applied": 10, "steps_skipped": 0, "loss_first": 1.4, "loss_last": 0.3}
-    record.update(parameters_changed=True, seconds=1.0)
-    found = {"record": record, "finite": True, "scale": None, "device": "cpu"}
-    return {**found, "parameters_equal": True, "gradients_equal": True, **changes}
+def train(generator: nn.Module, discriminator: nn.Module, rank: int) -> Tensor:
+    """Losses (STEPS, 2) of a GAN training on this rank's own images."""
+    random = torch.Generator().manual_seed(100 + rank)
+    optimizers = [torch.optim.Adam(network.parameters(), 2e-3) for network in (generator, discriminator)]
+    losses = []
+    for _ in range(STEPS):
+        real = torch.rand(BATCH, 3, CONFIG.image_size, CONFIG.image_size, generator=random) * 2 - 1
+        fake = generator(torch.randn(BATCH, CONFIG.latent_dim, generator=random))
+        both = discriminator(torch.cat((real, fake.detach())))
+        d_loss = discriminator_loss("nonsaturating", both[:BATCH], both[BATCH:])
+        optimizers[1].zero_grad()
+        d_loss.backward()
+        optimizers[1].step()
+        discriminator.requires_grad_(False)
+        g_loss = generator_loss("nonsaturating", discriminator(fake))
+        optimizers[0].zero_grad()
+        g_loss.backward()
+        optimizers[0].step()
+        discriminator.requires_grad_(True)
+        losses.append(torch.stack((d_loss, g_loss)).detach())
+    return torch.stack(losses)
 
 
-@pytest.mark.parametrize(
-    ("second", "problem"),
-    [
-        (rank(parameters_equal=False), "parallel: the parameters differ between ranks"),
-        (rank(gradients_equal=False), "parallel: the gradients differ between ranks"),
-        (rank(finite=False), "parallel: rank 1: a loss was not finite"),
-        (rank(scale=0.25), "parallel: rank 1: the loss scale collapsed to 0.25"),
-    ],
-)
-def test_what_is_wrong_in_one_rank_is_told(second: dict, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smoke_parallel, "run_ranks", lambda *_: [rank(), second])
-    _, problems = try_parallel(list_targets("cpu"), choose_amp(None), 10)
-    assert problems == [problem]
+def sharded_and_whole(rank: int) -> dict:
+    whole = [DistributedDataParallel(network, broadcast_buffers=False) for network in networks()]
+    expected = train(*whole, rank)
+    mesh = parallel.make_mesh("cpu", RANKS)
+    halves = [parallel.shard(network, mesh["data"], min_parameters=1) for network in networks()]
+    shapes = {name: tuple(value.to_local().shape) for name, value in halves[0].named_parameters()}
+    found = train(*halves, rank)
+    state = parallel.full_state(halves[0])
+    other = {name: value.clone() for name, value in whole[0].module.state_dict().items()}
+    weights = [name for name, value in networks()[0].named_parameters() if value.ndim == 4]
+    return {"expected": expected, "found": found, "shapes": shapes, "state": state, "other": other, "weights": weights}
 
 
-def test_ranks_that_fail_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*_: object) -> list:
-        raise RankError("rank 1: NCCL error")
+def test_sharded_training_has_the_losses_and_weights_of_the_whole_one(ranks: list[dict]) -> None:
+    first, second = (rank["sharded_and_whole"] for rank in ranks)
+    for result in (first, second):
+        assert torch.allclose(result["found"], result["expected"], rtol=1e-4, atol=1e-5)
+    # Each rank saw images of its own, so equal losses without any exchange would be a test of nothing.
+    assert not torch.allclose(first["expected"], second["expected"], rtol=1e-2)
+    whole = dict(networks()[0].named_parameters())
+    for name in first["weights"]:
+        held = [result["shapes"][name][0] for result in (first, second)]
+        assert sum(held) == whole[name].shape[0] and max(held) < whole[name].shape[0], name
+        assert torch.allclose(first["state"][name], first["other"][name], rtol=1e-3, atol=1e-5), name
+    assert second["state"] == {}
 
-    monkeypatch.setattr(smoke_parallel, "run_ranks", lost)
-    assert try_parallel(list_targets("cpu"), choose_amp(None), 10) == (None, ["parallel: rank 1: NCCL error"])
+
+class Wide(nn.Module):
+    """Noise (N, 8) to logits (N,), with a pair of linear layers, one to cut by columns, and one by rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair = nn.Sequential(nn.Linear(8, 32), nn.LeakyReLU(0.2), nn.Linear(32, 8))
+        self.start, self.verdict = nn.Linear(8, 64), nn.Linear(64, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.verdict(torch.relu(self.start(self.pair(x)))).flatten()
 
 
-def test_one_gpu_has_nobody_to_train_with() -> None:
-    target = Target("cuda:0", "Tesla V100", (7, 0), list_targets("cpu")[0].config)
-    assert try_parallel([target], choose_amp((7, 0)), 10) == (None, [])
+def split_and_whole(rank: int) -> dict:
+    mesh = parallel.make_mesh("cpu", 1, RANKS)["tensor"]
+    losses, splits = [], {}
+    for split in (False, True):
+        torch.manual_seed(0)
+        network = Wide()
+        splits = parallel.split_linear_layers(network, mesh, min_parameters=1) if split else {}
+        optimizer = torch.optim.Adam(network.parameters(), 1e-2)
+        random, mine = torch.Generator().manual_seed(1), []
+        for _ in range(5):
+            loss = generator_loss("nonsaturating", network(torch.randn(16, 8, generator=random)))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            mine.append(float(loss.detach()))
+        losses.append(mine)
+    local = {name: tuple(value.to_local().shape) for name, value in network.named_parameters()}
+    return {"losses": losses, "splits": splits, "local": local}
 
 
-def test_a_frozen_network_is_not_waited_for() -> None:
-    network = torch.nn.Linear(2, 2)
-    calls = []
+def test_split_layers_train_like_whole_ones(ranks: list[dict]) -> None:
+    for result in (rank["split_and_whole"] for rank in ranks):
+        whole, split = result["losses"]
+        assert split == pytest.approx(whole, rel=1e-4) and whole[-1] < 0.9 * whole[0]
+        assert result["splits"] == {"pair.0": "columns", "pair.2": "rows", "start": "columns", "verdict": "rows"}
+        assert result["local"]["pair.0.weight"] == (16, 8) and result["local"]["pair.2.weight"] == (8, 16)
+        assert result["local"]["start.weight"] == (32, 8) and result["local"]["verdict.weight"] == (1, 32)
 
-    class Parallel(torch.nn.Module):
-        def forward(self, images: torch.Tensor) -> torch.Tensor:
-            calls.append(1)
-            return network(images)
 
-    both = FrozenAside(network, Parallel())
-    both(torch.ones(1, 2))
-    both.requires_grad_(False)
-    both(torch.ones(1, 2))
-    assert len(calls) == 1 and len(list(both.parameters())) == 2
+def refuse(rank: int) -> dict:
+    said = []
+    for attempt in (
+        lambda: parallel.make_mesh("cpu", 3),
+        lambda: parallel.split_linear_layers(networks()[1], parallel.make_mesh("cpu", 1, RANKS)["tensor"]),
+    ):
+        try:
+            attempt()
+        except parallel.ParallelError as error:
+            said.append(str(error))
+    return {"said": said}
+
+
+def run_rank(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=RANKS)
+    try:
+        done = {work.__name__: work(rank) for work in (sharded_and_whole, split_and_whole, refuse)}
+        torch.save(done, f"{folder}/{rank}.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """What each function returned on each of two ranks."""
+    folder = tmp_path_factory.mktemp("ranks")
+    torch.multiprocessing.spawn(run_rank, (str(folder),), nprocs=RANKS)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(RANKS)]
+
+
+def test_what_cannot_be_spread_is_refused(ranks: list[dict]) -> None:
+    mesh, layers = ranks[0]["refuse"]["said"]
+    assert mesh == "mesh: 3 x 1 is 3 ranks, but 2 were started"
+    assert layers.startswith("this network has no linear layer of 100000 parameters") and "(FSDP2)" in layers
+
+
+def test_older_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch.distributed.fsdp
+
+    monkeypatch.delattr(torch.distributed.fsdp, "fully_shard")
+    monkeypatch.setattr(torch, "__version__", "2.0.1")
+    for call in (parallel.shard, parallel.split_linear_layers):
+        with pytest.raises(parallel.ParallelError, match=r"needs torch 2.6 or newer .* this is torch 2.0.1"):
+            call(nn.Linear(2, 2), None)

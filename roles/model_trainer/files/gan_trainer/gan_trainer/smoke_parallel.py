@@ -7,15 +7,14 @@ bit; where a link damages data or a rank was left out, they are not.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
 from .config import Config
+from .distributed import Ranks
 from .loop import Trainer
 from .precision import Precision
 from .ranks import RankError, run_ranks
@@ -27,42 +26,10 @@ CPU_RANKS = 2
 CPU_STEPS = 10
 
 
-class FrozenAside(nn.Module):
-    """A network behind DistributedDataParallel, which is passed by while its parameters are frozen.
-
-    In the generator's update the discriminator's parameters get no gradient, and DistributedDataParallel would wait for
-    one.
-    """
-
-    def __init__(self, network: nn.Module, parallel: nn.Module) -> None:
-        super().__init__()
-        self.network, self.parallel = network, parallel
-
-    def forward(self, images: Tensor) -> Tensor:
-        learns = any(parameter.requires_grad for parameter in self.network.parameters())
-        return self.parallel(images) if learns else self.network(images)
-
-    def parameters(self, recurse: bool = True) -> Any:
-        return self.network.parameters(recurse)
-
-
-def share(trainer: Trainer, device: torch.device) -> None:
-    """Make the trainer's updates use the mean gradient of all ranks."""
-    places = [device.index] if device.type == "cuda" else None
-    # Statistics of batch norm may differ between ranks; copying them in place would disturb the second of two forward
-    # passes before one backward pass. torch 2.13 has a new name for this.
-    known = inspect.signature(DistributedDataParallel).parameters
-    buffers = {"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False}
-    for name in ("generator", "discriminator"):
-        network = getattr(trainer, name)
-        parallel = DistributedDataParallel(network, device_ids=places, **buffers)
-        setattr(trainer, name, FrozenAside(network, parallel))
-
-
 def train_rank(rank: int, device: torch.device, config: Config, precision: Precision, steps: int) -> dict[str, Any]:
     """One rank's training: the record of a mode, its loss scale and whether it is equal to rank 0."""
-    trainer = Trainer(config, device, precision)
-    share(trainer, device)
+    ranks = dist.get_world_size()
+    trainer = Trainer(config, device, precision, Ranks(rank, ranks, rank, ranks))
     record, finite, _ = train_steps(trainer, steps, seed=rank)
     parameters = [*trainer.generator.parameters(), *trainer.discriminator.parameters()]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -110,9 +110,6 @@ def time_steps(trainer: Trainer) -> dict[str, Any]:
     """Images per second from the median step after a warm-up, and the peak of the memory that tensors hold."""
     device, config = trainer.device, trainer.config
     on_gpu = device.type == "cuda"
-    before = torch.backends.cudnn.benchmark
-    # As a training has it: sizes never change, so the search for the fastest kernels pays.
-    torch.backends.cudnn.benchmark = True
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -124,7 +121,6 @@ def time_steps(trainer: Trainer) -> dict[str, Any]:
         if on_gpu:
             torch.cuda.synchronize(device)
         times.append(time.perf_counter() - begin)
-    torch.backends.cudnn.benchmark = before
     seconds = statistics.median(times[SPEED_WARM_UP:])
     memory = torch.cuda.max_memory_allocated(device) >> 20 if on_gpu else None
     return {"images_per_s": round(config.batch_size / seconds, 1), "peak_memory_mib": memory}

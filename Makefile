@@ -10,11 +10,11 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-real bench-runtime bench-trainer gpu-bench \
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-container test-real bench-runtime bench-trainer gpu-bench \
   fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: venv packages ## two simulated GPU servers, from bare to verified, in containers on this machine
 	@tests/fleet/demo
@@ -45,11 +45,15 @@ faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real driver, toolkit and cuDNN from the archives (about 2.5 GB)
 	@$(RUN) real
+
 bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same run (about 4 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/trainer/run bench_trainer.py
 
 gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpreter of this node's environment
 	@$(VENV)/bin/python tests/bench/trainer/run gpu_bench.py
+
+test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
+	@$(RUN) container
 
 fleet-up: venv packages ## start the demo's hosts without touching them
 	@$(FLEET_TOOL) build
@@ -74,10 +78,11 @@ packages: ## what the containers need from the system's package manager
 bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
 	@PYTHONPATH=module_utils:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
-docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, PCI ids
+docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, docs/conda, PCI ids
 	@$(VENV)/bin/python docs/device_table.py
 	@$(VENV)/bin/python docs/compatibility.py
 	@$(VENV)/bin/python docs/tuning.py
+	@$(VENV)/bin/python docs/conda.py
 
 lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -166,17 +166,26 @@ def faults(suite: Suite) -> None:
         pytest_suite(suite, "faults", sys.executable, "tests/faults")
 
 
+def container(suite: Suite) -> None:
+    """The image needs podman and the wheels of the fleet, but none of its hosts."""
+    if call("tests/fleet/install-packages"):
+        pytest_suite(suite, "container", sys.executable, "tests/container")
+    else:
+        suite.add("what containers need", False)
+
+
 SUITES: dict[str, Callable[[Suite], None]] = {
     "lint": lint,
     "unit": unit,
     "trainer": trainer,
     "molecule": molecule,
     "faults": faults,
+    "container": container,
     "real": real,
 }
-NEEDS_FLEET = ("molecule", "faults", "real")
+NEEDS_FLEET = ("molecule", "faults", "real", "container")
 # Lanes of their own beside `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "real")
+SLOW = ("faults", "real", "container")
 
 
 def main(wanted: str) -> int:

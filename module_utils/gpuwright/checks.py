@@ -3,6 +3,7 @@
 
 from . import (
     checks_bus,
+    checks_containers,
     checks_driver,
     checks_gpu,
     checks_host,
@@ -21,7 +22,7 @@ from .checks_smoke import smoke_record
 from .verdict import QUICK, STANDARD, judge, within
 
 CARDS = (checks_gpu, checks_identity, checks_memory, checks_power, checks_bus)
-IN_SECONDS = CARDS + (checks_driver, checks_host, checks_tuning, checks_kernel)
+IN_SECONDS = CARDS + (checks_driver, checks_host, checks_tuning, checks_containers, checks_kernel)
 # At the level that each check names.
 LATER = (checks_links, checks_storage, checks_software, checks_smoke, checks_performance)
 CHECKS = tuple(check._replace(level=QUICK) for room in IN_SECONDS for check in room.CHECKS)

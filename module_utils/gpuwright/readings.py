@@ -19,6 +19,7 @@ from .readings_access import (
     read_unsafe_files,
 )
 from .readings_bench import read_bench
+from .readings_containers import read_containers
 from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_links import read_infiniband, read_nvlink, read_ways
 from .readings_locks import read_package_locks
@@ -78,6 +79,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
         "device_nodes": attempt(read_device_nodes, root, host, user),
         "tuning": attempt(read_tuning, root),
+        "containers": attempt(read_containers, root),
     }
     if level == QUICK:
         return readings

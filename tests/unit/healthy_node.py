@@ -25,6 +25,34 @@ KERNEL_LOG = f"""\
 [    5.123456] a5-01 kernel: NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23
 """
 
+# What nvidia-ctk 1.19 writes for one card, shortened (docs.nvidia.com, "Support for Container Device Interface").
+CDI = """\
+---
+cdiVersion: 0.5.0
+containerEdits:
+  deviceNodes:
+  - path: /dev/nvidia-uvm
+  - path: /dev/nvidiactl
+  hooks:
+  - args: [nvidia-cdi-hook, update-ldcache, --folder, /usr/lib64]
+    hookName: createContainer
+    path: /usr/bin/nvidia-cdi-hook
+  mounts:
+  - containerPath: /usr/lib64/libcuda.so.580.95.05
+    hostPath: /usr/lib64/libcuda.so.580.95.05
+    options: [ro, nosuid, nodev, bind]
+devices:
+- containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+  name: "0"
+- containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+  name: all
+kind: nvidia.com/gpu
+"""
+
 PLAN = {
     "schema": 1,
     "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms", "module": "nvidia", "version": ""},
@@ -203,6 +231,11 @@ READINGS = {
         "environment": [],
     },
     "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
+    "containers": {
+        "engine": "podman",
+        "program": True,
+        "spec": {"kind": "nvidia.com/gpu", "all": True, "cards": ["/dev/nvidia0"], "driver": "580.95.05"},
+    },
     "kernel_log": {
         "source": "journalctl -k -b -q --no-pager -o short-monotonic",
         "lines": 2,
@@ -435,6 +468,10 @@ def put_node(host: HostTree) -> None:
     row = {**READINGS["tuning"][0], "path_or_how": "/proc/sys/vm/swappiness", "keys": {"/proc/sys/vm/swappiness": "10"}}
     host.put("/etc/gpuwright/tuning.json", json.dumps({"schema": 1, "settings": [row], "skipped": []}))
     host.put("/proc/sys/vm/swappiness", "10\n")
+    record = {"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}
+    host.put("/etc/gpuwright/containers.json", json.dumps(record))
+    host.put("/var/run/cdi/nvidia.yaml", CDI)
+    put_program(host, "/usr/bin/podman", "exit 0")
     host.put("/usr/local/lib/gpuwright/gpuwright/__init__.py")
     put_program(
         host, "/opt/gpuwright/venvs/abc/bin/python", f"echo noise\ncat <<'E'\n{json.dumps(READINGS['venv'])}\nE"

@@ -15,6 +15,7 @@ PUBLIC = (
     "system_cuda",
     "system_runtime",
     "system_tuning",
+    "system_containers",
     "system_monitor",
     "framework_pytorch",
     "model_trainer",
@@ -28,6 +29,7 @@ FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
 SAME = {
     # Debian's alone: RHEL has packages of cuDNN.
     "system_cuda_wheelhouse",
+    "system_containers_state",
     "system_monitor_state",
     "verify_expected_gpu_count",
     "framework_pytorch_tensorflow_version",

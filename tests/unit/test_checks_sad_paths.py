@@ -48,6 +48,8 @@ TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.
 LOG = ("kernel_log",)
 STAMP = ("stamp", "pytorch")
 TUNING = ("tuning", 0)
+CONTAINERS = ("containers",)
+SPEC = ("containers", "spec")
 LINKS = ("nvlink",)
 WAYS = ("gpu_ways",)
 PORTS = ("infiniband",)
@@ -460,6 +462,20 @@ CASES = [
     ("host.tuning", {("tuning",): {"unreadable": "tuning.json is not JSON"}}, {}, UNKNOWN, "is not JSON"),
     ("host.tuning", {(*TUNING, "found"): {"unreadable": "this kernel has no x"}}, {}, UNKNOWN, "has no x"),
     ("host.tuning", {(*TUNING, "name"): "vm.unheard_of"}, {}, UNKNOWN, "vm.unheard_of"),
+    ("containers.gpu", {CONTAINERS: None}, {}, SKIP, "no containers are meant to run here"),
+    ("containers.gpu", {CONTAINERS: {"unreadable": "containers.json is not JSON"}}, {}, UNKNOWN, "is not JSON"),
+    ("containers.gpu", {(*CONTAINERS, "program"): False}, {}, FAIL, "podman is not installed"),
+    ("containers.gpu", {(*CONTAINERS, "engine"): "lxc"}, {}, UNKNOWN, "lxc"),
+    ("containers.gpu", {SPEC: None}, {}, FAIL, "no CDI specification"),
+    ("containers.gpu", {SPEC: {"unreadable": "nvidia.yaml names no kind"}}, {}, UNKNOWN, "names no kind"),
+    ("containers.gpu", {(*SPEC, "kind"): "amd.com/gpu"}, {}, FAIL, "is for amd.com/gpu"),
+    ("containers.gpu", {(*SPEC, "cards"): []}, {}, FAIL, "lists 0 of 1 GPUs"),
+    ("containers.gpu", {(*SPEC, "cards"): ["/dev/nvidia0", "/dev/nvidia1"]}, {}, FAIL, "lists 2 of 1 GPUs"),
+    ("containers.gpu", {(*SPEC, "cards"): ["/dev/nvidiactl"]}, {}, UNKNOWN, "/dev/nvidiactl"),
+    ("containers.gpu", {(*SPEC, "all"): False}, {}, FAIL, "no device for all GPUs"),
+    ("containers.gpu", {(*SPEC, "driver"): "580.82.07"}, {}, FAIL, "written for driver 580.82.07, loaded is 580.95.05"),
+    ("containers.gpu", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    ("containers.gpu", {}, {"gpu_count": 0}, SKIP, "expects no GPU"),
     ("kernel.xid", {(*LOG, "xids"): [event(13), event(79, XID_79)]}, {}, FAIL, "79 on 0000:3b:00: the GPU has fallen"),
     ("kernel.xid", {(*LOG, "xids"): [event(31)]}, {}, WARN, "31 on 0000:3b:00: a program used memory"),
     ("kernel.xid", {(*LOG, "xids"): [event(999)]}, {}, WARN, "999 on 0000:3b:00: not in the catalogue"),

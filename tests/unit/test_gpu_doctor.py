@@ -136,6 +136,7 @@ def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
     assert {check["id"].split(".")[0] for check in answer["checks"]} == {
         "gpu",
         "driver",
+        "containers",
         "kernel",
         "host",
         "reboot",

@@ -22,6 +22,9 @@ def repository_variables(fingerprints: dict[str, str]) -> dict[str, str]:
         "system_driver_repository_url": f"{base}/cuda-rhel8-x86_64",
         "system_driver_repository_key_url": f"{base}/keys/RPM-GPG-KEY-nvidia",
         "system_driver_repository_key_fingerprint": fingerprints["nvidia"],
+        "system_containers_repository_url": f"{base}/nvidia-container-toolkit",
+        "system_containers_repository_key_url": f"{base}/keys/RPM-GPG-KEY-nvidia",
+        "system_containers_repository_key_fingerprint": fingerprints["nvidia"],
     }
 
 

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers for the users inside of containers that run without root: /etc/subuid and /etc/subgid, see subuid(5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+# What shadow-utils begin with (SUB_UID_MIN) and give to a user (SUB_UID_COUNT).
+FIRST = 100_000
+COUNT = 65_536
+LINE = re.compile(r"([^:\s]+):([0-9]+):([0-9]+)")
+
+
+def subordinate_ids(text: str, users: Iterable[str]) -> str:
+    """The file's text with a line for each of `users` who has none, behind all numbers that are given already.
+
+    Raises AnsibleFilterError for a line that is not name:first:count: to guess there could give a number twice.
+    """
+    lines = text.splitlines()
+    known = {}
+    end = FIRST
+    for line in lines:
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = LINE.fullmatch(line.strip())
+        if not match:
+            raise AnsibleFilterError(f"/etc/subuid or /etc/subgid has the line {line!r}; expected name:first:count")
+        known[match[1]] = True
+        end = max(end, int(match[2]) + int(match[3]))
+    for user in users:
+        if user not in known:
+            lines.append(f"{user}:{end}:{COUNT}")
+            known[user] = True
+            end += COUNT
+    return "".join(f"{line}\n" for line in lines)
+
+
+class FilterModule:
+    """Filters of the role system_containers."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"subordinate_ids": subordinate_ids}

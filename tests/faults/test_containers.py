@@ -1,0 +1,120 @@
+"""Containers: what the description of the GPUs survives, Docker's configuration before and after, undoing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from conftest import Run, on_host, play
+
+pytestmark = pytest.mark.usefixtures("finished_host")
+SPEC = "/var/run/cdi/nvidia.yaml"
+DAEMON = "/etc/docker/daemon.json"
+# What a site may have set: it must stay.
+SITES_OWN = {"data-root": "/data/docker", "features": {"buildkit": True}, "runtimes": {"other": {"path": "/x"}}}
+UNIT = "[Service]\\nExecStart=/bin/sleep infinity\\nExecReload=/usr/bin/touch /run/reloaded\\n"
+
+
+def containers(engine: str, *arguments: str, state: str = "present") -> Run:
+    wish = {"system_containers_engine": engine, "system_containers_state": state}
+    return play("playbooks/system.yml", "--tags", "system_containers", *arguments, **wish)
+
+
+def check() -> dict:
+    """What gpu-doctor says of containers now."""
+    report = json.loads(on_host("gpu-doctor --level quick --json || true"))
+    return next(check for check in report["checks"] if check["id"] == "containers.gpu")
+
+
+@pytest.fixture
+def with_podman() -> Iterator[None]:
+    done = containers("podman")
+    assert done.rc == 0, done.output
+    yield
+    assert containers("podman", state="absent").rc == 0
+
+
+@pytest.fixture
+def docker() -> Iterator[None]:
+    """Docker as a site has installed it."""
+    on_host(
+        f"mkdir -p /etc/docker; echo '{json.dumps(SITES_OWN)}' > {DAEMON}; touch /usr/bin/dockerd; "
+        f"printf '{UNIT}' > /etc/systemd/system/docker.service; systemctl daemon-reload; systemctl start docker"
+    )
+    yield
+    assert containers("docker", state="absent").rc == 0
+    on_host(
+        "systemctl stop docker; rm -rf /etc/docker /usr/bin/dockerd /run/reloaded /etc/systemd/system/docker.service; "
+        "systemctl daemon-reload"
+    )
+
+
+def test_a_description_for_another_driver_is_found_and_mended(with_podman: None) -> None:
+    assert check()["status"] == "PASS"
+    on_host(f"sed -i 's/libcuda[.]so[.][0-9.]*/libcuda.so.470.1/' {SPEC}")
+    found = check()
+    assert found["status"] == "FAIL" and "written for driver 470.1, loaded is" in found["message"]
+    # As when DKMS has built a module.
+    on_host("touch /lib/modules/$(uname -r)/modules.dep; sleep 5")
+    assert check()["status"] == "PASS"
+
+
+def test_a_lost_description_is_written_again_by_a_plain_rerun(with_podman: None) -> None:
+    on_host(f"rm {SPEC}")
+    assert check()["message"] == "no CDI specification: containers find no GPU"
+    assert containers("podman").changed == 1
+    assert check()["status"] == "PASS"
+    assert containers("podman").changed == 0
+
+
+def test_a_damaged_description_is_unknown(with_podman: None) -> None:
+    on_host(f"echo '<html>' > {SPEC}")
+    assert check()["status"] == "UNKNOWN"
+    on_host("systemctl start gpuwright-cdi")
+    assert check()["status"] == "PASS"
+
+
+def test_numbers_that_cannot_be_read_stop_the_run(with_podman: None) -> None:
+    before = on_host("cat /etc/subuid")
+    on_host("echo broken >> /etc/subuid")
+    done = containers("podman")
+    assert done.rc != 0 and "has the line 'broken'; expected name:first:count" in done.text
+    on_host(f"cat > /etc/subuid <<'END'\n{before}\nEND")
+
+
+def test_docker_must_be_there_already() -> None:
+    done = containers("docker")
+    assert done.rc != 0 and "has no /usr/bin/dockerd. Docker comes from the site: install it first" in done.text
+    assert done.changed == 0
+
+
+def test_docker_keeps_what_the_site_has_set(docker: None) -> None:
+    pid = on_host("systemctl show -P MainPID docker")
+    assert containers("docker", "--check").rc == 0
+    assert json.loads(on_host(f"cat {DAEMON}")) == SITES_OWN
+    done = containers("docker")
+    assert done.rc == 0, done.output
+    found = json.loads(on_host(f"cat {DAEMON}"))
+    assert found["data-root"] == "/data/docker"
+    assert found["features"] == {"buildkit": True, "cdi": True}
+    assert set(found["runtimes"]) == {"other", "nvidia"}
+    assert on_host("ls /run/reloaded") and on_host("systemctl show -P MainPID docker") == pid, "told, and not restarted"
+    assert containers("docker").changed == 0
+    assert check()["status"] == "PASS"
+    gone = containers("docker", state="absent")
+    assert gone.rc == 0, gone.output
+    assert json.loads(on_host(f"cat {DAEMON}")) == SITES_OWN
+    assert containers("docker", state="absent").changed == 0
+
+
+def test_undoing_leaves_the_engine_and_nothing_else(with_podman: None) -> None:
+    assert containers("podman", "--check", state="absent").rc == 0
+    assert check()["status"] == "PASS", "check mode changes nothing"
+    assert containers("podman", state="absent").rc == 0
+    assert containers("podman", state="absent").changed == 0
+    assert on_host(f"ls /etc/systemd/system | grep cdi; ls {SPEC} /etc/gpuwright/containers.json", check=False) == ""
+    assert on_host("rpm -q podman >/dev/null && rpm -q nvidia-container-toolkit-base", check=False).endswith(
+        "installed"
+    )
+    assert check()["status"] == "SKIP"

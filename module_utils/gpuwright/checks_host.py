@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the host below the driver: its files, its clock, its processors, its disks."""
 
+from .checks_gpu import ASK_FIRST
 from .checks_tuning import tuned_to
 from .readings_host import DRIVER_LIBRARIES
 from .verdict import FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
@@ -49,7 +50,7 @@ def nvidia_smi_file(readings, expected):
 def libraries(readings, expected):
     """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", None, "no nvidia module is loaded")
+        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     for name in DRIVER_LIBRARIES:
         if readings.absent("driver_files", "libraries", name):

@@ -62,7 +62,7 @@ def call(*command: str, **variables: str) -> bool:
     return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **variables}).returncode == 0
 
 
-# The tests of one file stay in one process: they share what is costly to make. Two processes: the smallest machine's cores.
+# The tests of one file stay in one process: they share what is costly to make. Two, for the smallest machine's cores.
 SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
 
 

@@ -30,7 +30,7 @@ def driver_version(readings, expected):
     branch = expected.version("plan", "driver", "branch")
     wanted = expected.wish("plan", "driver", "version") or branch + ".*"
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", wanted, "no nvidia module is loaded")
+        return failed("none", wanted, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     asked = readings.version("nvidia_smi", "driver_version") if readings.flag("nvidia_smi", "reachable") else loaded
     if asked != loaded:
@@ -45,7 +45,7 @@ def driver_flavour(readings, expected):
     """The loaded module is open or proprietary as planned: Volta and older run on the proprietary one only."""
     wanted = expected.text("plan", "driver", "flavour")
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", wanted, "no nvidia module is loaded")
+        return failed("none", wanted, "no nvidia module is loaded", ASK_FIRST)
     flavour = readings.text("probe", "nvidia", "loaded", "flavour")
     if flavour != wanted:
         return failed(flavour, wanted, "the {} module is loaded instead of the {} one".format(flavour, wanted))
@@ -55,7 +55,7 @@ def driver_flavour(readings, expected):
 def module_matches_user_space(readings, expected):
     """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", None, "no nvidia module is loaded")
+        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     if readings.absent("probe", "nvidia", "user_space"):
         return failed(loaded, None, "the driver's user space is not installed")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the host below the driver: its files, its clock, its processors, its disks."""
 
+from .checks_gpu import ASK_FIRST
+from .checks_tuning import tuned_to
 from .readings_host import DRIVER_LIBRARIES
 from .verdict import FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
 
@@ -48,7 +50,7 @@ def nvidia_smi_file(readings, expected):
 def libraries(readings, expected):
     """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", None, "no nvidia module is loaded")
+        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     for name in DRIVER_LIBRARIES:
         if readings.absent("driver_files", "libraries", name):
@@ -100,15 +102,21 @@ def clock_source(readings, expected):
 
 
 def governor(readings, expected):
-    """Every processor has the governor `performance`: others slow down the thread that feeds the GPU between steps."""
+    """Every processor has the governor `performance`, or the one that system_tuning was told to set.
+
+    Others slow down the thread that feeds the GPU between steps.
+    """
     if in_container(readings):
         return skipped(in_container(readings))
     if readings.absent("host", "governors"):
         return skipped("the kernel does not scale frequencies here, as in most virtual machines")
     names = [name.text() for name in readings.each("host", "governors")]
-    if names != ["performance"]:
-        return warned(", ".join(names), "performance", "governor: {}".format(", ".join(names)))
-    return passed("performance", "performance", "all processors run with it")
+    chosen = tuned_to(readings, "cpu_governor")
+    wanted = chosen or "performance"
+    why = ", as system_tuning was told to set" if chosen else ""
+    if names != [wanted]:
+        return warned(", ".join(names), wanted, "governor: {} instead of {}{}".format(", ".join(names), wanted, why))
+    return passed(wanted, wanted, "all processors run with {}{}".format(wanted, why))
 
 
 def disk_space(readings, expected):

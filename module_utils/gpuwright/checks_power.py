@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what holds each card's clocks down: heat and power."""
 
-from .checks_card import Limit, card
-from .verdict import FAIL, PASS, SKIP, WARN
+from .checks_card import Limit, card, over_gpus
+from .checks_tuning import tuned_to
+from .verdict import FAIL, PASS, QUICK, SKIP, WARN, Check, Unreadable
 
 LIMITS = {
     "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),
@@ -37,13 +38,32 @@ def temperature(gpu):
     return (PASS if margin > limit("temperature_band") else WARN, now, words)
 
 
-def power_limit(gpu):
-    """The power limit is the card's own: a lowered one costs speed that nobody looks for here."""
+def power_limit(readings, expected):
+    """The power limit is the card's own, or the one that system_tuning was told to set.
+
+    A lowered one costs speed that nobody looks for here.
+    """
+    chosen = tuned_to(readings, "gpu_power_limit")
+    if not chosen:
+        return over_gpus(own_limit, "its default", "the card's own limit")(readings, expected)
+    if not chosen.isdigit():
+        raise Unreadable("gpu_power_limit in tuning.json is no number of watts: {!r}".format(chosen))
+    fine = "{} W, as system_tuning was told to set".format(chosen)
+    return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine)(readings, expected)
+
+
+def own_limit(gpu):
     if gpu.absent("health", "power_default_w"):
         return SKIP, None, "this card has no power limit"
     now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
     return (PASS if fits else WARN, now, "limited to {:g} W, delivered with {:g} W".format(now, default))
+
+
+def chosen_limit(gpu, chosen):
+    now = gpu.amount("power_limit_w")
+    fits = abs(now - chosen) <= limit("power_tolerance")
+    return (PASS if fits else WARN, now, "limited to {:g} W, system_tuning was told to set {} W".format(now, chosen))
 
 
 def source(name):
@@ -70,15 +90,17 @@ CHECKS = (
         source=source("temperature_band"),
         unit="C",
     ),
-    card(
-        "power_limit",
-        "May the card draw its full power?",
-        "Set it back: nvidia-smi -pl WATTS with the default limit of nvidia-smi -q -d POWER",
+    Check(
+        "gpu.power_limit",
+        "system",
+        "May the card draw the power that it should?",
+        "Set it back: nvidia-smi -pl WATTS with the default limit of nvidia-smi -q -d POWER ; a limit that is wanted "
+        "belongs into system_tuning_values: gpu_power_limit",
         power_limit,
-        "its default",
-        "the card's own limit",
+        "W",
+        True,
+        QUICK,
         WARN,
         source("power_tolerance"),
-        "W",
     ),
 )

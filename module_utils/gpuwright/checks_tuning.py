@@ -9,6 +9,14 @@ ACTION = (
 )
 
 
+def tuned_to(readings, name):
+    """What system_tuning set this setting to, "" where it left it alone."""
+    if readings.absent("tuning"):
+        return ""
+    wanted = {row.one_of(sorted(BY_NAME), "name"): row for row in readings.each("tuning")}
+    return wanted[name].text("wanted") if name in wanted else ""
+
+
 def tuning(readings, expected):
     """Every setting that was applied is still in force; tuned, sysctl.d, a reboot or a hand may have changed it."""
     if readings.absent("tuning"):

@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import textwrap
 import time
@@ -13,7 +14,8 @@ from .boot_check import RECORD_PATH, forget_record, gate, keep_record
 from .checks import CHECKS, run_checks
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
-from .readings import collect
+from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS
+from .readings import QUICK_NVIDIA_SMI_SECONDS, collect
 from .report import (
     REPORT_PATH,
     exit_status,
@@ -43,6 +45,8 @@ EXIT_STATUSES = "exit status: 0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN (
 
 def main(arguments=None, root="/"):
     """Run the program; returns its exit status. `root` is where the node's files lie."""
+    # A reader that has seen enough, such as head, ends the program without a word, as with any other program.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options = parse(arguments)
     if options.explain is not None:
         return explain(options.explain)
@@ -60,7 +64,7 @@ def main(arguments=None, root="/"):
             forget_record(root)
         return USAGE_ERROR if options.expectations else UNKNOWN_STATUS
     begin = time.monotonic()
-    report = examine(expectations, root, options.level)
+    report = examine(expectations, root, options.level, bool(options.record))
     seconds = time.monotonic() - begin
     try:
         path = RECORD_PATH
@@ -137,9 +141,14 @@ def explain(check_id):
     return USAGE_ERROR
 
 
-def examine(expectations, root="/", level=STANDARD):
-    """The report of this moment; its smoke test is the last verification's."""
-    readings = collect(expectations, root, level=level)
+def examine(expectations, root="/", level=STANDARD, recorded=False):
+    """The report of this moment; its smoke test is the last verification's.
+
+    `recorded`: the result opens or closes the gate. Then a driver that is slow to wake, as at boot or with many cards,
+    gets its time at level quick too; a person who asks for a quick answer gets one.
+    """
+    seconds = QUICK_NVIDIA_SMI_SECONDS if level == QUICK and not recorded else DEFAULT_TIMEOUT_SECONDS
+    readings = collect(expectations, root, seconds, level)
     now = now_utc()
     smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, now) if level != QUICK else None
     checks = run_checks(readings, expectations, smoke, level=level)

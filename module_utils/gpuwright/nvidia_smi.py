@@ -72,6 +72,8 @@ def query(timeout=DEFAULT_TIMEOUT_SECONDS, executable="nvidia-smi"):
     """The record that docs/architecture.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
     finished = run_bounded([executable, "-q", "-x"], timeout)
     meaning, log = interpret(finished)
+    if finished.timed_out:
+        meaning = meaning._replace(message="nvidia-smi did not answer in {:g} s".format(timeout))
     log = log or {}
     return {
         "reachable": bool(log) and meaning.status in ("ok", RESET.status),

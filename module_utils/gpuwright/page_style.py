@@ -35,7 +35,7 @@ th, td { border-bottom: 1px solid var(--line); padding: .35rem .9rem .35rem 0; t
 thead th { font-size: .9375rem; white-space: nowrap; } tbody th { font-weight: 600; min-width: 9.5rem; }
 .fleet td { white-space: nowrap; } .fleet td:last-child { white-space: normal; }
 .measures td { white-space: nowrap; } .measures td:nth-child(3) { width: 45%; }
-.built td:nth-child(2) { width: 34%; }
+.built td:nth-child(2) { width: 34%; } .built td:nth-child(3) { min-width: 8rem; overflow-wrap: break-word; }
 .group td { border-bottom: 2px solid var(--line); color: var(--soft); font-weight: 600; padding-top: .9rem; }
 .pair { display: grid; gap: 0 2.5rem; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
 ul.plain { list-style: none; margin: 0; padding: 0; }
@@ -60,7 +60,8 @@ svg .gpu { fill: var(--bg); stroke: var(--plain); stroke-width: 1.5; } svg .narr
   .wide thead { clip-path: inset(50%); height: 1px; overflow: hidden; position: absolute; width: 1px; }
   .wide, .wide tbody, .wide tr, .wide caption { display: block; }
   .wide tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
-  .fleet td, .measures td { white-space: normal; } .measures td:nth-child(3), .built td:nth-child(2) { width: auto; }
+  .fleet td, .measures td { white-space: normal; } .measures td:nth-child(3) { width: auto; }
+  .built td:nth-child(n) { min-width: 0; width: auto; }
   .wide th, .wide td { border: 0; display: block; min-width: 0; padding: .05rem 0; } .wide td.empty { display: none; }
   .fleet td { display: inline-block; margin-right: .9rem; }
   .wide td[data-name]::before { color: var(--soft); content: attr(data-name) ": "; }

@@ -29,6 +29,7 @@ class Problem(object):
         self._fact_answers = {}
         self._pair_answers = {}
         self._pinned = {}
+        self._answers = {}
         # Sets of candidates are whole numbers here, a bit for each: what clashes is found by one operation.
         self._masks = {}
         self._orders = {}
@@ -90,17 +91,25 @@ class Problem(object):
             self._orders[key] = [(self._bits[id(candidate)], candidate) for candidate in ordered]
         return [candidate for bit, candidate in self._orders[key] if bit & mask]
 
-    def _friends(self, candidate, kind, among):
-        """Which candidates of another kind, `among` a set of them, go together with this one, as a set."""
+    def _friends(self, candidate, kind, among, one_is_enough=False):
+        """Which candidates of another kind, `among` a set of them, go together with this one, as a set.
+
+        one_is_enough  the caller only asks whether the set is empty, so the first one found may stand for all
+        """
         key = (id(candidate), kind)
         known, friends = self._masks.get(key, (0, 0))
         asked = among & ~known
-        if asked:
-            first = self.kinds.index(candidate.kind) < self.kinds.index(kind)
-            for bit, other in self._all[kind]:
-                if bit & asked and not self.rules.pair_refuses(*((candidate, other) if first else (other, candidate))):
+        if not asked or (one_is_enough and friends & among):
+            return friends & among
+        first = self.kinds.index(candidate.kind) < self.kinds.index(kind)
+        for bit, other in self._all[kind]:
+            if bit & asked:
+                known |= bit
+                if not self.rules.pair_refuses(*((candidate, other) if first else (other, candidate))):
                     friends |= bit
-            self._masks[key] = (known | asked, friends)
+                    if one_is_enough:
+                        break
+        self._masks[key] = (known, friends)
         return friends & among
 
     def best(self, facts):
@@ -112,11 +121,15 @@ class Problem(object):
 
     def search(self, facts, from_pypi=False):
         """The best `{kind: Candidate}` under these facts, or None. An earlier kind has its best value first."""
-        domains = {kind: self.allowed(kind, facts) for kind in self.kinds}
-        if from_pypi:
-            domains["pytorch"] = [candidate for candidate in domains["pytorch"] if is_from_pypi(candidate)]
-        masks = {kind: sum(self._bits[id(candidate)] for candidate in domains[kind]) for kind in self.kinds}
-        return self._extend(collections.OrderedDict(), masks) if self._agree(masks) else None
+        # A refusal is explained by many questions, of which some come twice.
+        key = (from_pypi,) + tuple((fact.name, fact.value if fact.kind == "pin" else id(fact.value)) for fact in facts)
+        if key not in self._answers:
+            domains = {kind: self.allowed(kind, facts) for kind in self.kinds}
+            if from_pypi:
+                domains["pytorch"] = [candidate for candidate in domains["pytorch"] if is_from_pypi(candidate)]
+            masks = {kind: sum(self._bits[id(candidate)] for candidate in domains[kind]) for kind in self.kinds}
+            self._answers[key] = self._extend(collections.OrderedDict(), masks) if self._agree(masks) else None
+        return self._answers[key]
 
     def _agree(self, masks):
         """Take out of the sets what clashes with all of another kind, until nothing does; False if one is empty."""
@@ -126,12 +139,19 @@ class Problem(object):
         while changed:
             changed = False
             for kind in self.kinds:
-                for candidate in self._members(kind, masks[kind], {}):
-                    if not all(self._friends(candidate, other, masks[other]) for other in self._partners[kind]):
-                        masks[kind] ^= self._bits[id(candidate)]
+                for bit, candidate in self._all[kind]:
+                    if bit & masks[kind] and not self._has_partners(candidate, masks):
+                        masks[kind] ^= bit
                         changed = True
                 if not masks[kind]:
                     return False
+        return True
+
+    def _has_partners(self, candidate, masks):
+        """Whether each kind with a rule about this candidate still has one that goes together with it."""
+        for other in self._partners[candidate.kind]:
+            if not self._friends(candidate, other, masks[other], one_is_enough=True):
+                return False
         return True
 
     def hopeless_pair(self, domains):

@@ -40,6 +40,8 @@ from .runtime_policy import LaunchError, load_policy
 from .verdict import DEEP, QUICK, STANDARD
 
 SYSTEMCTL_SECONDS = 10
+# Level quick promises an answer within 5 s, also where nvidia-smi hangs.
+QUICK_NVIDIA_SMI_SECONDS = 3
 PROGRAM_FOLDER = "/usr/local/bin"
 LAUNCHER = PROGRAM_FOLDER + "/gpu-run"
 # What only root may change, because root runs it or every training does.

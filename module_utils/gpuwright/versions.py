@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dotted version numbers: "12.9" is a list of whole numbers, so 8.10 comes after 8.9."""
 
+import functools
 import re
 
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
@@ -11,6 +12,7 @@ def is_version(text):
     return isinstance(text, str) and NUMBER.fullmatch(text) is not None
 
 
+@functools.lru_cache(maxsize=4096)
 def version_key(text):
     """What to sort and compare dotted numbers by; raises ValueError for anything else, "" included."""
     if not is_version(text):

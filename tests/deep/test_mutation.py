@@ -16,6 +16,7 @@ from pathlib import Path
 import healthy_node
 import pytest
 import test_checks_sad_paths as rows_of_tests
+import test_floors as tests_of_floors
 from gpuwright.checks_smoke import smoke_record
 from gpuwright.verdict import judge
 
@@ -33,6 +34,7 @@ MODULES = (
     "software",
     "smoke",
     "performance",
+    "tuning",
 )
 FLIPPED = {
     ast.Eq: ast.NotEq,
@@ -64,6 +66,9 @@ EQUIVALENT = {
         "in test_one_xid_stands_alone"
     ),
     "checks_software if code == card or (later and code < card):": "equal ones are taken by the first half",
+    'checks_tuning return wanted[name].text("wanted") if name in wanted else ""': (
+        "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"
+    ),
     'checks_smoke more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""': (
         "in test_one_problem_stands_alone"
     ),
@@ -154,5 +159,61 @@ def test_every_mutant_is_noticed(name):
         if not noticed and f"{name} {lines[line - 1].strip()}" not in EQUIVALENT:
             survivors.append(f"{line}: {lines[line - 1].strip()}")
     print(f"\n{name}: {total} mutants, {len(survivors)} survived")
-    assert total > 5
+    # The smallest module has one comparison and one `not`.
+    assert total >= 3
+    assert survivors == [], "\n".join(survivors)
+
+
+def of_tests(test: object) -> list[tuple]:
+    """The rows of a parametrized test, without what it expects, which is last."""
+    return [row[:-1] for row in test.pytestmark[0].args[1]]
+
+
+def floors_seen(module: types.ModuleType) -> list:
+    """What the tests of floors look at."""
+    found = [module.floor_of(*row)[:2] for row in of_tests(tests_of_floors.test_floor_of_a_model)]
+    found += [module.peak_of(*row) for row in of_tests(tests_of_floors.test_peak)]
+    reduced = of_tests(tests_of_floors.test_all_reduce_is_judged_where_others_measured_it)
+    found += [module.reduce_floor(*row)[0] for row in [*reduced, ("NVIDIA H200", 8)]]
+    # test_the_source_of_a_floor_names_its_number
+    found += [f"{row.share:g} x {row.good:g}:" in row.source for row in module.KNOWN_REDUCE]
+    found += [module.floor_of(tests_of_floors.A100, measure).source for measure in ("p2p_gb_s", "copy_gb_s")]
+    return found + [module.amp_floor(name)[:2] for name in ("volta", "ampere", "hopper")]
+
+
+def floor_sites(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """Comparisons as elsewhere, and every number that a floor is made of; the makers' peaks judge nothing."""
+    peaks = {"PEAKS", "PCIE_3"}
+    shown_only = {
+        id(inner)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and peaks & {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+        for inner in ast.walk(node)
+    }
+    yield from sites(tree)
+    for number, node in enumerate(ast.walk(tree)):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float) and id(node) not in shown_only:
+            yield number, 1
+
+
+def test_every_mutant_of_the_floors_is_noticed():
+    lines = Path(importlib.import_module("gpuwright.floors").__file__).read_text().splitlines()
+    tree = ast.parse("\n".join(lines))
+    right = floors_seen(load("floors", tree))
+    survivors, total = [], 0
+    for number, variant in floor_sites(tree):
+        if isinstance(list(ast.walk(tree))[number], ast.Constant):
+            mutant = copy.deepcopy(tree)
+            node = list(ast.walk(mutant))[number]
+            node.value, line = node.value * 1.01, node.lineno
+        else:
+            mutant, line = mutate(tree, number, variant)
+        total += 1
+        try:
+            noticed = floors_seen(load("floors", mutant)) != right
+        except Exception:
+            noticed = True
+        if not noticed:
+            survivors.append(f"{line}: {lines[line - 1].strip()}")
+    assert total > 60
     assert survivors == [], "\n".join(survivors)

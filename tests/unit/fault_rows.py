@@ -93,13 +93,13 @@ ROWS = (
     ),
     Row(
         "hangs-and-ignores-signals",
-        (("driver.reachable", "FAIL", "did not finish within"), ("gpu.count", "UNKNOWN", "cannot be asked")),
+        (("driver.reachable", "FAIL", "did not answer in"), ("gpu.count", "UNKNOWN", "cannot be asked")),
         smi={"hang": "ignore"},
         status="timeout",
     ),
     Row(
         "hangs-in-the-middle-of-its-answer",
-        (("driver.reachable", "FAIL", "did not finish within"),),
+        (("driver.reachable", "FAIL", "did not answer in"),),
         smi={"truncate": 3000, "hang": True},
         status="timeout",
     ),

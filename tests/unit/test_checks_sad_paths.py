@@ -50,6 +50,8 @@ STAMP = ("stamp", "pytorch")
 TUNING = ("tuning", 0)
 CONTAINERS = ("containers",)
 SPEC = ("containers", "spec")
+TUNED_POWER = {"name": "gpu_power_limit", "wanted": "200", "found": "200", "reason": "The power supply is small."}
+TUNED_CPU = {"name": "cpu_governor", "wanted": "schedutil", "found": "schedutil", "reason": "Quiet at night."}
 LINKS = ("nvlink",)
 WAYS = ("gpu_ways",)
 PORTS = ("infiniband",)
@@ -382,6 +384,14 @@ CASES = [
     ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 251.0}, {}, PASS, "own limit"),
     ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 251.5}, {}, WARN, "251.5 W"),
     ("gpu.power_limit", {(*HEALTH, "power_default_w"): None}, {}, SKIP, "no power limit"),
+    ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 200.0, TUNING: TUNED_POWER}, {}, PASS, "200 W, as system_tuning"),
+    ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 201.0, TUNING: TUNED_POWER}, {}, PASS, "200 W, as system_tuning"),
+    ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): 201.5, TUNING: TUNED_POWER}, {}, WARN, "told to set 200 W"),
+    ("gpu.power_limit", {TUNING: TUNED_POWER}, {}, WARN, "limited to 250 W, system_tuning was told to set 200 W"),
+    ("gpu.power_limit", {("tuning",): None}, {}, PASS, "own limit"),
+    ("gpu.power_limit", {("tuning",): {"unreadable": "not JSON"}}, {}, UNKNOWN, "not JSON"),
+    ("gpu.power_limit", {TUNING: {**TUNED_POWER, "wanted": "low"}}, {}, UNKNOWN, "no number of watts"),
+    ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): None, TUNING: TUNED_POWER}, {}, UNKNOWN, "power_limit_w"),
     ("gpu.link_width", {(*HEALTH, "link_width_now"): 8}, {}, FAIL, "8 of 16 lanes"),
     ("gpu.link_width", {(*HEALTH, "link_width_now"): 0}, {}, FAIL, "0 of 16 lanes"),
     ("gpu.pcie_replays", {(*HEALTH, "pcie_replays"): 81}, {}, WARN, "81 replays"),
@@ -442,6 +452,17 @@ CASES = [
     ("host.environment", {("host", "environment"): ["LANG", "CUDA_LAUNCH_BLOCKING"]}, {}, WARN, "CUDA_LAUNCH_BLOCKING"),
     ("host.clock_source", {("host", "clock_source"): "hpet"}, {}, WARN, "hpet"),
     ("host.cpu_governor", {("host", "governors"): ["performance", "powersave"]}, {}, WARN, "powersave"),
+    (
+        "host.cpu_governor",
+        {("host", "governors"): ["schedutil"], TUNING: TUNED_CPU},
+        {},
+        PASS,
+        "schedutil, as system_t",
+    ),
+    ("host.cpu_governor", {TUNING: TUNED_CPU}, {}, WARN, "performance instead of schedutil, as system_tuning was told"),
+    ("host.cpu_governor", {("tuning",): None}, {}, PASS, "run with performance"),
+    ("host.cpu_governor", {("tuning",): {"unreadable": "not JSON"}}, {}, UNKNOWN, "not JSON"),
+    ("host.cpu_governor", {TUNING: {**TUNED_CPU, "wanted": "unknown"}}, {}, UNKNOWN, "wanted"),
     ("host.clock_source", {("host", "container"): "podman"}, {}, SKIP, "a container (podman)"),
     ("host.cpu_governor", {("host", "container"): "lxc"}, {}, SKIP, "a container (lxc)"),
     ("host.cpu_governor", {("host", "governors"): None}, {}, SKIP, "does not scale"),

@@ -66,6 +66,11 @@ def test_every_row_has_a_card_and_a_source(row):
     assert row.source and row.good > 0 and row.share in (0.75, 1.0)
 
 
+@pytest.mark.parametrize("row", floors.KNOWN_REDUCE)
+def test_the_source_of_a_floor_names_its_number(row):
+    assert f"{row.share:g} x {row.good:g}:" in row.source
+
+
 def test_no_two_rows_speak_of_one_card_and_measure():
     for name in NAMES.values():
         measures = [row.measure for row in floors.KNOWN if re.search(row.models, name)]

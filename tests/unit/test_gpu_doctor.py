@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 import healthy_node
 import pytest
 from gpuwright import checks
+from gpuwright import doctor as doctor_program
 from gpuwright.report import make_report
 from gpuwright.smoke_history import last_smoke
 from gpuwright.verdict import DEEP
@@ -368,3 +370,40 @@ def test_a_node_without_a_driver_keeps_its_smoke_test_on_the_cpu(tmp_path):
     put_report(host, readings)
     found = last_smoke(f"{host.root}/var/lib/gpuwright/report.json", readings, "2026-01-05T10:00:09Z")
     assert found["age_s"] == 9
+
+
+HANGS = "#!/bin/sh\ntrap '' TERM INT\nsleep 60\n"
+
+
+def test_quick_keeps_its_promise_when_nvidia_smi_hangs(doctor, folder):
+    (folder / "bin/nvidia-smi").write_text(HANGS)
+    begin = time.monotonic()
+    done = doctor("--level", "quick", "--json")
+    assert time.monotonic() - begin < 10
+    found = next(check for check in json.loads(done.stdout)["checks"] if check["id"] == "driver.reachable")
+    assert (done.returncode, found["status"]) == (1, "FAIL")
+    assert found["message"] == "nvidia-smi did not answer in 3 s"
+    assert "state D" in found["action"]
+
+
+@pytest.mark.parametrize(("level", "recorded", "seconds"), [("quick", 0, 3), ("quick", 1, 30), ("standard", 0, 30)])
+def test_how_long_nvidia_smi_may_take(monkeypatch, level, recorded, seconds):
+    asked = []
+
+    def collected(_expectations, _root, nvidia_smi_seconds, _level):
+        asked.append(nvidia_smi_seconds)
+        return healthy_node.readings()
+
+    monkeypatch.setattr(doctor_program, "collect", collected)
+    doctor_program.examine(healthy_node.expectations(), "/nowhere", level, bool(recorded))
+    assert asked == [seconds]
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(doctor, folder):
+    command = [folder / "bin/gpu-doctor", "--json"]
+    environment = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        process.wait(60)
+        assert process.stderr.read() == b""
+        assert process.returncode == -signal.SIGPIPE

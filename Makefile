@@ -10,7 +10,7 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-real fleet-up fleet-down venv packages docs lock clean
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-real test-vm fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real driver, toolkit and cuDNN from the archives (about 2.5 GB)
 	@$(RUN) real
+
+test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)
+	@$(RUN) vm
 
 fleet-up: venv packages ## start the demo's hosts without touching them
 	@$(FLEET_TOOL) build

@@ -161,6 +161,13 @@ def faults(suite: Suite) -> None:
         pytest_suite(suite, "faults", sys.executable, "tests/faults")
 
 
+def vm(suite: Suite) -> None:
+    if call("tests/vm/install-packages"):
+        pytest_suite(suite, "vm", sys.executable, "-x", "-s", "tests/vm")
+    else:
+        suite.add("what the virtual machine needs", False)
+
+
 SUITES: dict[str, Callable[[Suite], None]] = {
     "lint": lint,
     "unit": unit,
@@ -168,10 +175,11 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "molecule": molecule,
     "faults": faults,
     "real": real,
+    "vm": vm,
 }
 NEEDS_FLEET = ("molecule", "faults", "real")
 # Lanes of their own beside `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "real")
+SLOW = ("faults", "real", "vm")
 
 
 def main(wanted: str) -> int:

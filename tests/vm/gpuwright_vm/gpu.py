@@ -2,7 +2,7 @@
 
 qemu's device x-pci-proxy-dev asks another process for every access to its configuration space and registers. This is
 that process: it answers with the ids of a Tesla V100, so that the guest's kernel finds the card by itself, looks for a
-driver by its alias, and calls the driver's probe. All registers read 0, as no living card's do: every driver refuses it.
+driver by its alias, and calls the driver's probe. All registers read 0, as no living card's do: drivers refuse it.
 
 The messages are those of qemu's include/hw/remote/mpqemu-link.h: int command, size_t size, then the data.
 """

@@ -10,7 +10,8 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-real test-vm fleet-up fleet-down venv packages docs lock clean
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-real test-vm bench-runtime bench-trainer gpu-bench \
+  fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +25,7 @@ demo-down: venv ## stop the demo and remove its containers
 test: venv ## lint, unit, trainer, molecule with testinfra (FLEET=off leaves the containers out)
 	@$(RUN) all
 
-test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the report page in a real browser (needs chromium)
+test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
 	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin
@@ -44,6 +45,11 @@ faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real driver, toolkit and cuDNN from the archives (about 2.5 GB)
 	@$(RUN) real
+bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same run (about 4 minutes; writes docs/benchmarks)
+	@$(VENV)/bin/python tests/bench/trainer/run bench_trainer.py
+
+gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpreter of this node's environment
+	@$(VENV)/bin/python tests/bench/trainer/run gpu_bench.py
 
 test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)
 	@$(RUN) vm
@@ -66,6 +72,10 @@ $(VENV)/.complete: requirements/dev.lock
 
 packages: ## what the containers need from the system's package manager
 	@tests/fleet/install-packages
+
+# For example BENCH="--rounds 5 --churn-seconds 60 --vs numactl".
+bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
+	@PYTHONPATH=module_utils:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
 docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, PCI ids
 	@$(VENV)/bin/python docs/device_table.py

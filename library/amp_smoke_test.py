@@ -7,10 +7,13 @@ module: amp_smoke_test
 short_description: Train a small GAN in full and in mixed precision on every GPU
 version_added: "1.0.0"
 description:
-  - Runs the trainer's smoke test in the node's environment through the launcher, as an ordinary user and without
-    anything of root's environment.
+  - Runs the trainer's smoke test in the node's environment through the launcher, as an ordinary user, in the sandbox of
+    the training service. The sandbox is that service's settings, read from its installed file.
+  - Where there is no such file, no systemd or no root, it runs as that user alone, without anything of root's
+    environment; RV(smoke.sandbox) is then null and RV(smoke.sandbox_because) says why, and C(gpu_verify) warns of it.
   - Fails when a GPU was demanded and the training ran elsewhere, when no training step was applied, when a loss was not
     finite or did not fall, when parameters stayed as they were, and when the test gave no report in time.
+  - On several GPUs a training over all of them follows, whose gradients and parameters must come out equal everywhere.
   - At the deadline its whole process group is killed, and a process that cannot be killed is not waited for.
   - Never reports a change. What the test writes goes to a temporary home that is removed.
 options:
@@ -40,6 +43,10 @@ options:
     description: Seconds for the whole test, above 0.
     type: float
     default: 600
+  unit:
+    description: File of the service in whose sandbox it runs; empty for none.
+    type: path
+    default: /etc/systemd/system/train-gan@.service
 attributes:
   check_mode:
     support: none
@@ -103,36 +110,28 @@ smoke:
           description: Why this format.
           type: str
         fp32:
-          description: The training in float32; null when it failed. RV(smoke.devices[].amp) has the same keys.
+          description: The training in float32; null when it failed. Steps applied and skipped, first and last loss,
+            whether all parameters changed, peak memory in MiB and seconds.
           type: dict
-          contains:
-            steps_applied:
-              description: Steps in which the optimizers changed the parameters.
-              type: int
-            steps_skipped:
-              description: Steps that the loss scaler skipped because a gradient overflowed.
-              type: int
-            loss_first:
-              description: The discriminator's loss in the first step; null when it was not finite.
-              type: float
-            loss_last:
-              description: Its mean over the last fifth of the steps; null when it was not finite.
-              type: float
-            parameters_changed:
-              description: Whether every parameter tensor differs from its start.
-              type: bool
-            peak_memory_mib:
-              description: Largest GPU memory that tensors held, in MiB; null on a CPU.
-              type: int
-            seconds:
-              description: Duration of the training in seconds.
-              type: float
         amp:
           description: The training in mixed precision.
           type: dict
+        speed:
+          description: Images per second and peak memory of both precisions on a network that keeps a GPU busy; null on
+            a CPU.
+          type: dict
         speed_ratio:
-          description: Images per second in mixed precision over those in float32; null on a CPU.
+          description: Images per second in mixed precision over those in float32 on that network; null on a CPU.
           type: float
+    parallel:
+      description: The training over all GPUs at once, or over two processes on a CPU; null on one GPU.
+      type: dict
+    sandbox:
+      description: Name of the service in whose sandbox it ran; null when it ran without.
+      type: str
+    sandbox_because:
+      description: How many of the service's settings that were, or why there was no sandbox.
+      type: str
     problems:
       description: What is wrong, one sentence each.
       type: list
@@ -151,7 +150,8 @@ msg:
 import platform
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.smoke import SmokeError, check_run, describe, run_smoke, smoke_command
+from ansible.module_utils.gpuwright.smoke import check_run, describe, smoke_command
+from ansible.module_utils.gpuwright.trainer_run import RunError, run_program
 
 ARGUMENTS = {
     "python": {"type": "path", "required": True},
@@ -160,6 +160,7 @@ ARGUMENTS = {
     "device": {"type": "str", "choices": ["cuda", "cpu"], "required": True},
     "steps": {"type": "int", "default": 50},
     "timeout": {"type": "float", "default": 600.0},
+    "unit": {"type": "path", "default": "/etc/systemd/system/train-gan@.service"},
 }
 
 
@@ -173,9 +174,9 @@ def main():
     command = []
     try:
         command = smoke_command(params["launcher"], params["python"], params["device"], params["steps"])
-        finished = run_smoke(command, params["user"], params["timeout"])
-        report = check_run(finished, command, params["device"], params["user"])
-    except SmokeError as error:
+        run = run_program(command, params["user"], params["timeout"], params["unit"])
+        report = check_run(run, command, params["device"], params["user"])
+    except RunError as error:
         message = describe(error, platform.node())
         module.fail_json(msg=message, smoke=error.report, command=command, changed=False)
     module.exit_json(changed=False, smoke=report, command=command)

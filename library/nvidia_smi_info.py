@@ -21,6 +21,11 @@ options:
     description: Name in PATH, or full path, of nvidia-smi.
     type: str
     default: nvidia-smi
+  fields:
+    description: Fields of C(nvidia-smi --query-gpu) to read as well, such as C(clocks.sm); see RV(fields).
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     support: full
@@ -124,8 +129,7 @@ gpus:
       type: str
     health:
       description:
-        - Firmware, compute mode, pending ECC mode, counts of memory errors, retired pages and remapped rows, limits of
-          temperature and power, PCIe lanes and replays, BAR1, fabric; the unit stands in each name.
+        - Firmware, modes, memory errors, retired pages and remapped rows, limits, PCIe lanes, BAR1, fabric.
       type: dict
     ecc_uncorrected_volatile:
       description: Memory errors since the driver was loaded that could not be corrected.
@@ -150,6 +154,15 @@ gpus:
       description: Programs on the GPU with pid, type (C compute, G graphics), name and used_memory_mib.
       type: list
       elements: dict
+fields:
+  description: For each GPU pci_id, name and values (field to typed value). Empty where not asked for.
+  returned: always
+  type: list
+  elements: dict
+fields_problem:
+  description: Why RV(fields) could not be read, and what to do next.
+  returned: always
+  type: str
 warnings:
   description: What nvidia-smi wrote beside its answer that warns of something.
   returned: always
@@ -159,6 +172,7 @@ warnings:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
+from ansible.module_utils.gpuwright.nvidia_smi_csv import query_fields
 
 
 def main():
@@ -167,6 +181,7 @@ def main():
         argument_spec={
             "timeout": {"type": "float", "default": DEFAULT_TIMEOUT_SECONDS},
             "executable": {"type": "str", "default": "nvidia-smi"},
+            "fields": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
@@ -176,7 +191,11 @@ def main():
         module.fail_json(msg="timeout is {}: expected seconds above 0 and up to 3600".format(timeout))
     if not executable.strip():
         module.fail_json(msg="executable is empty: expected a program such as nvidia-smi")
-    module.exit_json(changed=False, **query(timeout, executable))
+    try:
+        records, problem = query_fields(module.params["fields"], timeout, executable)
+    except ValueError as error:
+        module.fail_json(msg="fields: {}".format(error))
+    module.exit_json(changed=False, fields=records, fields_problem=problem, **query(timeout, executable))
 
 
 if __name__ == "__main__":

@@ -2,27 +2,30 @@
 """All checks in the order of a report, and the one way to run them."""
 
 from . import (
+    checks_bus,
     checks_driver,
     checks_gpu,
-    checks_health,
     checks_host,
+    checks_identity,
     checks_kernel,
+    checks_links,
+    checks_memory,
+    checks_performance,
+    checks_power,
     checks_smoke,
     checks_software,
+    checks_storage,
     checks_tuning,
 )
 from .checks_smoke import smoke_record
 from .verdict import QUICK, STANDARD, judge, within
 
-IN_SECONDS = (
-    checks_gpu.CHECKS
-    + checks_health.CHECKS
-    + checks_driver.CHECKS
-    + checks_host.CHECKS
-    + checks_tuning.CHECKS
-    + checks_kernel.CHECKS
-)
-CHECKS = tuple(check._replace(level=QUICK) for check in IN_SECONDS) + checks_software.CHECKS + checks_smoke.CHECKS
+CARDS = (checks_gpu, checks_identity, checks_memory, checks_power, checks_bus)
+IN_SECONDS = CARDS + (checks_driver, checks_host, checks_tuning, checks_kernel)
+# At the level that each check names.
+LATER = (checks_links, checks_storage, checks_software, checks_smoke, checks_performance)
+CHECKS = tuple(check._replace(level=QUICK) for room in IN_SECONDS for check in room.CHECKS)
+CHECKS += tuple(check for room in LATER for check in room.CHECKS)
 
 
 def run_checks(readings, expectations, smoke=None, checks=CHECKS, level=STANDARD):

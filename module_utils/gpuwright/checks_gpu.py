@@ -5,7 +5,7 @@ Readings are those of `readings.collect`. The rules are those of the field's tru
 checks of Azure and AWS), without their habit of passing a value that cannot be read.
 """
 
-from .nvidia_smi_xml import DATA_CENTRE
+from .nvidia_smi_absent import DATA_CENTRE
 from .verdict import Check, failed, passed, skipped, unknown
 
 # What helps where the driver is silent and the check therefore knows nothing.

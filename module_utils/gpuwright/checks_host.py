@@ -29,16 +29,20 @@ FREE_MIB_GOOD = 4096
 FREE_INODES_GOOD = 10000
 
 
+def bad_program(file, name, expected):
+    """The outcome for a program that not everybody may run or that others than root may change; None for a good one."""
+    if not (file.flag("is_file") and file.flag("executable")):
+        return failed(file.text("mode"), expected, "{} is no program that everybody may run".format(name))
+    reason = file.wish("unsafe")
+    return failed(file.text("mode"), expected, "{} is {}".format(name, reason)) if reason else None
+
+
 def nvidia_smi_file(readings, expected):
     """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
     if readings.absent("driver_files", "nvidia_smi"):
         return failed("missing", "a program", "there is no nvidia-smi")
-    file = readings.at("driver_files", "nvidia_smi")
-    if not (file.flag("is_file") and file.flag("executable")):
-        return failed(file.text("mode"), "a program", "nvidia-smi is no program that everybody may run")
-    if file.wish("unsafe"):
-        return failed(file.text("mode"), "a program", "nvidia-smi is {}".format(file.wish("unsafe")))
-    return passed("a program", "a program", "nvidia-smi is a program that only root may change")
+    good = passed("a program", "a program", "nvidia-smi is a program that only root may change")
+    return bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program") or good
 
 
 def libraries(readings, expected):
@@ -56,13 +60,17 @@ def libraries(readings, expected):
 
 
 def fabric_manager(readings, expected):
-    """On a node with NVSwitches nvidia-fabricmanager is active; other nodes do not need it."""
+    """On a node with NVSwitches nvidia-fabricmanager is active and of the driver's version; others do not need it."""
     if not readings.number("switches"):
         return skipped("this node has no NVSwitch")
     state = readings.text("fabric_manager")
     if state != "active":
         return failed(state, "active", "nvidia-fabricmanager is {}".format(state))
-    return passed(state, "active", "nvidia-fabricmanager is active")
+    wanted = readings.version("probe", "nvidia", "loaded", "version")
+    version = readings.version("fabric_manager_version")
+    if version != wanted:
+        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted))
+    return passed(version, wanted, "nvidia-fabricmanager is active, {}".format(version))
 
 
 def environment(readings, expected):

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of the smoke test: a short real training in full and in mixed precision on every GPU."""
 
-from .verdict import Check, failed, passed
+import re
+
+from . import floors
+from .verdict import FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 # Seconds and name of the units in which an age is told; the largest of which there are two.
 AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 
 
 def smoke_record(result):
@@ -72,6 +76,61 @@ def age(smoke):
     return ", {} {} ago".format(seconds // size, unit)
 
 
+def speed_ratio(readings, expected):
+    """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN 5 % above that."""
+    if expected.text("smoke_device") == "cpu":
+        return skipped("trained on the CPU, whose half precision says nothing about a GPU")
+    architectures = sorted({gpu.text("architecture") for gpu in readings.each("probe", "gpus")})
+    values = {gpu.device("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
+    if len(architectures) != 1 or not values:
+        return unknown("one architecture and one GPU at least are needed, there are {}".format(len(architectures)))
+    slow = min(values, key=values.get)
+    limits = floors.amp_floor(architectures[0])
+    words = "{}: {:g} times as fast as float32".format(slow, values[slow])
+    if limits.floor is None:
+        return skipped("no published floor for {}; measured {}".format(architectures[0], words))
+    words += "; floor {:g} ({})".format(limits.floor, limits.source)
+    if values[slow] < limits.floor:
+        return failed(values[slow], limits.floor, words)
+    if values[slow] < limits.warn:
+        return warned(values[slow], limits.floor, words)
+    return passed(values[slow], limits.floor, words)
+
+
+def parallel(readings, expected):
+    """A training over all GPUs at once ended with the same gradients and parameters in every one of them.
+
+    On a CPU two processes stand for the GPUs, so that the software is tried.
+    """
+    on_cpu = expected.text("smoke_device") == "cpu"
+    wanted = 2 if on_cpu else expected.number("gpu_count")
+    if wanted < 2:
+        return skipped("there is one GPU")
+    if readings.absent("smoke", "parallel"):
+        return unknown("there was no training over all GPUs", expected=wanted)
+    found = readings.at("smoke", "parallel")
+    backend, ranks = found.one_of(("nccl", "gloo"), "backend"), found.number("ranks")
+    if backend != ("gloo" if on_cpu else "nccl"):
+        return failed(backend, "nccl", "it ran over {}".format(backend))
+    if ranks != wanted:
+        return failed(ranks, wanted, "it ran over {} of {} devices".format(ranks, wanted))
+    for what in ("gradients", "parameters"):
+        if not found.flag(what + "_equal"):
+            return failed("different", "equal", "the {} differ between the devices".format(what))
+    if not found.number("steps_applied") or not found.flag("parameters_changed"):
+        return failed(0, wanted, "it applied no step")
+    return passed(ranks, wanted, "{} processes over {} ended with the same parameters".format(ranks, backend))
+
+
+def sandbox(readings, expected):
+    """The smoke test ran in the sandbox of the training service, so what it says holds for trainings as a service."""
+    if readings.absent("smoke", "sandbox"):
+        reason = readings.text("smoke", "sandbox_because")
+        return warned("none", "a service's", "run without the service's sandbox: {}".format(reason))
+    name = readings.matching(SERVICE, "a service", "smoke", "sandbox")
+    return passed(name, "a service's", readings.text("smoke", "sandbox_because"))
+
+
 CHECKS = (
     Check(
         "smoke.amp",
@@ -80,5 +139,34 @@ CHECKS = (
         "Run it by hand: sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/python -m gan_trainer.smoke",
         amp,
         needs_gpu=False,
+    ),
+    Check(
+        "smoke.speed_ratio",
+        "framework",
+        "Does mixed precision make trainings faster?",
+        "Look for heat and power limits during a run: nvidia-smi dmon ; compare with gpu-doctor --level deep",
+        speed_ratio,
+        "x",
+        True,
+        STANDARD,
+        FAIL,
+        "floors.py: 0.75 x published ratios of GANs",
+    ),
+    Check(
+        "smoke.parallel",
+        "framework",
+        "Can all GPUs train together?",
+        "Run it by hand with NCCL_DEBUG=INFO ; look at nvidia-smi topo -m and nvidia-smi nvlink -s",
+        parallel,
+        needs_gpu=False,
+    ),
+    Check(
+        "smoke.sandbox",
+        "model",
+        "Did the smoke test run as trainings do?",
+        "Run ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
+        sandbox,
+        needs_gpu=False,
+        severity=WARN,
     ),
 )

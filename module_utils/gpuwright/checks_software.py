@@ -3,6 +3,7 @@
 
 import re
 
+from .checks_host import bad_program
 from .verdict import WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
@@ -107,16 +108,16 @@ def launcher(readings, expected):
     """gpu-run is a program that everybody may run and only root may change, and it can read its policy."""
     if readings.absent("launcher", "file"):
         return failed("missing", "runnable", "/usr/local/bin/gpu-run is not there")
-    file = readings.at("launcher", "file")
-    if not (file.flag("is_file") and file.flag("executable")):
-        return failed(file.text("mode"), "0755", "gpu-run is no program that everybody may run")
-    reason = file.wish("unsafe")
-    if reason:
-        return failed(file.text("mode"), "0755", "gpu-run is {}".format(reason))
+    bad = bad_program(readings.at("launcher", "file"), "gpu-run", "0755")
+    if bad:
+        return bad
     policy = readings.text("launcher", "policy")
     if policy != "ok":
         return failed("bad policy", "runnable", policy)
-    return passed("runnable", "runnable", "gpu-run is there and reads its policy")
+    name, why = readings.text("launcher", "allocator", "name"), readings.text("launcher", "allocator", "why")
+    if name not in ("malloc", "jemalloc", "tcmalloc"):
+        return unknown("gpu-run takes an allocator that nobody knows: {}".format(name))
+    return passed("runnable", "runnable", "gpu-run reads its policy; allocator {}: {}".format(name, why))
 
 
 def imports(readings, expected):
@@ -201,6 +202,22 @@ def lock(readings, expected):
     if made_from != wanted:
         return warned(made_from, wanted, "made from {} instead of {}".format(made_from, wanted))
     return passed(made_from, wanted, "installed from {}, every hash checked".format(made_from))
+
+
+def matrix_product(readings, expected):
+    """PyTorch multiplies two matrices rightly on the processor and on every GPU of the node."""
+    if readings.absent("venv"):
+        return failed("no venv", "right", "there is no venv at {}".format(expected.wish("venv")))
+    on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
+    wanted = expected.number("gpu_count") if on_gpus else 0
+    devices = readings.each("venv", "torch", "devices")
+    product = readings.text("venv", "torch", "product")
+    names = ["cpu"] + ["cuda:{}".format(device.number("index")) for device in devices]
+    if len(devices) != wanted:
+        return failed(len(devices), wanted, "PyTorch shows {} of {} GPUs".format(len(devices), wanted))
+    if product != "right on " + ", ".join(names):
+        return failed(product, "right", "a matrix product: {}".format(product))
+    return passed("right", "right", product)
 
 
 def trainer_installed(readings, expected):
@@ -341,6 +358,15 @@ CHECKS = (
         lock,
         needs_gpu=False,
         severity=WARN,
+    ),
+    Check(
+        "framework.matrix_product",
+        "framework",
+        "Does PyTorch compute rightly on every device?",
+        "Look at nvidia-smi, then for one GPU at a time: CUDA_VISIBLE_DEVICES=0 gpu-doctor --level standard",
+        matrix_product,
+        needs_gpu=False,
+        source="NVIDIA's and PyTorch's own instructions: a product on each device",
     ),
     Check(
         "model.trainer_installed",

@@ -33,9 +33,9 @@ UNKNOWN_STATUS = 3
 TEXT_WIDTH = 100
 
 DESCRIPTION = """\
-Check this node against what its inventory expects. Nothing is changed, and beside one small matrix product on each GPU
-(none at level quick) no GPU work is started: the smoke test shown is the one of the last verification. What needs root
-is UNKNOWN for other users.
+Check this node against what its inventory expects. Nothing is changed. Level quick starts no GPU work, level standard
+one small matrix product on each GPU, level deep measures idle GPUs for minutes. The smoke test shown is the one of the
+last verification. What needs root is UNKNOWN for other users.
 """
 GATE = "check nothing: exit 0 if the last check of this boot was good or nobody monitors this node, else 1 and why"
 EXIT_STATUSES = "exit status: 0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN (with --nagios: 0, 1 WARN, 2 FAIL, 3)"
@@ -89,7 +89,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="gpu-doctor", description=DESCRIPTION, epilog=EXIT_STATUSES, allow_abbrev=False
     )
-    levels = "quick: seconds; standard: with toolkit, venv and trainer (default); deep: all that there is"
+    levels = "quick: seconds; standard: with toolkit, venv and trainer (default); deep: minutes, measures idle GPUs"
     parser.add_argument("--level", choices=LEVELS, default=STANDARD, help=levels)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the report as JSON")

@@ -38,7 +38,7 @@ NO_LIBRARY = Meaning("not_installed", "the driver's library libnvidia-ml.so is m
 FORBIDDEN = Meaning("failed", "no permission to ask the driver", "sudo nvidia-smi; ls -l /dev/nvidia*")
 
 BY_EXIT_STATUS = {
-    2: Meaning("failed", "nvidia-smi does not know the options -q -x", "nvidia-smi --version"),
+    2: Meaning("failed", "nvidia-smi does not know what it was asked for", "nvidia-smi --help-query-gpu"),
     3: Meaning("failed", "the GPU does not support this question", "nvidia-smi -q"),
     4: FORBIDDEN,
     6: NO_DEVICES,

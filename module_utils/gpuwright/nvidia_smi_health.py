@@ -6,45 +6,42 @@ As everywhere in these readers: None is "this card or driver has no such thing",
 
 import re
 
+from .nvidia_smi_absent import believed
 from .nvidia_smi_values import UNKNOWN, clean, first_known, read_flag, read_mode, read_number, read_text, total
 
 WIDTH = re.compile(r"([0-9]{1,2})x$")
 
 
-def read_health(gpu, data_centre, has_ecc, retires, remaps):
-    """One flat record of the element `gpu`; the flags say what this kind of card must be able to tell."""
-    return {
-        "vbios": _must(read_text(gpu.findtext("vbios_version"))),
-        "compute_mode": _must(read_text(gpu.findtext("compute_mode"))),
-        "ecc_pending": _must(read_mode(gpu.findtext("ecc_mode/pending_ecc")), has_ecc and data_centre),
-        "ecc_corrected_volatile": _must(_corrected(gpu.find("ecc_errors/volatile")), has_ecc and data_centre),
+def read_health(gpu, card):
+    """One flat record of the element `gpu`; `card` decides which value may be absent."""
+    found = {
+        "vbios": read_text(gpu.findtext("vbios_version")),
+        "compute_mode": read_text(gpu.findtext("compute_mode")),
+        "ecc_pending": read_mode(gpu.findtext("ecc_mode/pending_ecc")),
+        "ecc_corrected_volatile": _corrected(gpu.find("ecc_errors/volatile")),
         "sram_uncorrected_aggregate": _sram(gpu.find("ecc_errors/aggregate")),
         "sram_threshold_exceeded": _flag_if_there(gpu, "ecc_errors/aggregate/sram_threshold_exceeded"),
-        "retired_pages_single_bit": _must(_retired(gpu, "multiple_single_bit_retirement"), retires),
-        "retired_pages_double_bit": _must(_retired(gpu, "double_bit_retirement"), retires),
-        "remapped_rows_uncorrected": _must(_number_if_there(gpu, "remapped_rows/remapped_row_unc"), remaps),
+        "retired_pages_single_bit": _retired(gpu, "multiple_single_bit_retirement"),
+        "retired_pages_double_bit": _retired(gpu, "double_bit_retirement"),
+        "remapped_rows_uncorrected": _number_if_there(gpu, "remapped_rows/remapped_row_unc"),
         "temperature_slowdown_c": _number_if_there(gpu, "temperature/gpu_temp_slow_threshold", "C"),
         "temperature_margin_c": _number_if_there(gpu, "temperature/gpu_temp_tlimit", "C"),
-        "power_default_w": _must(_default_power(gpu), data_centre),
+        "power_default_w": _default_power(gpu),
         "utilization_percent": _number_if_there(gpu, "utilization/gpu_util", "%"),
-        "link_width_now": _must(_width(gpu, "current_link_width")),
-        "link_width_max": _must(_width(gpu, "max_link_width")),
-        "pcie_replays": _must(read_number(gpu.findtext("pci/replay_counter"), "")),
-        "bar1_total_mib": _must(read_number(gpu.findtext("bar1_memory_usage/total"), "MiB")),
+        "link_width_now": _width(gpu, "current_link_width"),
+        "link_width_max": _width(gpu, "max_link_width"),
+        "pcie_replays": read_number(gpu.findtext("pci/replay_counter"), ""),
+        "bar1_total_mib": read_number(gpu.findtext("bar1_memory_usage/total"), "MiB"),
         "fabric_state": _text_if_there(gpu, "fabric/state"),
         "fabric_status": _text_if_there(gpu, "fabric/status"),
     }
+    return {field: believed(value, field, card) for field, value in found.items()}
 
 
 def read_warnings(text, begin, end):
     """What nvidia-smi wrote around its XML that warns of something, such as a corrupted InfoROM."""
     around = (text[:begin] + "\n" + text[end:]).splitlines()
     return [clean(line) for line in around if "warning" in line.lower() or "corrupt" in line.lower()]
-
-
-def _must(value, has_it=True):
-    """N/A from a card that has such a thing is a reading that failed."""
-    return UNKNOWN if value is None and has_it else value
 
 
 def _number_if_there(gpu, path, unit=""):

@@ -79,13 +79,13 @@ def first_known(values):
 
 
 def any_flag(flags):
-    """True when one is; else UNKNOWN when one is, or there is none; None when all are; else False."""
+    """True when one is; UNKNOWN when one is, when only some are None, or for none at all; None for all; else False."""
     flags = list(flags)
     if True in flags:
         return True
     if UNKNOWN in flags or not flags:
         return UNKNOWN
-    return None if set(flags) == {None} else False
+    return (None if set(flags) == {None} else UNKNOWN) if None in flags else False
 
 
 def total(counts):

@@ -9,6 +9,7 @@ import re
 from xml.etree import ElementTree
 
 from .devices import CHIPS, describe_device
+from .nvidia_smi_absent import Card, believed
 from .nvidia_smi_health import read_health, read_warnings
 from .nvidia_smi_values import (
     NEEDS_RESET,
@@ -26,13 +27,6 @@ from .nvidia_smi_values import (
 
 ROOT_TAG = "nvidia_smi_log"
 ARCHITECTURES = {architecture for architecture, _capability in CHIPS.values()}
-# Architectures that retire memory pages; later ones remap rows.
-RETIRES_PAGES = ("kepler", "maxwell", "pascal", "volta", "turing")
-# Cards of which it is sure that they have ECC, a temperature of their own and a power reading.
-DATA_CENTRE = re.compile(
-    r"\b(Tesla|A2|A10|A10G|A16|A30|A40|A100|A100X|A800|L2|L4|L20|L40|L40S|H20|H100|H200|H800|GH200|B200|B300|GB200)\b"
-)
-MIG_CAPABLE = re.compile(r"\b(A100|A30|A800|H100|H200|H800|H20|GH200|B200|B300|GB200)\b")
 
 
 class UnreadableXml(Exception):
@@ -71,43 +65,32 @@ def read_gpu(gpu):
     """One record, see docs/architecture.md; N/A is None only where this kind of card may say so."""
     name = read_text(gpu.findtext("product_name")) or UNKNOWN
     architecture = _architecture(gpu)
-    data_centre = DATA_CENTRE.search(name) is not None
-    ecc_mode = _expected(read_mode(gpu.findtext("ecc_mode/current_ecc")), data_centre)
-    has_ecc = ecc_mode not in (None, "Disabled")
-    retires = has_ecc and architecture in RETIRES_PAGES
-    mig_mode = _mig_mode(gpu, name)
-    # With MIG on, the driver answers N/A.
-    remaps = has_ecc and data_centre and architecture not in (*RETIRES_PAGES, UNKNOWN) and mig_mode != "Enabled"
-    return {
-        "uuid": _expected(read_text(gpu.findtext("uuid")), True),
+    bare = Card(name, architecture, None, None)
+    ecc_mode = believed(read_mode(gpu.findtext("ecc_mode/current_ecc")), "ecc_mode", bare)
+    card = Card(name, architecture, _mig_mode(gpu, bare), ecc_mode)
+    values = {
+        "uuid": read_text(gpu.findtext("uuid")),
         "serial": read_text(gpu.findtext("serial")),
         "name": name,
         "pci_id": _pci_id(gpu),
         "architecture": architecture,
-        "memory_total_mib": _expected(read_number(gpu.findtext("fb_memory_usage/total"), "MiB"), True),
-        "memory_used_mib": _expected(read_number(gpu.findtext("fb_memory_usage/used"), "MiB"), True),
-        "temperature_c": _expected(read_number(gpu.findtext("temperature/gpu_temp"), "C"), True),
-        "power_draw_w": _expected(_power(gpu, "instant_power_draw", "power_draw", "average_power_draw"), data_centre),
-        "power_limit_w": _expected(
-            _power(gpu, "current_power_limit", "power_limit", "enforced_power_limit"), data_centre
-        ),
-        "persistence_mode": _expected(read_mode(gpu.findtext("persistence_mode")), True),
+        "memory_total_mib": read_number(gpu.findtext("fb_memory_usage/total"), "MiB"),
+        "memory_used_mib": read_number(gpu.findtext("fb_memory_usage/used"), "MiB"),
+        "temperature_c": read_number(gpu.findtext("temperature/gpu_temp"), "C"),
+        "power_draw_w": _power(gpu, "instant_power_draw", "power_draw", "average_power_draw"),
+        "power_limit_w": _power(gpu, "current_power_limit", "power_limit", "enforced_power_limit"),
+        "persistence_mode": read_mode(gpu.findtext("persistence_mode")),
         "ecc_mode": ecc_mode,
-        "mig_mode": mig_mode,
-        "ecc_uncorrected_volatile": _expected(_uncorrected(gpu.find("ecc_errors/volatile")), has_ecc),
-        "retired_pages_pending": _expected(_retirement_pending(gpu), retires),
-        "remapped_rows_pending": _expected(_remapped(gpu, "remapped_row_pending"), remaps),
-        "remapped_rows_failure": _expected(_remapped(gpu, "remapped_row_failure"), remaps),
+        "mig_mode": card.mig,
+        "ecc_uncorrected_volatile": _uncorrected(gpu.find("ecc_errors/volatile")),
+        "retired_pages_pending": _retirement_pending(gpu),
+        "remapped_rows_pending": _remapped(gpu, "remapped_row_pending"),
+        "remapped_rows_failure": _remapped(gpu, "remapped_row_failure"),
         "recovery_action": _recovery_action(gpu),
         "throttle_reasons": _throttle_reasons(gpu),
-        "processes": _processes(gpu),
-        "health": read_health(gpu, data_centre, has_ecc, retires, remaps),
     }
-
-
-def _expected(value, has_it):
-    """N/A from a card that has such a thing is a reading that failed."""
-    return UNKNOWN if value is None and has_it else value
+    found = {field: believed(value, field, card) for field, value in values.items()}
+    return dict(found, processes=_processes(gpu), health=read_health(gpu, card))
 
 
 def _architecture(gpu):
@@ -133,12 +116,10 @@ def _power(gpu, *names):
     return first_known(read_number(gpu.findtext(tag), "W", whole=False) for tag in tags if gpu.find(tag) is not None)
 
 
-def _mig_mode(gpu, name):
+def _mig_mode(gpu, card):
     text = gpu.findtext("mig_mode/current_mig")
-    if text is None and not MIG_CAPABLE.search(name):
-        # Drivers before 450 know no MIG.
-        return None
-    return _expected(read_mode(text), MIG_CAPABLE.search(name) is not None)
+    # Drivers before 450 know no MIG and have no such tag.
+    return believed(None if text is None else read_mode(text), "mig_mode", card)
 
 
 def _uncorrected(errors):
@@ -152,6 +133,7 @@ def _uncorrected(errors):
 
 
 def _retirement_pending(gpu):
+    """Drivers of 470 and newer write both names for one thing, and only one of them reading N/A is a failed reading."""
     tags = [gpu.find("retired_pages/" + name) for name in ("pending_retirement", "pending_blacklist")]
     return any_flag(read_flag(tag.text) for tag in tags if tag is not None)
 
@@ -167,12 +149,14 @@ def _remapped(gpu, name):
 def _recovery_action(gpu):
     """none, or what the driver asks for in its own words; None when it is too old (before 535) to ask."""
     action = gpu.findtext("gpu_recovery_action")
-    if action is not None:
-        text = read_text(action)
-        return text.lower() if isinstance(text, str) else text
-    # Drivers of all ages write this in the place of the values that they cannot read.
+    text = None if action is None else read_text(action)
+    if isinstance(text, str) and text.lower() not in ("none", UNKNOWN):
+        return text.lower()
+    # Drivers of all ages write this in the place of the values that they cannot read, whatever the action says.
     if any(clean(tag.text) == NEEDS_RESET for tag in gpu.iter()):
         return "gpu reset"
+    if action is not None:
+        return text.lower() if isinstance(text, str) else text
     status = gpu.find("gpu_reset_status")
     if status is None:
         return None

@@ -3,17 +3,25 @@
 
 import os
 
-from .page_drawing import draw_bars, draw_topology
-from .page_facts import as_built, bars, changes, look, skipped
-from .page_markup import STYLE, Markup, el, join
-from .report import SCHEMA, counts, read_json, summary_line
-from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN, WARN
+from .page_drawing import draw_share
+from .page_facts import changes
+from .page_host import anchor, findings, host_card, merged, verdict_of
+from .page_markup import el, join, soft, table, word
+from .page_style import STYLE
+from .page_values import in_words, look, shorten
+from .report import SCHEMA, age_seconds, read_json
+from .verdict import SEVERITY, SKIP
 
 PREVIOUS = "previous"
 CHECK_KEYS = ("id", "status", "message", "action")
 RANK = {status: rank for rank, status in enumerate(SEVERITY)}
-ORDER = SEVERITY + (SKIP,)
-HEAD = ("Host", "Verdict", "GPUs", "Driver", "CUDA", "PyTorch", "Checked")
+HEAD = ("Host", "Verdict", "To do", "GPUs", "Driver", "CUDA", "PyTorch", "Checked")
+# On a page of more hosts than this, what a host is made of is folded.
+FEW = 3
+STALE_S = 7 * 86400
+NAMED_HOSTS = 6
+# Letters of a version in the overview, whose columns must fit beside each other.
+CELL = 18
 
 
 def read_folder(folder):
@@ -26,11 +34,11 @@ def read_folder(folder):
     for name in names:
         try:
             report, problem = parse_report(read_json(os.path.join(folder, name + ".json"))), ""
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             report, problem = None, str(error)
         try:
             before = parse_report(read_json(os.path.join(folder, PREVIOUS, name + ".json")))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             before = None
         found.append((name, report, before, problem))
     return found
@@ -44,7 +52,7 @@ def parse_report(record):
     whole = isinstance(checks, list) and all(
         isinstance(check, dict)
         and all(isinstance(check.get(key), str) for key in CHECK_KEYS)
-        and check["status"] in ORDER
+        and check["status"] in SEVERITY + (SKIP,)
         for check in checks
     )
     if not whole or record.get("verdict") not in SEVERITY or not isinstance(record.get("time"), str):
@@ -54,16 +62,16 @@ def parse_report(record):
 
 def make_page(hosts, now):
     """The page as text; `hosts` are `read_folder`'s, `now` is the time in the report's format."""
-    ordered = sorted(hosts, key=lambda host: (RANK[verdict_of(host[1])], host[0]))
-    body = join(
-        [
-            el("h1", "GPU nodes"),
-            el("p", "Made {} from the last verification of each host. Worst first.".format(now), class_="soft"),
-            _tiles(ordered),
-            _overview(ordered),
-            el("main", *[_host(*host) for host in ordered]),
-        ]
-    )
+    ordered = sorted(hosts, key=lambda host: (RANK[verdict_of(host[1])], -len(_findings(host)), host[0]))
+    fleet = [
+        el("h1", "GPU nodes"),
+        soft("Made {} from the last verification of each host. Worst first.".format(now)),
+        _tiles(ordered),
+        _overview(ordered, now),
+        _next_steps(ordered),
+        _changed(ordered),
+    ]
+    cards = [host_card(*host, unfolded=len(ordered) <= FEW) for host in ordered]
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -71,143 +79,109 @@ def make_page(hosts, now):
         el("title", "GPU nodes: {}".format(_headline(ordered))),
         el("style", STYLE),
     )
-    return "<!DOCTYPE html>\n" + el("html", head, el("body", body), lang="en")
+    body = el("body", el("main", el("section", *fleet, id="fleet"), *cards))
+    return "<!DOCTYPE html>\n" + el("html", head, body, lang="en")
 
 
-def verdict_of(report):
-    return report["verdict"] if report else UNKNOWN
+def _findings(host):
+    return findings(host[1]) if host[1] else []
+
+
+def _numbers(hosts):
+    return [(status, sum(verdict_of(host[1]) == status for host in hosts)) for status in SEVERITY]
 
 
 def _headline(hosts):
-    number = {status: sum(verdict_of(host[1]) == status for host in hosts) for status in SEVERITY}
-    return ", ".join("{} {}".format(number[status], status) for status in SEVERITY if number[status]) or "none"
+    return ", ".join("{} {}".format(number, status) for status, number in _numbers(hosts) if number) or "none"
 
 
 def _tiles(hosts):
-    tiles = [("hosts", len(hosts), "")]
-    tiles += [(status, sum(verdict_of(host[1]) == status for host in hosts), status) for status in SEVERITY]
-    items = [
-        el("li", el("b", number, class_=status or None), word) for word, number, status in tiles if number or not status
-    ]
-    return el("ul", *items, class_="tiles")
+    numbers = [(status, number) for status, number in _numbers(hosts) if number]
+    items = [el("li", el("b", len(hosts)), "host" if len(hosts) == 1 else "hosts")]
+    items += [el("li", el("b", number), status, class_=status) for status, number in numbers]
+    return join([el("ul", *items, class_="tiles"), draw_share(numbers)])
 
 
-def _overview(hosts):
+def _overview(hosts, now):
     rows = []
-    for name, report, _before, problem in hosts:
+    for host in hosts:
+        name, report, _before, problem = host
         gpus = look(report, "readings", "probe", "gpus")
-        cells = (
-            len(gpus) if isinstance(gpus, list) else "?",
-            look(report, "readings", "probe", "nvidia", "loaded", "version") or "none",
-            look(report, "readings", "cuda", "version_file") or "none",
-            look(report, "readings", "venv", "versions", "torch") or "none",
-            report["time"] if report else "never: " + problem,
-        )
         rows.append(
-            el(
-                "tr",
-                el("th", el("a", name, href="#" + anchor(name)), scope="row"),
-                el("td", word(verdict_of(report)), data_name=HEAD[1]),
-                *[el("td", cell, data_name=title) for title, cell in pairs(HEAD[2:], cells)],
+            (
+                el("a", name, href="#" + anchor(name)),
+                word(verdict_of(report)),
+                len(_findings(host)) if report else "?",
+                len(gpus) if isinstance(gpus, list) else "?",
+                shorten(in_words(look(report, "readings", "probe", "nvidia", "loaded", "version")), CELL),
+                shorten(in_words(look(report, "readings", "cuda", "version_file")), CELL),
+                shorten(in_words(look(report, "readings", "venv", "versions", "torch")), CELL),
+                when(report["time"], now) if report else "never: " + problem,
             )
         )
-    head = el("thead", el("tr", *[el("th", title, scope="col") for title in HEAD]))
-    return el("table", head, el("tbody", *rows), class_="wide", aria_label="The fleet")
+    return table(HEAD, rows, "The fleet", class_="wide fleet")
 
 
-def pairs(titles, cells):
-    return [(titles[index], cell) for index, cell in enumerate(cells)]
-
-
-def word(status):
-    return el("span", status, class_="word " + (status if status in ORDER else UNKNOWN))
-
-
-def anchor(name):
-    """A name that is one word in a link."""
-    return "host-" + "".join(character if character.isalnum() else "-" for character in name)
-
-
-def _host(name, report, before, problem):
-    title = el("h2", name, " ", word(verdict_of(report)))
-    if report is None:
-        words = "The report of this host cannot be read: {}. Run: ansible-playbook playbooks/verify.yml -l {}"
-        return el("section", title, el("p", words.format(problem, name)), class_="host", id=anchor(name))
-    parts = [
-        title,
-        el("p", "{}; {}".format(report["time"], summary_line(report["checks"])), class_="soft"),
-        _to_do(report),
-        _drift(changes(before, report), before),
-        el("h3", "As built"),
-        _table(("Part", "Value", "Why"), as_built(report), "As built"),
-        el("h3", "Topology"),
-        draw_topology(look(report, "readings", "probe")),
-        el("h3", "Smoke test"),
-        _smoke(report),
-        el("h3", "Not checked, and why"),
-        _list(["{}: {}".format(check["id"], check["message"]) for check in skipped(report)], "Everything was checked."),
-        _all_checks(report),
-    ]
-    return el("section", *parts, class_="host", id=anchor(name))
-
-
-def _to_do(report):
-    bad = sorted(
-        (check for check in report["checks"] if check["status"] in (FAIL, UNKNOWN, WARN)),
-        key=lambda check: RANK[check["status"]],
+def when(time, now):
+    """The time of a report with its age, marked when it is more than a week old."""
+    try:
+        age = age_seconds(time, now)
+    except ValueError:
+        return time
+    unit, words = next(
+        (u, w) for u, w in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")) if age >= u or u == 1
     )
-    if not bad:
-        return join([el("h3", "What to do next"), el("p", "Nothing: the node is as it should be.")])
+    number = max(0, age) // unit
+    text = "{} {}{} ago".format(number, words, "" if number == 1 else "s") if number else "just now"
+    text = el("b", "stale: " + text, class_="stale") if age > STALE_S else text
+    return join([text, el("span", " ({})".format(time), class_="soft small")])
+
+
+def _next_steps(hosts):
+    """Each finding once, with the hosts that have it: in a fleet the same thing is wrong on many."""
+    groups = {}
+    for host in hosts:
+        for status, names, message, action in merged(_findings(host)):
+            groups.setdefault((status, names, action), []).append((host[0], message))
+    ordered = sorted(groups.items(), key=lambda item: (RANK[item[0][0]], -len(item[1]), item[0]))
+    if len(hosts) <= FEW or not ordered:
+        return ""
     items = [
         el(
             "li",
-            word(check["status"]),
-            el("span", " {}: {}".format(check["id"], check["message"])),
-            el("p", el("code", check["action"])),
-            class_=check["status"],
+            el("p", word(status), " ", el("b", checks), " on {}: ".format(how_many(names)), *links(names)),
+            el("p", names[0][1] if len({text for _name, text in names}) == 1 else "For example: " + names[0][1]),
+            el("p", action, class_="next"),
+            class_=status,
         )
-        for check in bad
+        for (status, checks, action), names in ordered
     ]
-    return join([el("h3", "What to do next"), el("ul", *items, class_="plain")])
+    return join([el("h2", "What to do next in the fleet"), el("ul", *items, class_="plain")])
 
 
-def _drift(found, before):
-    title = el("h3", "What changed")
-    if found is None:
-        return join([title, el("p", "This is the first report that was kept of this host.", class_="soft")])
-    return join([title, _list(found, "Nothing since the report of {}.".format(before["time"]))])
+def how_many(names):
+    return "{} host{}".format(len(names), "" if len(names) == 1 else "s")
 
 
-def _list(sentences, otherwise):
-    if not sentences:
-        return el("p", otherwise, class_="soft")
-    return el("ul", *[el("li", sentence) for sentence in sentences])
+def links(names):
+    """Links to the first hosts, and how many more there are."""
+    found = []
+    for name, _message in names[:NAMED_HOSTS]:
+        found += [", "] * bool(found) + [el("a", name, href="#" + anchor(name))]
+    return found + ([" and {} more".format(len(names) - NAMED_HOSTS)] if len(names) > NAMED_HOSTS else [])
 
 
-def _table(head, rows, caption):
-    lines = [
-        el(
-            "tr",
-            el("th", row[0], scope="row"),
-            *[el("td", cell, data_name=name if cell != "" else None) for name, cell in pairs(head[1:], row[1:])],
-        )
-        for row in rows
+def _changed(hosts):
+    """Hosts that are not what they were at the report before."""
+    found = [(host[0], changes(host[2], host[1])) for host in hosts if host[1] and host[2]]
+    found = [(name, len(sentences)) for name, sentences in found if sentences]
+    if len(hosts) <= FEW:
+        return ""
+    title = el("h2", "What changed in the fleet")
+    if not found:
+        return join([title, soft("Nothing since the report before of each host.")])
+    items = [
+        el("li", el("a", name, href="#" + anchor(name)), ": {} change{}".format(number, "" if number == 1 else "s"))
+        for name, number in found
     ]
-    titles = el("thead", el("tr", *[el("th", title, scope="col") for title in head]))
-    return el("table", titles, el("tbody", *lines), class_="wide", aria_label=caption)
-
-
-def _smoke(report):
-    found = bars(report)
-    outcome = next((check for check in report["checks"] if check["id"] == "smoke.amp"), None)
-    words = el("p", outcome["message"]) if outcome else el("p", "It was not part of this report.")
-    floors = sorted({"Floor: {}.".format(bar[4]) for bar in found if bar[3]})
-    return join([words, draw_bars(found) if found else Markup("")] + [el("p", text, class_="soft") for text in floors])
-
-
-def _all_checks(report):
-    ordered = sorted(report["checks"], key=lambda check: ORDER.index(check["status"]))
-    rows = [(check["id"], word(check["status"]), check["message"]) for check in ordered]
-    number = counts(report["checks"])[PASS]
-    title = "All {} checks ({} passed)".format(len(rows), number)
-    return el("details", el("summary", title), _table(("Check", "Status", "Message"), rows, title))
+    return join([title, el("ul", *items, class_="columns")])

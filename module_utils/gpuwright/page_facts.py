@@ -1,75 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page says of one report: the node as built, what changed since the one before, and bars with floors."""
+"""What the page says of one report: the node as built, its tuning, and what changed since the report before."""
 
+import collections
+
+from .page_speed import performance_bars, smoke_bars
+from .page_values import NOT_READ, as_list, in_words, is_number, look
 from .verdict import SKIP
 
-NOT_READ = "not read"
-# Speed of mixed over single precision that a sound card reaches in a GAN: 0.75 x a published measurement.
-SPEED_FLOORS = {
-    "volta": (1.62, "0.75 x 2.16: HiFi-GAN on V100, NVIDIA DeepLearningExamples"),
-    "ampere": (0.97, "0.75 x 1.29: HiFi-GAN on A100 against TF32, NVIDIA DeepLearningExamples"),
-}
+NOTABLE_CHANGE = 0.05
+GROUPS = ("Hardware", "System", "Driver", "CUDA", "Framework", "Locks")
 
+COMPARED = (
+    "driver",
+    "module flavour",
+    "CUDA toolkit",
+    "cuDNN",
+    "NCCL",
+    "Python",
+    "PyTorch",
+    "mixed precision",
+    "module streams",
+)
+NOT_MEASURED = "not measured"
+AS_WANTED, DIFFERS = "as wanted", "differs"
 
-def look(record, *path):
-    """The value at `path`; None where there is none, words where it could not be read."""
-    for key in path:
-        if isinstance(record, dict) and "unreadable" in record:
-            return "{}: {}".format(NOT_READ, record["unreadable"])
-        try:
-            record = record[key]
-        except (KeyError, IndexError, TypeError):
-            return None
-    if isinstance(record, dict) and "unreadable" in record:
-        return "{}: {}".format(NOT_READ, record["unreadable"])
-    return record
+Row = collections.namedtuple("Row", "group part found planned why differs")
+Row.__doc__ = """One line of the as-built table, all of it text; `planned` and `why` are empty where no plan decides.
 
-
-def as_list(value):
-    return value if isinstance(value, list) else []
-
-
-def in_words(value):
-    """A value for people."""
-    if value is None or value == "":
-        return "none"
-    if isinstance(value, list):
-        return ", ".join(in_words(member) for member in value) or "none"
-    return str(value)
+differs   what was found is not what was planned; the checks say whether that is bad
+"""
 
 
 def as_built(report):
-    """Rows (name, value, why) of what the node consists of, from the hardware up."""
+    """The `Row`s of what the node consists of, from the hardware up."""
     probe, plan = look(report, "readings", "probe"), look(report, "expectations", "plan")
-    venv = look(report, "readings", "venv")
-    gpus = ["{} at {}".format(look(gpu, "name"), look(gpu, "pci_id")) for gpu in as_list(look(probe, "gpus"))]
-    cpu = "{}, {} cores, {} threads".format(
-        look(probe, "cpu", "model"), look(probe, "cpu", "physical_cores"), look(probe, "cpu", "logical_cpus")
-    )
-    allocators = look(report, "readings", "allocators")
+    venv, allocators = look(report, "readings", "venv"), look(report, "readings", "allocators")
+    gpus = ["{} at {}".format(in_words(look(gpu, "name")), look(gpu, "pci_id")) for gpu in as_list(look(probe, "gpus"))]
     rows = (
-        ("GPUs", gpus, ""),
-        ("processor", cpu, ""),
-        ("memory", "{} MiB".format(look(probe, "memory_mib")), ""),
-        ("system", look(probe, "os", "name"), ""),
-        ("kernel", look(probe, "kernel", "running"), ""),
-        ("next kernel", look(probe, "kernel", "next_boot"), ""),
-        ("driver", look(probe, "nvidia", "loaded", "version"), "driver"),
-        ("module", look(probe, "nvidia", "loaded", "flavour"), ""),
-        ("module stream", look(plan, "driver", "stream"), ""),
-        ("CUDA toolkit", look(report, "readings", "cuda", "version_file"), "cuda"),
-        ("cuDNN", look(report, "readings", "cudnn", "library"), "cudnn"),
-        ("NCCL", look(report, "readings", "nccl", "library"), "nccl"),
-        ("Python", look(venv, "python"), "python"),
-        ("PyTorch", look(venv, "versions", "torch"), "pytorch"),
-        ("trainer", look(venv, "versions", "gan_trainer"), ""),
-        ("mixed precision", look(plan, "amp", "dtype"), "amp"),
-        ("allocators", sorted(allocators) if isinstance(allocators, dict) else allocators, ""),
+        ("Hardware", "GPUs", gpus, "", ""),
+        ("Hardware", "processor", processor(look(probe, "cpu")), "", ""),
+        ("Hardware", "memory", mebibytes(look(probe, "memory_mib")), "", ""),
+        ("System", "system", look(probe, "os", "name"), "", ""),
+        ("System", "kernel", look(probe, "kernel", "running"), "", ""),
+        ("System", "next kernel", look(probe, "kernel", "next_boot"), "", ""),
+        ("System", "Secure Boot", look(probe, "secure_boot"), "", ""),
+        ("Driver", "driver", look(probe, "nvidia", "loaded", "version"), branch(plan), "driver"),
+        ("Driver", "module flavour", look(probe, "nvidia", "loaded", "flavour"), look(plan, "driver", "flavour"), ""),
+        (
+            "CUDA",
+            "CUDA toolkit",
+            look(report, "readings", "cuda", "version_file"),
+            look(plan, "cuda", "version"),
+            "cuda",
+        ),
+        ("CUDA", "cuDNN", look(report, "readings", "cudnn", "library"), look(plan, "cudnn", "version"), "cudnn"),
+        ("CUDA", "NCCL", look(report, "readings", "nccl", "library"), look(plan, "nccl", "version"), "nccl"),
+        ("Framework", "Python", look(venv, "python"), look(plan, "python", "version"), "python"),
+        ("Framework", "PyTorch", look(venv, "versions", "torch"), pytorch(plan), "pytorch"),
+        ("Framework", "trainer", look(venv, "versions", "gan_trainer"), "", ""),
+        ("Framework", "mixed precision", used_precisions(report), look(plan, "amp", "dtype"), "amp"),
+        ("Framework", "allocators", sorted(allocators) if isinstance(allocators, dict) else allocators, "", ""),
+        ("Locks", "module streams", streams(report), planned_stream(plan), ""),
+        ("Locks", "held packages", version_locks(report), "", ""),
+        ("Locks", "Python packages", look(plan, "pytorch", "lock"), "", "lock"),
     )
     reasons = look(plan, "because")
     reasons = dict(reasons) if isinstance(reasons, dict) else {}
     reasons.setdefault("amp", look(plan, "amp", "because") or "")
-    return [(name, in_words(value), reasons.get(why, "")) for name, value, why in rows]
+    reasons.setdefault("lock", "every package by version and hash" if look(plan, "pytorch", "locked") else "")
+    return [make_row(*row[:4], why=reasons.get(row[4])) for row in rows]
+
+
+def make_row(group, part, found, planned, why):
+    found, planned, why = in_words(found), in_words(planned) if planned else "", in_words(why) if why else ""
+    comparable = part in COMPARED and planned and found != NOT_MEASURED
+    # The plan may name less than is found: 12.9 for 12.9.1, 580.* for 580.95.05.
+    begin = planned[:-1] if planned.endswith(".*") else planned
+    return Row(group, part, found, planned, why, bool(comparable) and begin not in found)
+
+
+def processor(cpu):
+    if not isinstance(cpu, dict):
+        return cpu
+    sockets = look(cpu, "sockets")
+    words = "{}, {} cores, {} threads".format(
+        in_words(look(cpu, "model")), in_words(look(cpu, "physical_cores")), in_words(look(cpu, "logical_cpus"))
+    )
+    return "{} × {}".format(sockets, words) if is_number(sockets) and sockets > 1 else words
+
+
+def mebibytes(value):
+    return "{:.0f} GiB".format(value / 1024) if is_number(value) and value >= 1024 else value
+
+
+def branch(plan):
+    version, of_branch = look(plan, "driver", "version"), look(plan, "driver", "branch")
+    return version or ("{}.*".format(of_branch) if of_branch else "")
+
+
+def pytorch(plan):
+    version, build = look(plan, "pytorch", "version"), look(plan, "pytorch", "build")
+    return "{}+{}".format(version, build) if version and build else version
+
+
+def used_precisions(report):
+    """What the smoke test computed in, each once."""
+    found = [look(device, "amp_dtype") for device in as_list(look(report, "smoke", "devices"))]
+    return sorted({str(word) for word in found if word is not None}) or NOT_MEASURED
+
+
+def streams(report):
+    locks = look(report, "readings", "locks")
+    found = look(locks, "streams")
+    if isinstance(found, dict):
+        return ["{} {}".format(name, in_words(found[name])) for name in sorted(found, key=str)]
+    return locks if isinstance(locks, str) else found
+
+
+def planned_stream(plan):
+    stream = look(plan, "driver", "stream")
+    return "nvidia-driver enabled {}".format(stream) if stream else ""
+
+
+def version_locks(report):
+    locks = look(report, "readings", "locks")
+    return locks if isinstance(locks, str) else look(locks, "versions")
+
+
+def tuning(report):
+    """`[(name, wanted, found, why, state)]`, or a sentence where there is nothing to show.
+
+    The state is AS_WANTED, DIFFERS or NOT_READ; what a difference means is the checks' business.
+    """
+    settings = look(report, "readings", "tuning")
+    if settings is None:
+        return "Not measured: this node was not tuned by the toolkit."
+    if isinstance(settings, str):
+        return settings[:1].upper() + settings[1:]
+    rows = [setting for setting in as_list(settings) if isinstance(setting, dict)]
+    if not rows:
+        return "Nothing on this node is tuned."
+    return [
+        (
+            in_words(look(row, "name")),
+            in_words(look(row, "wanted")),
+            in_words(look(row, "found")),
+            in_words(look(row, "reason")) if look(row, "reason") else "",
+            state_of(row),
+        )
+        for row in rows
+    ]
+
+
+def state_of(setting):
+    found = setting.get("found")
+    if isinstance(found, dict) and "unreadable" in found:
+        return NOT_READ
+    return AS_WANTED if found is not None and in_words(found) == in_words(setting.get("wanted")) else DIFFERS
 
 
 def changes(before, now):
@@ -77,43 +164,35 @@ def changes(before, now):
     if before is None:
         return None
     found = []
-    old = {name: value for name, value, _why in as_built(before)}
-    for name, value, _why in as_built(now):
-        if old.get(name) != value:
-            found.append("{}: {} → {}".format(name, old.get(name), value))
-    old = {check.get("id"): check.get("status") for check in before["checks"]}
+    then, parts = {row.part: row.found for row in as_built(before)}, as_built(now)
+    found += [arrow(row.part, then.get(row.part), row.found) for row in parts if then.get(row.part) != row.found]
+    then, rows = tuning(before), tuning(now)
+    if isinstance(then, list) and isinstance(rows, list):
+        then = {row[0]: row[2] for row in then}
+        found += [arrow(row[0], then[row[0]], row[2]) for row in rows if row[0] in then and then[row[0]] != row[2]]
+    found += slower_or_faster(before, now)
+    then = {check.get("id"): check.get("status") for check in before["checks"]}
     for check in now["checks"]:
-        then = old.pop(check["id"], None)
-        if then is not None and then != check["status"]:
-            found.append("{}: {} → {}".format(check["id"], then, check["status"]))
-    for name in sorted(str(key) for key in old):
-        found.append("{}: no longer checked".format(name))
-    return found
+        status = then.pop(check["id"], None)
+        if status is not None and status != check["status"]:
+            found.append(arrow(check["id"], status, check["status"]))
+    return found + ["{}: no longer checked".format(name) for name in sorted(str(key) for key in then)]
 
 
-def bars(report):
-    """`(name, value, unit, floor or None, words)` of each measurement of the smoke test."""
-    architectures = [look(gpu, "architecture") for gpu in as_list(look(report, "readings", "probe", "gpus"))]
-    floor, source = SPEED_FLOORS.get(architectures[0] if architectures else None, (None, "no floor for this model"))
+def arrow(name, then, now):
+    return "{}: {} → {}".format(name, then, now)
+
+
+def slower_or_faster(before, now):
+    """Measurements that moved by more than 5 %; less than that is noise."""
     found = []
-    for device in as_list(look(report, "smoke", "devices")):
-        name = in_words(look(device, "device"))
-        ratio = look(device, "speed_ratio")
-        if is_number(ratio):
-            known = floor if name.startswith("cuda") else None
-            found.append(("{}: mixed over single precision".format(name), ratio, "x", known, source))
-        for precision in ("fp32", "amp"):
-            seconds, memory = look(device, precision, "seconds"), look(device, precision, "peak_memory_mib")
-            if is_number(seconds):
-                steps = look(report, "smoke", "steps")
-                found.append(("{}: {} steps in {}".format(name, steps, precision), seconds, "s", None, ""))
-            if is_number(memory):
-                found.append(("{}: peak memory in {}".format(name, precision), memory, "MiB", None, ""))
+    then = {bar.name: bar.value for bar in performance_bars(before) + smoke_bars(before) if bar.value}
+    for bar in performance_bars(now) + smoke_bars(now):
+        old = then.get(bar.name)
+        if old and abs(bar.value - old) > NOTABLE_CHANGE * old:
+            words = "{:.4g} {} → {:.4g} {} ({:+.0%})".format(old, bar.unit, bar.value, bar.unit, bar.value / old - 1)
+            found.append("{}: {}".format(bar.name, words))
     return found
-
-
-def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 def skipped(report):

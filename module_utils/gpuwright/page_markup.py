@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTML in which nothing that was read can become markup: every text is escaped where it is put in."""
 
-from .report import printable
+from .report import TABLE_ORDER, printable
+from .verdict import UNKNOWN
 
 VOID = ("meta", "br", "rect", "line", "hr")
+# No line break behind these: it would be read as a space.
+INLINE = ("a", "b", "code", "span", "text", "title")
 
 
 class Markup(str):
@@ -33,47 +36,41 @@ def el(tag_, *children, **attributes):
     ]
     start = "<" + tag_ + "".join(words)
     # The slash is what closes an element of SVG, and nothing to HTML.
-    return Markup(start + "/>") if tag_ in VOID else Markup("{}>{}</{}>\n".format(start, join(children), tag_))
+    if tag_ in VOID:
+        return Markup(start + "/>")
+    return Markup("{}>{}</{}>{}".format(start, join(children), tag_, "" if tag_ in INLINE else "\n"))
 
 
-STYLE = Markup("""
-:root { color-scheme: light dark; --bg: #fff; --fg: #1c2128; --soft: #57606a; --line: #d0d7de; --panel:
-  #f6f8fa; --good: #1a6b34; --bad: #b3202c; --warn: #805700; --unknown: #6639ba; --link: #0a58ca; }
-@media (prefers-color-scheme: dark) { :root { --bg: #0f1318; --fg: #e6edf3; --soft: #9da7b3; --line: #373e47;
-  --panel: #181d24; --good: #56d07b; --bad: #ff8b85; --warn: #e0b13c; --unknown: #c4a5ff; --link: #79b8ff; } }
-* { box-sizing: border-box; }
-body { background: var(--bg); color: var(--fg); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 70rem; padding: 1rem; overflow-wrap: break-word; }
-h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.3rem; margin: 0; } h3 { font-size: 1rem;
-  margin: 1.4rem 0 .4rem; }
-a { color: var(--link); } p { margin: .3rem 0; } .soft { color: var(--soft); }
-.host { border-top: 3px solid var(--line); margin-top: 2.2rem; padding-top: 1rem; }
-.PASS, .DONE { color: var(--good); } .FAIL { color: var(--bad); } .WARN { color: var(--warn); } .UNKNOWN {
-  color: var(--unknown); }
-.SKIP { color: var(--soft); } .word { font-weight: 700; }
-.tiles { display: flex; flex-wrap: wrap; gap: .6rem; list-style: none; margin: 1rem 0; padding: 0; }
-.tiles li { background: var(--panel); border: 1px solid var(--line); border-radius: .5rem; padding: .4rem
-  .9rem; }
-.tiles b { display: block; font-size: 1.5rem; line-height: 1.2; }
-table { border-collapse: collapse; width: 100%; } caption { text-align: left; color: var(--soft); }
-th, td { border-bottom: 1px solid var(--line); padding: .35rem .6rem .35rem 0; text-align: left;
-  vertical-align: top; }
-tbody th { font-weight: 600; } td, li, p, code { overflow-wrap: anywhere; } code {
-  background: var(--panel); border-radius: .3rem; font-size: .9em; padding:
-  .05rem .3rem; }
-ul.plain { list-style: none; margin: 0; padding: 0; } ul.plain li { border-left: 4px solid currentColor;
-  margin: .6rem 0; padding-left: .7rem; } ul.plain li > * { color: var(--fg); } ul.plain li > .word { color:
-  inherit; }
-summary { cursor: pointer; font-weight: 600; margin: .8rem 0 .4rem; }
-svg { display: block; height: auto; max-width: 34rem; width: 100%; } svg text { fill: var(--fg); font: 12px system-ui,
-  sans-serif; }
-svg .soft { fill: var(--soft); } svg .box { fill: var(--panel); stroke: var(--line); } svg .bar { fill:
-  var(--link); }
-svg .floor { stroke: var(--bad); stroke-width: 2; } svg .gpu { fill: var(--bg); stroke: var(--link); }
-@media (max-width: 40rem) { .wide thead { position: absolute; left: -99rem; } .wide tr { border-bottom: 1px
-  solid var(--line); display: block; padding: .4rem 0; } .wide th, .wide td { border: 0; display: block;
-  padding: .05rem 0; } .wide td[data-name]::before { color: var(--soft); content: attr(data-name) ": "; } }
-@media print { :root { --bg: #fff; --fg: #000; --panel: #fff; --line: #999; --soft: #444; --good: #1a6b34;
-  --bad: #b3202c; --warn: #805700; --unknown: #6639ba; } body { font-size: 10.5pt; max-width: none; padding: 0;
-  } .host { break-before: page; } tr, li, svg { break-inside: avoid; } }
-""")
+def word(status):
+    """A status as a badge."""
+    return el("span", status, class_="word " + (status if status in TABLE_ORDER else UNKNOWN))
+
+
+def soft(text):
+    return el("p", text, class_="soft")
+
+
+def listed(sentences, otherwise):
+    """A list, or the sentence `otherwise` when there is none."""
+    return el("ul", *[el("li", sentence) for sentence in sentences]) if sentences else soft(otherwise)
+
+
+def table(head, rows, caption, groups=None, class_="wide"):
+    """A table whose first column names each row; `groups` are the titles of its parts, in the order of `rows`.
+
+    On a phone each row becomes a block, and each cell says the name of its column.
+    """
+    titles = el("thead", el("tr", *[el("th", title, scope="col") for title in head]))
+    bodies, lines, title = [], [], None
+    for index, row in enumerate(rows):
+        row = [escape(cell) for cell in row]
+        if groups and groups[index] != title:
+            bodies, lines, title = bodies + [lines] if lines else bodies, [], groups[index]
+            lines.append(el("tr", el("td", title, colspan=len(head)), class_="group"))
+        cells = []
+        for number, cell in enumerate(row[1:], 1):
+            name = head[number] if cell != "" and "<svg" not in cell else None
+            cells.append(el("td", cell, data_name=name, class_=None if cell != "" else "empty"))
+        lines.append(el("tr", el("th", row[0], scope="row"), *cells))
+    bodies = bodies + [lines] if lines else bodies
+    return el("table", el("caption", caption), titles, *[el("tbody", *body) for body in bodies], class_=class_)

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
 
+import re
+
 from .bounded import run_bounded
+from .calibrated import calibrated_arm
 from .hostfiles import names_in
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
+from .performance import read_performance
+from .preload import PACKAGES, check_library
 from .probe import probe
 from .readings_access import (
     read_account,
@@ -13,7 +18,10 @@ from .readings_access import (
     read_password_state,
     read_unsafe_files,
 )
+from .readings_bench import read_bench
 from .readings_host import HOST_READERS, read_driver_files, read_switches
+from .readings_links import read_infiniband, read_nvlink, read_ways
+from .readings_locks import read_package_locks
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_cudnn_of_wheel,
@@ -25,9 +33,10 @@ from .readings_software import (
     read_toolkit_version_file,
     read_venv,
 )
+from .readings_storage import read_disks
 from .readings_tuning import read_tuning
-from .runtime_policy import PACKAGES, LaunchError, check_library, load_policy
-from .verdict import QUICK, STANDARD
+from .runtime_policy import LaunchError, load_policy
+from .verdict import DEEP, QUICK, STANDARD
 
 SYSTEMCTL_SECONDS = 10
 PROGRAM_FOLDER = "/usr/local/bin"
@@ -49,7 +58,8 @@ def attempt(read, *arguments):
 def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
     """Read the node below `root`. `expectations` (see docs/architecture.md) says where to look, not what to find.
 
-    At level quick the readings that take long are left out: toolkit, libraries, venv, permissions.
+    At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
+    speed of the GPUs is measured last, when nothing else of these readings uses them.
 
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
     not a failure to read.
@@ -62,6 +72,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "kernel_log": attempt(read_kernel_log, root),
         "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
         "fabric_manager": attempt(read_unit_state, "nvidia-fabricmanager"),
+        "fabric_manager_version": attempt(read_fabric_version),
         "switches": attempt(read_switches, root),
         "driver_files": attempt(read_driver_files, root),
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
@@ -70,7 +81,11 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     }
     if level == QUICK:
         return readings
-    return dict(readings, **collect_software(expectations, root))
+    readings.update(collect_software(expectations, root))
+    readings.update(collect_links(host))
+    if level == DEEP:
+        readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
+    return readings
 
 
 def collect_software(expectations, root):
@@ -86,7 +101,18 @@ def collect_software(expectations, root):
         "venv": attempt(read_venv, root, expectations["venv"]),
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
+        "infiniband": attempt(read_infiniband, root),
+        "disks": attempt(read_disks, root),
+        "locks": attempt(read_package_locks, root),
+        "bench": attempt(read_bench, root, expectations),
     }
+
+
+def collect_links(host):
+    """How the GPUs of the probe are wired to each other."""
+    if "unreadable" in host:
+        return {name: {"unreadable": host["unreadable"]} for name in ("nvlink", "gpu_ways")}
+    return {"nvlink": attempt(read_nvlink, host["gpus"]), "gpu_ways": attempt(read_ways, host["gpus"])}
 
 
 def read_unit_state(unit):
@@ -96,6 +122,17 @@ def read_unit_state(unit):
     if done.rc is None or not word:
         raise OSError(done.problem or "systemctl is-active {} said nothing".format(unit))
     return word
+
+
+def read_fabric_version():
+    """The version of the installed nv-fabricmanager, null without one."""
+    done = run_bounded(["nv-fabricmanager", "--version"], timeout=SYSTEMCTL_SECONDS)
+    if done.missing:
+        return None
+    match = re.search(r"version is\s*:\s*([0-9][0-9.]*)", done.stdout)
+    if done.rc != 0 or not match:
+        raise OSError(done.problem or "nv-fabricmanager --version says {!r}".format(done.stdout.strip()[:200]))
+    return match.group(1)
 
 
 def read_trainer_user(root, name):
@@ -162,12 +199,17 @@ def read_allocator(root, name, path):
 
 
 def read_launcher(root):
-    """The launcher's file (null when it is not there), and whether it could read its policy."""
+    """The launcher's file (null when it is not there), whether it reads its policy, its allocator and why."""
     try:
-        load_policy(root)
+        policy = load_policy(root)
     except LaunchError as error:
-        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error)}
-    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok"}
+        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error), "allocator": None}
+    name, why = policy["allocator"], "named by the policy"
+    if name == "calibrated":
+        arm = calibrated_arm(root)
+        name, why = arm.allocator, arm.why
+    chosen = {"name": "malloc" if name == "none" else name, "why": why}
+    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok", "allocator": chosen}
 
 
 def read_permissions(root):

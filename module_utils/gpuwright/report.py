@@ -35,10 +35,20 @@ def make_report(host, time, checks, readings, expectations, smoke):
         "time": time,
         "verdict": worst([check["status"] for check in checks]),
         "checks": checks,
-        "readings": readings,
+        "readings": {name: value for name, value in readings.items() if name != "performance"},
         "expectations": expectations,
         "smoke": smoke,
+        "performance": performance_record(readings.get("performance")),
     }
+
+
+def performance_record(reading):
+    """The report's `performance`: null when nobody asked for it, without devices when it could not be measured."""
+    if reading is None or "unreadable" not in reading:
+        return reading
+    reason = reading["unreadable"]
+    empty = {"schema": 1, "because": "not measured: {}".format(reason), "busy": [], "devices": [], "all_reduce": None}
+    return dict(empty, problems=[reason])
 
 
 def write_json(path, value):

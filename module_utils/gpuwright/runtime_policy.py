@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's runtime policy, /etc/gpuwright/runtime.json, and the check of the library that it wants preloaded.
-
-The dynamic loader answers a wrong LD_PRELOAD with a message and goes on without the library, so the file is proved here
-before the environment names it.
-"""
+"""The host's runtime policy, /etc/gpuwright/runtime.json."""
 
 import json
-import os
-import stat
-import struct
-import sys
 
-from .hostfiles import below, exists, resolve
+from .hostfiles import below
 
 POLICY_PATH = "/etc/gpuwright/runtime.json"
-ALLOCATORS = ("jemalloc", "tcmalloc", "none")
-MEMORY_POLICIES = ("preferred", "bind", "none")
+ALLOCATORS = ("calibrated", "jemalloc", "tcmalloc", "none")
+MEMORY_POLICIES = ("auto", "preferred", "bind", "none")
 
-# Without a policy nothing is preloaded: an allocator that was not measured on the host may cost speed.
+# "calibrated" is malloc until `gpu-run --calibrate` has proved another allocator faster on this machine.
 DEFAULTS = {
     "schema": 1,
-    "allocator": "none",
+    "allocator": "calibrated",
     "libraries": {},
     "malloc_conf": "",
-    "memory_policy": "preferred",
+    "memory_policy": "auto",
     "omp_num_threads": 0,
     "cuda_alloc_conf": "expandable_segments:True",
+    "nccl": {},
 }
 
 # Where the distributions put the libraries, for a host whose policy names none.
@@ -33,16 +26,6 @@ KNOWN_LIBRARIES = {
     "jemalloc": ("/usr/lib64/libjemalloc.so.2", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
     "tcmalloc": ("/usr/lib64/libtcmalloc_minimal.so.4", "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"),
 }
-PACKAGES = {
-    "jemalloc": "jemalloc (RHEL 8: EPEL) or libjemalloc2 (Debian, Ubuntu)",
-    "tcmalloc": "gperftools-libs (RHEL 8: EPEL) or libtcmalloc-minimal4 (Debian, Ubuntu)",
-}
-
-# ELF header (elf(5)): e_ident[16], e_type, e_machine.
-ELF_HEADER = struct.Struct("=16sHH")
-ELF_SHARED_OBJECT = 3
-ELF_CLASSES = {1: "32-bit", 2: "64-bit"}
-ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "s390x": 22}
 
 
 class LaunchError(Exception):
@@ -83,56 +66,11 @@ def _expectation(key, value):
     if key == "libraries":
         fine = isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
         return "" if fine and set(value) <= set(KNOWN_LIBRARIES) else "paths for " + ", ".join(sorted(KNOWN_LIBRARIES))
+    if key == "nccl":
+        fine = isinstance(value, dict) and all(
+            name.startswith("NCCL_") and isinstance(text, str) and "\0" not in text for name, text in value.items()
+        )
+        return "" if fine else "variables NCCL_... with texts"
     if key in ("malloc_conf", "cuda_alloc_conf"):
         return "" if isinstance(value, str) and "\0" not in value else "text"
     return "one of the keys " + ", ".join(sorted(DEFAULTS))
-
-
-def find_library(name, policy, root="/"):
-    """The proved path of an allocator's library; LaunchError names the file, the fault and the cure."""
-    path = policy["libraries"].get(name)
-    if not path:
-        candidates = KNOWN_LIBRARIES[name]
-        existing = [candidate for candidate in candidates if exists(root, candidate)]
-        path = (existing or candidates)[0]
-    check_library(path, PACKAGES[name], root)
-    return path
-
-
-def check_library(path, package, root="/"):
-    """Raise LaunchError unless `path` is safe to preload and the loader will take it."""
-    # The loader splits LD_PRELOAD at spaces and colons.
-    if not os.path.isabs(path) or set(path) & set(" :\t\n\0"):
-        raise LaunchError("library {!r}: an absolute path without spaces and colons is needed".format(path))
-    real = resolve(root, path)
-    if real is None:
-        message = "library {}: there is no such file; install {}, or choose --allocator none"
-        raise LaunchError(message.format(path, package))
-    try:
-        with open(real, "rb") as file:
-            header = file.read(ELF_HEADER.size)
-    except OSError as error:
-        raise LaunchError("library {}: cannot be read: {}".format(path, error.strerror))
-    for place in (real, os.path.dirname(real)):
-        status = os.stat(place)
-        if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            message = "library {}: {} must be owned by root and writable by nobody else: chown root and chmod go-w it"
-            raise LaunchError(message.format(path, place))
-    fault = _elf_fault(header)
-    if fault:
-        raise LaunchError("library {}: {}; install {}".format(path, fault, package))
-
-
-def _elf_fault(header):
-    """Why the loader would refuse a file with these first bytes, "" when it would not."""
-    if len(header) < ELF_HEADER.size or header[:4] != b"\x7fELF":
-        return "is not an ELF library"
-    identity, kind, machine = ELF_HEADER.unpack(header)
-    wanted = 2 if sys.maxsize > 2**32 else 1
-    if identity[4] != wanted:
-        return "is {}, this system is {}".format(ELF_CLASSES.get(identity[4], "of unknown class"), ELF_CLASSES[wanted])
-    if kind != ELF_SHARED_OBJECT:
-        return "is an ELF file but no shared library"
-    if machine != ELF_MACHINES.get(os.uname().machine, machine):
-        return "is for another processor than " + os.uname().machine
-    return ""

@@ -6,8 +6,9 @@ Sources: Linux Documentation/ABI (sysfs-devices-node, sysfs-devices-system-cpu, 
 """
 
 import collections
+import os
 
-from .hostfiles import exists, names_in, read_colon_lines, read_int, read_text
+from .hostfiles import below, exists, names_in, read_colon_lines, read_int, read_text, to_int
 
 NVIDIA_VENDOR_ID = "0x10de"
 # VGA controllers and 3D controllers; NVIDIA cards also carry audio and USB functions.
@@ -16,13 +17,16 @@ UNKNOWN_NODE = -1
 BUS_FOLDER = "/sys/bus/pci/devices"
 DRIVER_FOLDER = "/proc/driver/nvidia/gpus"
 
-Gpu = collections.namedtuple("Gpu", "index pci_id numa_node uuid")
+NODE_FOLDER = "/sys/devices/system/node"
+
+Gpu = collections.namedtuple("Gpu", "index pci_id numa_node uuid minor")
 Gpu.__doc__ = """A GPU as CUDA numbers it under CUDA_DEVICE_ORDER=PCI_BUS_ID.
 
 index      0, 1, ... in ascending PCI order
 pci_id     domain:bus:device.function as sysfs writes it
 numa_node  node number, UNKNOWN_NODE where the firmware names none (usual in a virtual machine)
 uuid       "GPU-..." as the loaded driver tells it, "" without one
+minor      N of /dev/nvidiaN as the loaded driver tells it, None without one
 """
 
 
@@ -54,32 +58,78 @@ def format_cpu_list(numbers):
 
 def read_list(root, path):
     """The set of numbers that a file holds in list format, or None when it cannot be read or understood."""
-    return _list_or_none(read_text(root, path))
+    # Opened directly: hundreds of these files are read on a large machine, and nothing in sysfs leads out of it.
+    try:
+        with open(below(root, path), "rb") as file:
+            return _list_or_none(file.read(65536).decode("ascii", "replace").strip())
+    except OSError:
+        return None
 
 
-def find_gpus(root="/"):
-    """All NVIDIA GPUs that this process can have, in PCI order.
+def find_all_gpus(root="/"):
+    """All NVIDIA GPUs of the machine, in PCI order.
 
-    With a loaded driver these are the GPUs that the driver holds (a container may see fewer than the host, and a card
-    given to a virtual machine is missing); without one, every NVIDIA display device on the bus.
+    With a loaded driver these are the GPUs that the driver holds (a container may be shown fewer than the host, and a
+    card given to a virtual machine is missing); without one, every NVIDIA display device on the bus.
     """
     gpus = []
     found = names_in(root, DRIVER_FOLDER) or _bus_gpus(root)
     for index, pci_id in enumerate(sorted(found, key=_pci_order)):
         node = read_int(root, "{}/{}/numa_node".format(BUS_FOLDER, pci_id))
         node = UNKNOWN_NODE if node is None else max(node, UNKNOWN_NODE)
-        gpus.append(Gpu(index, pci_id, node, _gpu_uuid(root, pci_id)))
+        told = read_colon_lines(read_text(root, "{}/{}/information".format(DRIVER_FOLDER, pci_id)))
+        gpus.append(Gpu(index, pci_id, node, told.get("GPU UUID", ""), to_int(told.get("Device Minor"))))
     return gpus
+
+
+def reachable_gpus(gpus, root="/"):
+    """Those GPUs whose device file this process may open, numbered anew as CUDA and nvidia-smi then do.
+
+    A batch system or a container withholds cards by their device files and still shows all of them in /proc. Where no
+    device file can be opened at all, nothing is known and all are kept.
+    """
+    reachable = [gpu for gpu in gpus if gpu.minor is not None and _may_open(root, gpu.minor)]
+    return [gpu._replace(index=index) for index, gpu in enumerate(reachable or gpus)]
+
+
+def find_gpus(root="/"):
+    """The NVIDIA GPUs that CUDA would show this process if CUDA_VISIBLE_DEVICES were not set, in PCI order."""
+    return reachable_gpus(find_all_gpus(root), root)
+
+
+def gpu_model(pci_id, root="/"):
+    """The PCI device id, for example "0x1db4"; None when it cannot be read."""
+    return read_text(root, "{}/{}/device".format(BUS_FOLDER, pci_id))
 
 
 def node_cpus(node, root="/"):
     """The CPUs of a NUMA node; an empty set for a node without CPUs, None when it cannot be read."""
-    return read_list(root, "/sys/devices/system/node/node{}/cpulist".format(node))
+    return read_list(root, "{}/node{}/cpulist".format(NODE_FOLDER, node))
+
+
+def all_node_cpus(root="/"):
+    """{node: its CPUs} of every NUMA node that has CPUs."""
+    numbers = [to_int(name[4:]) for name in names_in(root, NODE_FOLDER) if name.startswith("node")]
+    found = {number: node_cpus(number, root) for number in numbers if number is not None}
+    return {number: cpus for number, cpus in found.items() if cpus}
+
+
+def node_memory(node, root="/"):
+    """(total, available) memory of a NUMA node in KiB, or None; page cache that can be dropped counts as available."""
+    values = {}
+    for line in (read_text(root, "{}/node{}/meminfo".format(NODE_FOLDER, node)) or "").splitlines():
+        words = line.split()
+        if len(words) >= 4 and to_int(words[3]) is not None:
+            values[words[2].rstrip(":")] = int(words[3])
+    if not values.get("MemTotal") or "MemFree" not in values:
+        return None
+    droppable = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
+    return values["MemTotal"], sum(values.get(name, 0) for name in droppable)
 
 
 def memory_nodes(root="/"):
     """The NUMA nodes that have memory and that this process may use, or None when that cannot be read."""
-    present = read_list(root, "/sys/devices/system/node/has_memory")
+    present = read_list(root, NODE_FOLDER + "/has_memory")
     status = read_colon_lines(read_text(root, "/proc/self/status"))
     allowed = _list_or_none(status.get("Mems_allowed_list"))
     if present is None or allowed is None:
@@ -87,16 +137,20 @@ def memory_nodes(root="/"):
     return present & allowed
 
 
-def count_cores(cpus, root="/"):
-    """Number of physical cores that a set of CPUs lies on; a CPU whose siblings cannot be read counts as a core."""
-    cores = 0
+def cores_of(cpus, root="/"):
+    """The physical cores that a set of CPUs lies on, each the sorted list of its CPUs in the set, by first CPU.
+
+    A CPU whose siblings cannot be read counts as a core.
+    """
+    cores = []
     seen = set()
     for cpu in sorted(cpus):
         if cpu in seen:
             continue
-        siblings = read_list(root, "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list".format(cpu))
-        seen.update(siblings or ())
-        cores += 1
+        siblings = read_list(root, "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list".format(cpu)) or set()
+        core = sorted((siblings & cpus - seen) | {cpu})
+        seen.update(core)
+        cores.append(core)
     return cores
 
 
@@ -120,9 +174,9 @@ def _pci_order(pci_id):
         return [0]
 
 
-def _gpu_uuid(root, pci_id):
-    information = read_text(root, "{}/{}/information".format(DRIVER_FOLDER, pci_id))
-    return read_colon_lines(information).get("GPU UUID", "")
+def _may_open(root, minor):
+    # access(2) asks the device cgroup too.
+    return os.access(below(root, "/dev/nvidia{}".format(minor)), os.R_OK | os.W_OK)
 
 
 def _list_or_none(text):

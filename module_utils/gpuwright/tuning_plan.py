@@ -23,6 +23,7 @@ PROFILE = re.compile(r"[A-Za-z0-9_.-]+")
 GOOD_PARENTS = ("virtual-guest", "throughput-performance", "accelerator-performance", "hpc-compute")
 USUAL_PARENT = "throughput-performance"
 TUNED_FOLDERS = ("/etc/tuned", "/usr/lib/tuned", "/usr/lib/tuned/profiles")
+LOADED_DRIVER = "/proc/driver/nvidia/version"
 NR_OPEN = "/proc/sys/fs/nr_open"
 # The kernel is the container's host's, and so are its interrupts.
 OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
@@ -153,6 +154,8 @@ def _plan_unit(plan, root, setting, value, wishes):
         raise NotHere("{} is not installed".format(setting.where))
     if state[0] == "masked":
         raise NotHere("{} is masked, which somebody has decided".format(setting.where))
+    if setting.name == "gpu_persistence" and not exists(root, LOADED_DRIVER):
+        raise NotHere("no NVIDIA module is loaded, which the daemon needs to start")
     _add(plan, setting, value, "unit " + setting.where, ["unit " + setting.where])
 
 

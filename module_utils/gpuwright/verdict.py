@@ -28,6 +28,7 @@ SEVERITY = (FAIL, UNKNOWN, WARN, PASS)
 NOT_A_VALUE = re.compile(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
 PCI_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
+DEVICE = re.compile(r"cuda:[0-9]+|cpu")
 
 Outcome = collections.namedtuple("Outcome", "status value expected message action")
 Outcome.__new__.__defaults__ = (None, None, "", "")
@@ -98,6 +99,10 @@ class Evidence(object):
     def pci_id(self, *path):
         """An address such as "0000:3b:00.0", as sysfs writes it."""
         return self.matching(PCI_ID, "a PCI address", *path)
+
+    def device(self, *path):
+        """Where PyTorch computes: "cuda:0" or "cpu"."""
+        return self.matching(DEVICE, "a device", *path)
 
     def number(self, *path):
         """A whole number, zero or more."""

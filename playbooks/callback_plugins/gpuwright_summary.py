@@ -271,6 +271,7 @@ class CallbackModule(CallbackBase):
         self._hosts: dict[str, Host] = {}
         self._task_names: dict[str, str] = {}
         self._reports: dict[str, str] = {}
+        self._page = ""
         self._aborted = False
         self._heartbeat = Heartbeat(self._say_now)
         # Whoever asked for JSON on stdout parses it.
@@ -315,6 +316,8 @@ class CallbackModule(CallbackBase):
             host.checks = [check for check in result._result.get("checks") or [] if isinstance(check, dict)]
         elif action == "fetch" and host.verdict is not None:
             self._reports[result._host.get_name()] = str(result._result.get("dest"))
+        elif action == "report_page":
+            self._page = str(result._result.get("path"))
 
     def v2_runner_on_skipped(self, result) -> None:
         self._ended(result)
@@ -348,6 +351,8 @@ class CallbackModule(CallbackBase):
         # The controller itself appears when a play works there; it is no node.
         nodes = [row for row in rows if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
         if not nodes:
+            if self._page:
+                self._say(f"Page: {self._page}")
             return
         self._say("GPU nodes, worst first")
         for host, word, text in table(nodes):
@@ -364,6 +369,5 @@ class CallbackModule(CallbackBase):
         named = stats.custom.get("_run", {}).get("gpuwright_reports") or []
         paths = [*([named] if isinstance(named, str) else named), *self._reports.values()]
         folders = sorted({str(Path(path).parent) for path in paths})
-        if len(paths) == 1:
-            return [f"Report: {paths[0]}"]
-        return [f"Reports: {folder}" for folder in folders]
+        lines = [f"Report: {paths[0]}"] if len(paths) == 1 else [f"Reports: {folder}" for folder in folders]
+        return lines + ([f"Page: {self._page}"] if self._page else [])

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import healthy_node
 import pytest
+import test_readings_links as wires
 from gpuwright.bounded import Finished
 from gpuwright.checks import CHECKS
 from gpuwright.kernel_log import parse_log as parse_kernel_log
 from gpuwright.nvidia_smi import interpret
+from gpuwright.nvidia_smi_csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv
 from gpuwright.nvidia_smi_values import UNKNOWN
+from gpuwright.readings_links import parse_errors, parse_links, parse_ways
 from gpuwright.verdict import PASS, judge
 
 DATA = Path(__file__).resolve().parents[1] / "unit" / "data" / "nvidia_smi"
@@ -86,8 +89,39 @@ def test_no_damaged_answer_breaks_the_reader_or_passes(seed):
             assert record["status"] != PASS or (reachable and log["gpus"]), check.id
 
 
+def test_no_damaged_table_breaks_its_reader():
+    chance = random.Random(2)
+    fields = [*IDENTITY, *FIELDS]
+    good = ", ".join(f"{name} [{FIELDS[name][2]}]" if name in FIELDS and FIELDS[name][2] else name for name in fields)
+    row = "00000000:3B:00.0, 0x1DB410DE, Tesla V100-PCIE-16GB, " + ", ".join("0" for _name in FIELDS)
+    for _ in range(20_000):
+        begin = time.monotonic()
+        try:
+            for record in parse_csv(damage(f"{good}\n{row}\n{row}\n", chance), fields):
+                assert set(record["values"]) == set(FIELDS)
+        except UnreadableCsv as error:
+            assert str(error)
+        assert time.monotonic() - begin < LONGEST_SECONDS
+
+
 def test_no_damaged_log_breaks_its_reader():
     chance = random.Random(1)
     line = "[   10.000001] a5-01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
     for _ in range(5000):
         parse_kernel_log(damage(line * 3, chance))
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"), [(parse_links, wires.STATUS), (parse_errors, wires.ERRORS), (parse_ways, wires.MATRIX)]
+)
+def test_no_damaged_wiring_breaks_its_reader(parse, text):
+    """What cannot be understood is a ValueError, which the readings make UNKNOWN, and nothing else."""
+    chance = random.Random(2)
+    understood = 0
+    for _ in range(5000):
+        try:
+            parse(damage(text, chance))
+            understood += 1
+        except ValueError:
+            continue
+    assert 0 < understood < 5000

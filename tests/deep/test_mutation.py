@@ -19,7 +19,21 @@ import test_checks_sad_paths as rows_of_tests
 from gpuwright.checks_smoke import smoke_record
 from gpuwright.verdict import judge
 
-MODULES = ("gpu", "health", "driver", "host", "kernel", "software", "smoke")
+MODULES = (
+    "gpu",
+    "identity",
+    "memory",
+    "power",
+    "bus",
+    "driver",
+    "host",
+    "kernel",
+    "links",
+    "storage",
+    "software",
+    "smoke",
+    "performance",
+)
 FLIPPED = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -40,11 +54,11 @@ EQUIVALENT = {
     'checks_gpu return failed(value, wanted or "one model", "different models in one node")': (
         "what is expected, in test_without_a_named_model_one_model_is_expected"
     ),
-    'checks_health return (FAIL if bad else PASS, ", ".join(bad) or "none", '
+    'checks_power return (FAIL if bad else PASS, ", ".join(bad) or "none", '
     '"clocks are held down by {}".format(", ".join(bad)))': "the value, in test_nothing_found_is_told_as_none",
-    'checks_health return (WARN if names else PASS, ", ".join(names) or "none", '
+    'checks_identity return (WARN if names else PASS, ", ".join(names) or "none", '
     '"graphics programs: {}".format(", ".join(names)))': "the value, in test_nothing_found_is_told_as_none",
-    "checks_health here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
+    "checks_bus here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'checks_driver action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
     'checks_kernel more = "; {} more".format(len(events) - 1) if len(events) > 1 else ""': (
         "in test_one_xid_stands_alone"
@@ -90,10 +104,10 @@ def load(name: str, tree: ast.Module) -> types.ModuleType:
 
 
 def made(check_id: str, changes: dict, wishes: dict) -> tuple[dict, dict]:
-    record = {**healthy_node.readings(check_id), "smoke": healthy_node.smoke()}
+    record = {**healthy_node.readings(check_id), "smoke": healthy_node.elsewhere(check_id, "smoke")}
     for path, value in changes.items():
         healthy_node.put(record, path, value)
-    expectations = healthy_node.expectations()
+    expectations = healthy_node.elsewhere(check_id, "expectations")
     for name, value in wishes.items():
         target = expectations["plan"] if "." in name else expectations
         healthy_node.put(target, tuple(name.split(".")), value)
@@ -108,7 +122,10 @@ def outcomes(module: types.ModuleType) -> list:
     nodes = [(name, *made("", changes, wishes), words) for name, changes, wishes, words in rows]
     nodes += [(name, *made(name, {}, {}), "") for name in table]
     nodes += [
-        (name, *made("", {("smoke",): {**healthy_node.smoke(), "age_s": s}}, {}), w) for name in table for s, w in AGES
+        (name, *made("", {("smoke",): {**healthy_node.smoke(), "age_s": s}}, {}), w)
+        for name in table
+        for s, w in AGES
+        if name == "smoke.amp"
     ]
     nodes += [("smoke.amp", *made("", {("smoke",): None}, {}), "no smoke test was run")] * ("smoke.amp" in table)
     found = []

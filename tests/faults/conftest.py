@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(REPOSITORY / "module_utils"), str(REPOSITORY / "tests" / "unit")]
 FLEET = [sys.executable, "tests/fleet/fleet"]
 STATE = REPOSITORY / ".fleet" / "faults"
 HOST = "a5-21"
@@ -72,9 +73,10 @@ def bare_host(fleet: None) -> None:
     subprocess.run([*FLEET, "reset", "--fleet", "faults"], cwd=REPOSITORY, check=True)
 
 
-@pytest.fixture(scope="module")
-def finished_host(bare_host: None) -> None:
-    """A host that site.yml has brought to PASS."""
+@pytest.fixture(scope="session")
+def finished_host(fleet: None) -> None:
+    """A host that site.yml has brought to PASS; tests of several files share it, and mend what they break."""
+    subprocess.run([*FLEET, "reset", "--fleet", "faults"], cwd=REPOSITORY, check=True)
     done = play("site.yml")
     assert done.rc == 0, done.output
 

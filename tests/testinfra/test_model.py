@@ -60,6 +60,81 @@ def test_the_service_trains_and_leaves_a_checkpoint(host: Host) -> None:
             host.run("rm -rf /srv/gan/runs/rehearsal /etc/gpuwright/train-gan/rehearsal.yml")
 
 
+def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, as_trainer, wish: dict) -> None:
+    """CPUs, allocator, environment and limits of the process that trains, as its own user sees them in /proc."""
+    policy = json.loads(host.file("/etc/gpuwright/runtime.json").content_string)
+    runs = wish.get("model_trainer_runs_dir", "/srv/gan/runs")
+    small = {"image_size": 32, "channels": 8, "batch_size": 4, "steps": 1000000, "device": "cpu"}
+    with host.sudo():
+        host.check_output(
+            "echo %s > /etc/gpuwright/train-gan/seen.yml", json.dumps({"run_dir": f"{runs}/seen", **small})
+        )
+        try:
+            host.check_output("systemctl start train-gan@seen")
+            for _ in range(90):
+                pid = host.check_output("systemctl show -p MainPID --value train-gan@seen").strip()
+                maps = as_trainer(f"cat /proc/{pid}/maps").stdout
+                # gpu-run has become the trainer, and the trainer has loaded what it needs.
+                if "libtorch_cpu" in maps:
+                    break
+                time.sleep(1)
+            status = as_trainer(f"cat /proc/{pid}/status").stdout
+            environment = as_trainer(f"tr '\\0' '\\n' < /proc/{pid}/environ").stdout.splitlines()
+            limits = as_trainer(f"cat /proc/{pid}/limits").stdout
+        finally:
+            host.run("systemctl stop train-gan@seen")
+            host.run("rm -rf %s /etc/gpuwright/train-gan/seen.yml", f"{runs}/seen")
+    assert "libtorch_cpu" in maps
+    seen = dict(line.split(":", 1) for line in status.splitlines())
+    assert seen["Uid"].split() == [host.check_output("id -u %s", trainer)] * 4
+    variables = dict(line.split("=", 1) for line in environment if "=" in line)
+    explained = json.loads(as_trainer("/usr/local/bin/gpu-run --json").stdout)
+    assert seen["Cpus_allowed_list"].strip() == explained["cpus"] == cpus_of_the_gpus(host)
+    for name in ("jemalloc", "tcmalloc"):
+        library = policy["libraries"][name]
+        assert (library.rsplit("/", 1)[-1].split(".so")[0] in maps) == (policy["allocator"] == name)
+        assert (variables.get("LD_PRELOAD") == library) == (policy["allocator"] == name)
+    wanted = policy["omp_num_threads"] or physical_cores(host, explained["cpus"])
+    assert variables["OMP_NUM_THREADS"] == str(wanted)
+    assert variables["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        assert variables[name] == "expandable_segments:True"
+    assert "GOMP_CPU_AFFINITY" not in variables
+    with host.sudo():
+        ceiling = limits_of(host.check_output("cat /proc/1/limits"))
+    # A host in a container cannot go above its container's own hard limit, which is that of its first process.
+    for name, asked in (("Max locked memory", "unlimited"), ("Max open files", "1048576")):
+        reachable = asked if ceiling[name][1] == "unlimited" else min(asked, ceiling[name][1], key=number)
+        assert limits_of(limits)[name] == [reachable, reachable]
+
+
+def limits_of(text: str) -> dict[str, list[str]]:
+    """{name: [soft, hard]} of a file /proc/<pid>/limits."""
+    return {line[:26].strip(): line[26:].split()[:2] for line in text.splitlines()}
+
+
+def number(limit: str) -> float:
+    return float("inf") if limit == "unlimited" else float(limit)
+
+
+def cpus_of_the_gpus(host: Host) -> str:
+    """The CPUs that the kernel calls local to the NVIDIA devices: one list on hosts with one node."""
+    found = host.check_output("grep -l 0x10de /sys/bus/pci/devices/*/vendor").splitlines()
+    lists = {host.check_output("cat %s", file.replace("/vendor", "/local_cpulist")) for file in found}
+    assert len(lists) == 1
+    return lists.pop().strip()
+
+
+def physical_cores(host: Host, cpus: str) -> int:
+    """Different sets of siblings among the CPUs of a list such as 0-3,8."""
+    numbers = []
+    for part in cpus.split(","):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    files = " ".join(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list" for number in numbers)
+    return len(set(host.check_output(f"cat {files}").split()))
+
+
 def test_the_service_is_sandboxed(host: Host) -> None:
     unit = host.file("/etc/systemd/system/train-gan@.service").content_string
     assert "ProtectSystem=strict" in unit

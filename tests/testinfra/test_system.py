@@ -82,7 +82,35 @@ def test_cuda_toolkit_is_where_the_plan_says(host: Host, report: dict) -> None:
 def test_gpu_run_preloads_what_the_policy_says(host: Host, as_trainer) -> None:
     policy = json.loads(host.file("/etc/gpuwright/runtime.json").content_string)
     maps = as_trainer("/usr/local/bin/gpu-run -- cat /proc/self/maps").stdout
-    assert policy["libraries"][policy["allocator"]].rsplit("/", 1)[-1].split(".so")[0] in maps
+    for name in ("jemalloc", "tcmalloc"):
+        library = policy["libraries"][name].rsplit("/", 1)[-1].split(".so")[0]
+        assert (library in maps) == (policy["allocator"] == name)
+
+
+def test_gpu_run_proves_the_allocator_that_is_asked_for(as_trainer) -> None:
+    shown = json.loads(as_trainer("/usr/local/bin/gpu-run --allocator jemalloc --json").stdout)
+    rows = {row["setting"]: row["value"] for row in shown["settings"]}
+    assert (rows["allocator"], rows["allocator loaded"]) == ("jemalloc", "yes")
+
+
+@pytest.mark.el8
+def test_nothing_is_preloaded_before_a_calibration_and_the_report_says_so(host: Host, report: dict) -> None:
+    assert not host.file("/etc/gpuwright/runtime-calibrated.json").exists
+    launcher = next(check for check in report["checks"] if check["id"] == "runtime.launcher")
+    assert "allocator malloc: not calibrated on this machine" in launcher["message"]
+
+
+def test_gpu_run_measures_the_allocators_of_the_node(host: Host, as_trainer) -> None:
+    done = as_trainer("/usr/local/bin/gpu-run --calibrate --dry-run --rounds 6 -- true")
+    assert done.rc == 0, done.stderr
+    assert "6 round(s) of: malloc, malloc again, jemalloc, jemalloc tuned, tcmalloc" in done.stderr
+    assert "chosen: " in done.stdout
+    refused = as_trainer("/usr/local/bin/gpu-run --calibrate -- true")
+    assert refused.rc == 2 and "run it as root" in refused.stderr
+
+
+def test_gpu_run_is_compiled_by_root(host: Host) -> None:
+    assert host.run("ls /usr/local/lib/gpuwright/gpuwright/__pycache__/launcher.*.pyc").rc == 0
 
 
 def test_gpu_run_passes_the_exit_status_on(as_trainer) -> None:

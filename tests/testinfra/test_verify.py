@@ -13,6 +13,12 @@ def test_report_says_pass_and_where_the_smoke_test_ran(report: dict) -> None:
     assert smoke["status"] == "PASS" and "cpu" in smoke["message"].lower()
 
 
+def test_smoke_test_ran_in_the_sandbox_of_the_training_service_and_over_two_processes(report: dict) -> None:
+    smoke = report["smoke"]
+    assert smoke["sandbox"] == "train-gan@.service" and smoke["sandbox_because"].startswith("all ")
+    assert smoke["parallel"]["parameters_equal"] and smoke["parallel"]["ranks"] == 2
+
+
 def test_every_skip_has_a_reason_and_nothing_is_unknown(report: dict) -> None:
     assert len(report["checks"]) >= 20
     for check in report["checks"]:

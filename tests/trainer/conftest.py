@@ -14,7 +14,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "roles" / "model_trainer" / "fil
 sys.path.insert(0, str(PACKAGE))
 
 # The smallest training that has every part.
-TINY = {"image_size": 32, "channels": 4, "latent_dim": 8, "batch_size": 4, "synthetic_images": 32, "num_workers": 0}
+TINY = {
+    **{"image_size": 32, "channels": 4, "latent_dim": 8, "batch_size": 4, "synthetic_images": 32, "num_workers": 0},
+    **{"sample_count": 4, "tensorboard": False},
+}
 
 
 @pytest.fixture(scope="session", autouse=True)

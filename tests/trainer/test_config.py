@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gan_trainer.commands import COMMANDS
 from gan_trainer.config import Config, ConfigError, as_yaml, load_config, make_config
 
 Run = Callable[..., subprocess.CompletedProcess]
 
 FAULTS = {
     "unknown key": ({"batchsize": 8}, "batchsize: unknown key with value 8; did you mean batch_size?"),
-    "unknown key like no other": ({"zzz": 1}, "zzz: unknown key with value 1; known keys: batch_size, "),
+    "unknown key like no other": ({"zzz": 1}, "zzz: unknown key with value 1; known keys: accumulate, "),
     "key that is no text": ({1: 2}, "1: unknown key with value 2"),
     "text for a whole number": ({"steps": "many"}, "steps: 'many' is not a whole number; allowed: 1 to 1000000000"),
     "fraction for a whole number": ({"steps": 1.5}, "steps: 1.5 is not a whole number"),
@@ -27,13 +28,17 @@ FAULTS = {
     "no finite number": ({"lr_generator": float("nan")}, "lr_generator: nan is not a number"),
     "infinity as text": ({"lr_generator": "inf"}, "lr_generator: 'inf' is not a number"),
     "number for truth": ({"channels_last": 1}, "channels_last: 1 is not true or false"),
+    "truth for text": ({"run_dir": True}, "run_dir: True is not text"),
     "number for text": ({"run_dir": 7}, "run_dir: 7 is not text"),
     "zero": ({"batch_size": 0}, "batch_size: 0 is out of range; allowed: 1 to 65536"),
     "negative": ({"steps": -1}, "steps: -1 is out of range"),
     "too many": ({"num_workers": 257}, "num_workers: 257 is out of range; allowed: -1 to 256"),
     "learning rate 0": ({"lr_generator": 0}, "lr_generator: 0 is out of range"),
     "size between the choices": ({"image_size": 48}, "image_size: 48 is out of range; allowed: 32, 64, 128"),
-    "unknown precision": ({"precision": "half"}, "precision: 'half' is out of range; allowed: auto, fp32, fp16, bf16"),
+    "unknown precision": (
+        {"precision": "half"},
+        "precision: 'half' is out of range; allowed: auto, fp32, tf32, fp16, bf16",
+    ),
     "one checkpoint leaves no fall-back": (
         {"keep_checkpoints": 1},
         "keep_checkpoints: 1 is out of range; allowed: 2 to",
@@ -43,6 +48,27 @@ FAULTS = {
         {"synthetic_images": 4, "batch_size": 8},
         "batch_size: 8 is more than synthetic_images",
     ),
+    "tf32 on a CPU": ({"device": "cpu", "precision": "tf32"}, "precision: 'tf32' needs a GPU, device is 'cpu'"),
+    "graphs on a CPU": ({"device": "cpu", "cuda_graphs": True}, "cuda_graphs: true needs a GPU"),
+    "batch search on a CPU": ({"device": "cpu", "auto_batch": True}, "auto_batch: true needs a GPU"),
+    "graphs without the fused optimizer": (
+        {"cuda_graphs": True, "fused_optimizer": False},
+        "cuda_graphs: true needs the fused optimizer",
+    ),
+    "uneven parts": ({"batch_size": 64, "accumulate": 3}, "accumulate: 3 does not divide batch_size 64"),
+    "warm-up to the end": ({"steps": 10, "warmup_steps": 10}, "warmup_steps: 10 leaves no training; allowed: 0 to 9"),
+    "cache of shards": ({"data": "a.tar", "cache_dir": "/c"}, "cache_dir: '/c' is for a folder of images"),
+    "size too small": ({"image_size": 16}, "image_size: 16 is out of range; allowed: 32, 64, 128, 256, 512, 1024"),
+    "unknown network": ({"model": "biggan"}, "model: 'biggan' is out of range; allowed: dcgan, residual, r3gan"),
+    "unknown loss": ({"loss": "wgan"}, "loss: 'wgan' is out of range; allowed: nonsaturating, hinge, relativistic"),
+    "unknown reaction": (
+        {"on_nonfinite": "ignore"},
+        "on_nonfinite: 'ignore' is out of range; allowed: stop, lower_lr, skip",
+    ),
+    "more memory than there is": ({"memory_target": 1.1}, "memory_target: 1.1 is out of range; allowed: 0.05 to 0.98"),
+    "negative penalty": ({"r1_gamma": -1}, "r1_gamma: -1 is out of range; allowed: 0.0 to 10000.0"),
+    "floor above the rate": ({"lr_floor": 1.5}, "lr_floor: 1.5 is out of range; allowed: 0.0 to 1.0"),
+    "no batch ahead": ({"prefetch_factor": 0}, "prefetch_factor: 0 is out of range; allowed: 1 to 64"),
     "empty folder name": ({"run_dir": ""}, "run_dir: must not be empty"),
 }
 
@@ -108,6 +134,15 @@ def test_resolved_configuration_reads_back_equal(tmp_path: Path) -> None:
     assert list(yaml.safe_load(as_yaml(config))) == [item.name for item in fields(Config)]
 
 
+def test_bare_on_and_off_of_yaml_are_words_where_words_are_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "config.yml"
+    file.write_text("compile: on\nprogress: off\n")
+    config = load_config(file, ["precision=fp32"])
+    assert (config.compile, config.progress) == ("on", "off")
+    file.write_text(as_yaml(config))
+    assert load_config(file) == config
+
+
 def test_defaults_are_a_valid_configuration() -> None:
     assert make_config({}) == Config()
     assert all(item.metadata["help"] for item in fields(Config))
@@ -145,3 +180,16 @@ def test_wrong_command_line_ends_with_2(run_python: Run, tmp_path: Path, argumen
     words = [str(file) if word == "CONFIG" else word for word in arguments]
     done = run_python("-m", "gan_trainer.cli", *words)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_commands_are_listed_and_the_unknown_one_is_named(run_python: Run) -> None:
+    listed = run_python("-m", "gan_trainer.cli", "--help")
+    assert listed.returncode == 0 and all(f"\n  {name} " in listed.stdout for name in COMMANDS)
+    unknown = run_python("-m", "gan_trainer.cli", "trian", "--config", "x")
+    assert unknown.returncode == 2 and unknown.stderr.startswith("train-gan: 'trian' is no command; commands: train")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_without_torch(name: str, run_python: Run) -> None:
+    done = run_python("-c", NO_TORCH, name, "--help")
+    assert done.returncode == 0 and f"usage: train-gan {name}" in done.stdout and done.stderr == ""

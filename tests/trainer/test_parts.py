@@ -1,18 +1,15 @@
-"""Losses against values computed by hand, precision by hardware, networks, data."""
+"""Losses against values computed by hand, precision by hardware, networks."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from gan_trainer.config import make_config
-from gan_trainer.data import Batches, DataError, FolderImages, SyntheticImages, open_loader
-from gan_trainer.losses import discriminator_loss, generator_loss
-from gan_trainer.networks import Discriminator, Generator, update_average
-from gan_trainer.precision import PrecisionError, autocast, choose_precision, make_scaler
-from PIL import Image
+from gan_trainer.losses import discriminator_loss, functional_gradient_penalty, generator_loss, gradient_penalty
+from gan_trainer.networks import build, update_average
+from gan_trainer.precision import PrecisionError, autocast, choose_precision, make_scaler, set_tf32
 
 LN3 = math.log(3.0)
 
@@ -26,14 +23,46 @@ LN3 = math.log(3.0)
         ("nonsaturating", [LN3, 0.0], [LN3, 0.0], (math.log(4 / 3) + 2 * math.log(2) + math.log(4)) / 2, None),
         ("hinge", [0.0], [0.0], 2.0, 0.0),
         ("hinge", [0.5, 2.0], [-2.0, 0.5], 0.25 + 0.75, 0.75),
+        ("relativistic", [5.0], [5.0], math.log(2), math.log(2)),
+        # Pair by pair: differences of ln 3 and 0, the generator's with the opposite sign.
+        (
+            "relativistic",
+            [LN3 + 1, 7.0],
+            [1.0, 7.0],
+            (math.log(4 / 3) + math.log(2)) / 2,
+            (math.log(4) + math.log(2)) / 2,
+        ),
     ],
 )
 def test_losses_are_those_computed_by_hand(
     kind: str, real: list, fake: list, d_loss: float, g_loss: float | None
 ) -> None:
-    assert float(discriminator_loss(kind, torch.tensor(real), torch.tensor(fake))) == pytest.approx(d_loss, rel=1e-6)
+    real_logits, fake_logits = torch.tensor(real), torch.tensor(fake)
+    assert float(discriminator_loss(kind, real_logits, fake_logits)) == pytest.approx(d_loss, rel=1e-6)
     if g_loss is not None:
-        assert float(generator_loss(kind, torch.tensor(fake))) == pytest.approx(g_loss, rel=1e-6)
+        logits = (fake_logits, real_logits) if kind == "relativistic" else (fake_logits,)
+        assert float(generator_loss(kind, *logits)) == pytest.approx(g_loss, rel=1e-6)
+
+
+def square_sum(images: torch.Tensor) -> torch.Tensor:
+    """A discriminator whose slope is known: 2 * weight * pixel."""
+    return (images.square() * WEIGHT).sum(dim=(1, 2, 3))
+
+
+WEIGHT = torch.tensor(3.0, requires_grad=True)
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_gradient_penalty_and_its_gradient_are_those_computed_by_hand(functional: bool) -> None:
+    images = torch.tensor([1.0, 2.0]).reshape(2, 1, 1, 1).expand(2, 3, 1, 1).clone().requires_grad_(True)
+    WEIGHT.grad = None
+    value = (
+        functional_gradient_penalty(square_sum, images) if functional else gradient_penalty(square_sum(images), images)
+    )
+    # |2 w x|^2 / 2 over 3 channels, mean of x = 1 and x = 2: 2 w^2 * 3 * (1 + 4) / 2 = 15 w^2.
+    assert float(value.detach()) == pytest.approx(15 * 9)
+    value.backward()
+    assert float(WEIGHT.grad) == pytest.approx(30 * 3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -63,6 +92,9 @@ def test_confident_half_precision_logits_stay_finite_and_teach(dtype: torch.dtyp
         ("bf16", (7, 5), None),
         ("bf16", (7, 0), None),
         ("fp16", None, None),
+        ("tf32", (8, 0), "tf32"),
+        ("tf32", (7, 0), None),
+        ("tf32", None, None),
     ],
 )
 def test_precision_follows_the_hardware_and_is_never_emulated_on_a_gpu(
@@ -92,22 +124,62 @@ def test_v100_is_told_why() -> None:
     assert "7.0" in chosen.because and "bfloat16 only by emulation" in chosen.because
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_fp32_means_all_bits_also_in_convolutions() -> None:
+    for name, allowed in (("fp32", False), ("bf16", True), ("tf32", True), ("fp32", False)):
+        set_tf32(choose_precision(name, (8, 0)))
+        assert torch.backends.cudnn.allow_tf32 is allowed
+        assert torch.get_float32_matmul_precision() == ("high" if allowed else "highest")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("tf32", torch.float32), ("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
 def test_autocast_is_on_every_path(name: str, dtype: torch.dtype, recwarn: pytest.WarningsRecorder) -> None:
-    with autocast(choose_precision(name, None), "cpu"):
+    with autocast(choose_precision(name, (8, 0)), "cpu"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("size", [32, 64, 128])
-def test_networks_have_the_shapes_they_promise(size: int) -> None:
-    generator, discriminator = Generator(size, 16, 4), Discriminator(size, 4)
-    images = generator(torch.randn(3, 16))
-    assert images.shape == (3, 3, size, size) and images.abs().max() <= 1
-    assert discriminator(images).shape == (3,)
+@pytest.mark.parametrize("model", ["dcgan", "residual", "r3gan"])
+@pytest.mark.parametrize("size", [32, 64, 128, 256])
+def test_networks_have_the_shapes_they_promise(model: str, size: int) -> None:
+    generator, discriminator = build(make_config({"model": model, "image_size": size, "latent_dim": 16, "channels": 4}))
     with torch.no_grad():
-        discriminator.layers[-1].bias.fill_(50.0)
-    assert discriminator(images).min() > 1, "logits, not probabilities"
+        images = generator(torch.randn(2, 16))
+        logits = discriminator(images)
+        assert images.shape == (2, 3, size, size) and logits.shape == (2,)
+        assert 0.01 < images.std() < 2 and logits.abs().max() < 20, "a start that can be trained"
+        last = discriminator.stages[-1] if model == "dcgan" else discriminator.verdict
+        last.bias.fill_(50.0)
+        assert discriminator(images).min() > 1, "logits, not probabilities"
+
+
+@pytest.mark.parametrize("model", ["dcgan", "residual", "r3gan"])
+def test_networks_reach_1024_pixels(model: str) -> None:
+    config = make_config({"model": model, "image_size": 1024, "latent_dim": 8, "channels": 4, "batch_size": 1})
+    with torch.device("meta"):
+        generator, discriminator = build(config)
+        images = generator(torch.empty(1, 8))
+        assert images.shape == (1, 3, 1024, 1024) and discriminator(images).shape == (1,)
+
+
+@pytest.mark.parametrize("model", ["dcgan", "residual", "r3gan"])
+def test_activation_checkpointing_keeps_less_and_changes_no_gradient(model: str) -> None:
+    gradients, kept = [], []
+    for recompute in (False, True):
+        torch.manual_seed(0)
+        values = {"model": model, "image_size": 64, "channels": 4, "activation_checkpointing": recompute}
+        discriminator = build(make_config(values)).discriminator
+        images = torch.randn(4, 3, 64, 64, requires_grad=True)
+        saved: list[int] = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, saved=saved: saved.append(t.numel()) or t, lambda t: t):
+            logits = discriminator(images)
+        kept.append(sum(saved))
+        # The penalty differentiates twice through what was recomputed.
+        (logits.mean() + gradient_penalty(logits, images)).backward()
+        gradients.append([parameter.grad for parameter in discriminator.parameters()])
+    assert all(torch.allclose(one, other, rtol=1e-4, atol=1e-7) for one, other in zip(*gradients, strict=True))
+    assert kept[1] < kept[0] * 0.6
 
 
 def test_average_moves_by_its_decay() -> None:
@@ -116,70 +188,3 @@ def test_average_moves_by_its_decay() -> None:
     model.weight.data.fill_(2.0)
     update_average(average, model, 0.75)
     assert average.weight.item() == pytest.approx(1.25)
-
-
-def test_synthetic_images_are_a_function_of_seed_and_index() -> None:
-    first, again, other = SyntheticImages(32, 8, 0), SyntheticImages(32, 8, 0), SyntheticImages(32, 8, 1)
-    assert first[3].dtype == torch.uint8 and first[3].shape == (3, 32, 32)
-    assert torch.equal(first[3], again[3])
-    assert not torch.equal(first[3], first[4]) and not torch.equal(first[3], other[3])
-
-
-def test_batches_cover_an_epoch_once_and_resume_in_its_middle() -> None:
-    batches = list(Batches(images=10, batch_size=3, seed=5, start=0, end=9))
-    for epoch in range(3):
-        seen = [index for batch in batches[epoch * 3 : epoch * 3 + 3] for index in batch]
-        assert len(set(seen)) == 9 and set(seen) < set(range(10))
-    assert batches[:3] != batches[3:6]
-    assert list(Batches(10, 3, 5, start=4, end=9)) == batches[4:]
-    assert list(Batches(10, 3, 6, start=0, end=9)) != batches
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    sub = tmp_path / "images" / "deeper"
-    sub.mkdir(parents=True)
-    Image.new("RGB", (60, 40), (255, 0, 0)).save(sub / "a.png")
-    Image.new("L", (40, 90), 128).save(sub / "b.JPG")
-    Image.new("RGBA", (33, 33), (0, 0, 255, 128)).save(sub / "c.webp", lossless=True)
-    Image.new("P", (8, 8)).save(sub / "d.png")
-    (sub / "notes.txt").write_text("no image")
-    return tmp_path / "images"
-
-
-def test_folder_of_mixed_images(folder: Path) -> None:
-    images = FolderImages(str(folder), 32, max_bad=0)
-    assert len(images) == 4
-    assert all(images[index].shape == (3, 32, 32) and images[index].dtype == torch.uint8 for index in range(4))
-    assert images[0].float().mean(dim=(1, 2)).tolist() == [255.0, 0.0, 0.0]
-
-
-def test_unreadable_images_are_named_replaced_and_counted_once(folder: Path, capfd: pytest.CaptureFixture) -> None:
-    whole = (folder / "deeper" / "b.JPG").read_bytes()
-    (folder / "deeper" / "b.JPG").write_bytes(whole[: len(whole) // 2])
-    (folder / "deeper" / "c.webp").write_bytes(b"")
-    images = FolderImages(str(folder), 32, max_bad=2)
-    last = images[3]
-    for _ in range(2):
-        assert torch.equal(images[1], last)
-    errors = capfd.readouterr().err
-    assert errors.count("b.JPG: cannot be read as an image") == errors.count("c.webp: cannot be read as an image") == 1
-    with pytest.raises(DataError, match="2 unreadable images, the last .*c.webp; allowed: 1"):
-        FolderImages(str(folder), 32, max_bad=1)[1]
-
-
-def test_folder_without_one_readable_image_ends(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(DataError, match="1 unreadable images"):
-        FolderImages(str(tmp_path), 32, max_bad=10)[0]
-
-
-@pytest.mark.parametrize(
-    ("data", "message"), [("empty", "holds no file"), ("none", "is no folder"), ("few", "more than the 4")]
-)
-def test_data_that_cannot_be_trained_on(data: str, message: str, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    folder.rename(tmp_path / "few")
-    config = make_config({"data": str(tmp_path / data), "batch_size": 8, "num_workers": 0})
-    with pytest.raises(DataError, match=message), open_loader(config, 0, pin_memory=False):
-        pass

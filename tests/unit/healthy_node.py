@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from gpuwright.performance import record
 from host_tree import HostTree
 
 DATA = Path(__file__).parent / "data"
@@ -54,6 +55,48 @@ EXPECTATIONS = {
     "trainer_user": "trainer",
 }
 
+# What gan_trainer.performance says of a V100 that is as fast as others have measured.
+MEASURED = {
+    "device": "cuda:0",
+    "name": "Tesla V100-PCIE-16GB",
+    "pci_id": PCI_ID,
+    "measures": {
+        "h2d_gb_s": 12.3,
+        "d2h_gb_s": 12.9,
+        "h2d_remote_gb_s": 9.5,
+        "d2h_remote_gb_s": 8.7,
+        "link_gt_s": 8.0,
+        "copy_gb_s": 751.0,
+        "matmul_fp16_tflops": 88.0,
+        "matmul_bf16_tflops": None,
+        "matmul_tf32_tflops": None,
+        "matmul_fp32_tflops": 13.2,
+        "p2p_gb_s": None,
+    },
+    "left_out": {
+        "matmul_bf16_tflops": "compute capability 7.0 has bfloat16 by emulation only",
+        "matmul_tf32_tflops": "compute capability 7.0 has no TF32",
+        "p2p_gb_s": "there is no second GPU",
+    },
+}
+
+
+def measured(number: int, name: str = "NVIDIA A100-SXM4-80GB", **changes: float) -> list[dict]:
+    """What it says of `number` such cards."""
+    good = {"h2d_gb_s": 25.0, "d2h_gb_s": 26.0, "h2d_remote_gb_s": 20.0, "d2h_remote_gb_s": 19.0, "link_gt_s": 16.0}
+    good.update(copy_gb_s=1700.0, matmul_fp16_tflops=270.0, matmul_bf16_tflops=271.0, matmul_tf32_tflops=130.0)
+    good.update(matmul_fp32_tflops=19.0, p2p_gb_s=270.0, **changes)
+    common = {"name": name, "pci_id": PCI_ID, "left_out": {}, "measures": good}
+    return [{"device": f"cuda:{index}", **copy.deepcopy(common)} for index in range(number)]
+
+
+def performance_of(number: int, busbw: float | None = None, name: str = "NVIDIA A100-SXM4-80GB") -> dict:
+    """The report's record of them."""
+    reduced = busbw and {"gpus": number, "value": busbw}
+    return record(measured(number, name), reduced or None, [], f"measured on {number} idle GPUs", [])
+
+
+DISK_HEALTH = {"passed": True, "critical_warning": 0, "percentage_used": 3}
 READINGS = {
     "probe": {
         "schema": 1,
@@ -71,6 +114,7 @@ READINGS = {
                 "bound_driver": "nvidia",
                 "numa_node": 0,
                 "local_cpus": "0-9",
+                "link": {"speed_now": "8.0 GT/s PCIe", "speed_max": "8.0 GT/s PCIe", "width_now": 16, "width_max": 16},
             }
         ],
         "numa": {"0": {"cpus": "0-9", "memory_mib": 64000}, "1": {"cpus": "10-19", "memory_mib": 64000}},
@@ -145,6 +189,7 @@ READINGS = {
         "warnings": [],
     },
     "fabric_manager": "active",
+    "fabric_manager_version": "580.95.05",
     "switches": 0,
     "driver_files": {
         "libraries": {"libcuda.so.1": "580.95.05", "libnvidia-ml.so.1": "580.95.05"},
@@ -191,7 +236,11 @@ READINGS = {
         "jemalloc": {"path": "/usr/lib64/libjemalloc.so.2", "problem": "none"},
         "tcmalloc": {"path": "/usr/lib64/libtcmalloc_minimal.so.4", "problem": "none"},
     },
-    "launcher": {"file": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""}, "policy": "ok"},
+    "launcher": {
+        "file": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""},
+        "policy": "ok",
+        "allocator": {"name": "malloc", "why": "not calibrated on this machine: gpu-run --calibrate -- command"},
+    },
     "venv": {
         "python": "3.11.2",
         "imports": {"torch": "ok", "numpy": "ok", "gan_trainer": "ok"},
@@ -201,14 +250,32 @@ READINGS = {
             "cudnn": "91002",
             "cuda_available": True,
             "architectures": ["sm_70", "sm_75", "sm_80", "sm_90", "sm_120"],
+            "devices": [
+                {
+                    "index": 0,
+                    "name": "Tesla V100-PCIE-16GB",
+                    "capability": "7.0",
+                    "memory_mib": 16151,
+                    "multiprocessors": 80,
+                    "tensor_cores": True,
+                }
+            ],
+            "product": "right on cpu, cuda:0",
         },
     },
     "stamp": {"schema": 1, "python": "3.11", "pytorch": PLAN["pytorch"]},
     "permissions": {"missing": [], "looked_at": 31234, "unsafe_count": 0, "unsafe": []},
+    "nvlink": None,
+    "gpu_ways": None,
+    "infiniband": None,
+    "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
+    "performance": record([MEASURED], None, [], "measured on 1 idle GPUs as user trainer", []),
 }
 
 
-# Checks that make sense on other nodes only, and what makes this one such a node.
+NVLINK = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "wired": True, "links": 12, "active": 12}
+# Checks that make sense on other nodes only, and what makes this one such a node; a path begins in the readings, or in
+# the expectations or the smoke test when its first word says so.
 OTHER_NODES: dict[str, dict[tuple, object]] = {
     "gpu.sram": {("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"): 0},
     "gpu.remapped_rows_count": {("nvidia_smi", "gpus", 0, "health", "remapped_rows_uncorrected"): 0},
@@ -217,19 +284,62 @@ OTHER_NODES: dict[str, dict[tuple, object]] = {
         ("nvidia_smi", "gpus", 0, "health", "fabric_status"): "Success",
     },
     "driver.fabric_manager": {("switches",): 4},
+    "gpu.nvlink": {("nvlink",): [{**NVLINK, "errors": {"replay": 0}}]},
+    "gpu.nvlink_errors": {("nvlink",): [{**NVLINK, "errors": {"replay": 0}}]},
+    "gpu.topology": {("gpu_ways",): [["X", "NV12"], ["NV12", "X"]], ("expectations", "gpu_count"): 2},
+    "host.infiniband": {
+        ("infiniband",): [
+            {
+                "name": "mlx5_0 port 1",
+                "state": "ACTIVE",
+                "physical": "LinkUp",
+                "rate": "100 Gb/sec (4X EDR)",
+                "layer": "InfiniBand",
+                "link_downed": 0,
+            }
+        ]
+    },
+    "smoke.parallel": {
+        ("expectations", "gpu_count"): 2,
+        ("smoke", "parallel"): {
+            "ranks": 2,
+            "backend": "nccl",
+            "steps_applied": 20,
+            "steps_skipped": 0,
+            "parameters_equal": True,
+            "gradients_equal": True,
+            "parameters_changed": True,
+        },
+    },
+    **{
+        f"performance.{name}": {("performance",): performance_of(2), ("expectations", "gpu_count"): 2}
+        for name in ("matmul_bf16", "matmul_tf32", "p2p", "spread")
+    },
+    "performance.all_reduce": {("performance",): performance_of(8, 231.0), ("expectations", "gpu_count"): 8},
 }
+ELSEWHERE = ("expectations", "smoke")
 
 
 def readings(check_id: str = "") -> dict:
     """The node's readings; with the name of a check, those of a healthy node on which it is no SKIP."""
     found = copy.deepcopy(READINGS)
     for path, value in OTHER_NODES.get(check_id, {}).items():
-        put(found, path, value)
+        if path[0] not in ELSEWHERE:
+            put(found, path, copy.deepcopy(value))
     return found
 
 
 def expectations(**changes: object) -> dict:
     return {**copy.deepcopy(EXPECTATIONS), **changes}
+
+
+def elsewhere(check_id: str, part: str) -> dict:
+    """The expectations of, or the smoke test on, a healthy node on which that check is no SKIP."""
+    found = copy.deepcopy({"expectations": EXPECTATIONS, "smoke": SMOKE}[part])
+    for path, value in OTHER_NODES.get(check_id, {}).items():
+        if path[0] == part:
+            put(found, path[1:], copy.deepcopy(value))
+    return found
 
 
 def put(record: object, path: tuple, value: object) -> None:
@@ -260,8 +370,13 @@ SMOKE = {
             "amp_dtype_because": "compute capability 7.0 has no bfloat16",
             "fp32": {"steps_applied": 20, "steps_skipped": 0, "parameters_changed": True},
             "amp": {"steps_applied": 18, "steps_skipped": 2, "parameters_changed": True},
+            "speed_ratio": 2.2,
         }
     ],
+    "parallel": None,
+    "limits": {"memlock": "infinity", "files": "1048576"},
+    "sandbox": "train-gan@.service",
+    "sandbox_because": "all 15 settings of train-gan@.service",
 }
 
 
@@ -273,7 +388,8 @@ def put_node(host: HostTree) -> None:
     """The files of that node, for readers that start at a root folder."""
     host.running_kernel(KERNEL)
     host.kernel(KERNEL, headers=True)
-    host.pci_device(PCI_ID, local_cpulist="0-9")
+    speeds = {"current_link_speed": "8.0 GT/s PCIe", "max_link_speed": "8.0 GT/s PCIe"}
+    host.pci_device(PCI_ID, local_cpulist="0-9", **speeds)
     host.bind(PCI_ID, "nvidia")
     host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
     host.put("/sys/module/nvidia_uvm/refcnt", "0\n")
@@ -310,7 +426,10 @@ def put_node(host: HostTree) -> None:
         host.link(f"/usr/lib64/{name}.so.{version.split('.')[0]}", f"{name}.so.{version}")
     for path in (PLAN["runtime"]["jemalloc"], PLAN["runtime"]["tcmalloc"]):
         host.put(path, ELF_LIBRARY)
-    put_program(host, "/usr/local/bin/gpu-run", "exit 0")
+    spoken = {"schema": 1, "devices": [MEASURED], "all_reduce": None, "problems": []}
+    put_program(host, "/usr/local/bin/gpu-run", f"cat <<'E'\n{json.dumps(spoken)}\nE")
+    for name, text in (("device/model", "INTEL SSDPE2KX010T8"), ("device/state", "live"), ("removable", "0")):
+        host.put(f"/sys/block/nvme0n1/{name}", text + "\n")
     put_program(host, "/usr/local/bin/gpu-doctor", "exit 0")
     host.put("/etc/gpuwright/expectations.json", json.dumps(EXPECTATIONS))
     row = {**READINGS["tuning"][0], "path_or_how": "/proc/sys/vm/swappiness", "keys": {"/proc/sys/vm/swappiness": "10"}}
@@ -329,15 +448,23 @@ def put_program(host: HostTree, path: str, script: str) -> None:
     (host.folder / path.lstrip("/")).chmod(0o755)
 
 
+SMARTCTL = {
+    "smart_status": {"passed": True},
+    "nvme_smart_health_information_log": {"critical_warning": 0, "available_spare": 100, "percentage_used": 3},
+}
+
+
 def put_commands(write: Callable[[str, str], object]) -> None:
     """What the node's programs answer; `write(name, script)` puts one of them into PATH."""
     answers = {
         "nvidia-smi": f"cat {DATA}/nvidia_smi/580-v100.xml",
         "systemctl": "echo active",
+        "nv-fabricmanager": "echo 'Fabric Manager version is : 580.95.05'",
         "journalctl": f"cat <<'E'\n{KERNEL_LOG}E",
         "modinfo": "printf 'version:        580.95.05\\nlicense:        NVIDIA\\n'",
         "dkms": f"echo 'nvidia/580.95.05, {KERNEL}, x86_64: installed'",
         "mokutil": "echo /var/lib/dkms/mok.pub is already enrolled",
+        "smartctl": f"cat <<'E'\n{json.dumps(SMARTCTL)}\nE",
         "grubby": f"echo /boot/vmlinuz-{KERNEL}",
     }
     for name, script in answers.items():

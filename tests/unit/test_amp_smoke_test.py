@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright.smoke import read_report
+from gpuwright.trainer_run import read_record
 
 Write = Callable[[str, str], Path]
 RUN = {"steps_applied": 20, "steps_skipped": 0, "loss_first": 1.4, "loss_last": 0.2, "parameters_changed": True}
@@ -36,6 +36,7 @@ def launch(run_module: Callable[..., dict], fake_bin: Write) -> Callable[..., di
         launcher = fake_bin("gpu-run", script)
         me = pwd.getpwuid(os.getuid()).pw_name
         wanted = {"python": "/venv/bin/python", "launcher": str(launcher), "user": me, "device": "cuda", "steps": 20}
+        wanted["unit"] = ""
         return run_module("amp_smoke_test", {**wanted, **args}, check=check)
 
     return run
@@ -149,7 +150,7 @@ def test_good_run_returns_the_record_and_the_command(launch: Callable[..., dict]
     before = f'printf "%s\\n" "$@" > {tmp_path}/arguments; echo "a library greets"; echo "{{}}"; echo noise >&2'
     answer = launch(saying(report(), before=before, after="echo 'and says goodbye'"))
     assert not answer.get("failed") and answer["changed"] is False
-    assert answer["smoke"] == report()
+    assert answer["smoke"] == {**report(), "sandbox": None, "sandbox_because": "no sandbox was asked for"}
     trainer = ["/venv/bin/python", "-m", "gan_trainer.smoke", "--device", "cuda", "--steps", "20", "--json"]
     assert answer["command"][1:] == ["--", *trainer]
     assert (tmp_path / "arguments").read_text().split() == ["--", *trainer]
@@ -197,7 +198,7 @@ exit 1
 """
     )
     launcher.chmod(0o755)
-    args = {"python": "/venv/bin/python", "launcher": str(launcher), "user": "nobody", "device": "cpu"}
+    args = {"python": "/venv/bin/python", "launcher": str(launcher), "user": "nobody", "device": "cpu", "unit": ""}
     lines = [line.split() for line in run_module("amp_smoke_test", args)["msg"].splitlines()]
     told = {words[0]: words[1:] for words in lines if words}
     account = pwd.getpwnam("nobody")
@@ -222,5 +223,5 @@ exit 1
     ],
 )
 def test_record_is_found_among_other_output(stdout: str, found: bool) -> None:
-    assert (read_report(stdout) == report()) is found
-    assert (read_report(stdout) is None) is not found
+    assert (read_record(stdout) == report()) is found
+    assert (read_record(stdout) is None) is not found

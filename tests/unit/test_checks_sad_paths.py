@@ -6,8 +6,8 @@ import healthy_node
 import pytest
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.checks_software import runs_on
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import KERNEL, PCI_ID
+from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, UNKNOWN, WARN
+from healthy_node import KERNEL, NVLINK, PCI_ID, performance_of
 
 GPU = ("probe", "gpus", 0)
 SMI = ("nvidia_smi",)
@@ -48,6 +48,63 @@ TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.
 LOG = ("kernel_log",)
 STAMP = ("stamp", "pytorch")
 TUNING = ("tuning", 0)
+LINKS = ("nvlink",)
+WAYS = ("gpu_ways",)
+PORTS = ("infiniband",)
+DISK = ("disks", 0)
+SPEED = ("performance",)
+MEASURE = (*SPEED, "devices", 0, "measures")
+BUSY = {**healthy_node.READINGS["performance"], "devices": [], "busy": ["0000:3b:00.0: python3 (pid 4321)"]}
+CPU_SPEED = {**healthy_node.READINGS["performance"], "devices": [{"device": "cpu", "name": "CPU"}]}
+PRODUCT = ("venv", "torch", "product")
+RATIO = ("smoke", "devices", 0, "speed_ratio")
+PARALLEL = healthy_node.OTHER_NODES["smoke.parallel"]["smoke", "parallel"]
+
+
+def link(active: int, errors: dict | None = None, **changes: object) -> list[dict]:
+    return [{**NVLINK, "active": active, "errors": {"replay": 0} if errors is None else errors, **changes}]
+
+
+def port(**changes: object) -> list[dict]:
+    return [{**healthy_node.OTHER_NODES["host.infiniband"][PORTS][0], **changes}]
+
+
+def health(passed: bool | None = True, critical_warning: int | None = 0, percentage_used: int | None = 3) -> dict:
+    return {"passed": passed, "critical_warning": critical_warning, "percentage_used": percentage_used}
+
+
+def two_fast(**changes: object) -> dict:
+    """Two equal cards, of which the second has these measures."""
+    found = performance_of(2)
+    for name, value in changes.items():
+        found["devices"][1]["measures"][name]["value"] = value
+    return found
+
+
+def without(measure: str, problem: str | None) -> dict:
+    """The V100 with a measure that failed, or that nobody says anything of."""
+    found = healthy_node.readings()["performance"]
+    found["devices"][0]["measures"][measure] = None
+    return {**found, "problems": [problem] if problem else []}
+
+
+def parallel(**changes: object) -> dict:
+    return {("smoke", "parallel"): {**PARALLEL, **changes}}
+
+
+def below(measure: str, floor: float) -> list[tuple]:
+    """The rows of a measure around the floor of its model: below, at it, at the end of the band, and above."""
+    name = f"performance.{measure.split('_gb_s')[0].split('_tflops')[0]}"
+    path = (*MEASURE, measure, "value")
+    band = round(floor * 1.05, 3)
+    return [
+        (name, {path: floor - 0.001}, {}, FAIL, f"floor {floor:g}"),
+        (name, {path: floor}, {}, WARN, f"floor {floor:g}"),
+        (name, {path: band - 0.001}, {}, WARN, f"floor {floor:g}"),
+        (name, {path: band}, {}, PASS, f"floor {floor:g}"),
+    ]
+
+
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
 
 
@@ -220,6 +277,7 @@ CASES = [
     ("runtime.launcher", {("launcher", "file", "is_file"): False}, {}, FAIL, "no program"),
     ("runtime.launcher", {("launcher", "file", "unsafe"): "owned by uid 1000"}, {}, FAIL, "owned by uid 1000"),
     ("runtime.launcher", {("launcher", "policy"): "is not JSON"}, {}, FAIL, "is not JSON"),
+    ("runtime.launcher", {("launcher", "allocator", "name"): "mimalloc"}, {}, UNKNOWN, "mimalloc"),
     ("framework.imports", {("venv",): None}, {}, FAIL, "no venv at /opt/gpuwright/venvs/current"),
     (
         "framework.imports",
@@ -370,6 +428,14 @@ CASES = [
         FAIL,
         "nvidia-fabricmanager is inactive",
     ),
+    (
+        "driver.fabric_manager",
+        {("switches",): 4, ("fabric_manager_version",): "580.105.08"},
+        {},
+        FAIL,
+        "nvidia-fabricmanager is 580.105.08, the driver 580.95.05",
+    ),
+    ("driver.fabric_manager", {("switches",): 4, ("fabric_manager_version",): None}, {}, UNKNOWN, "fabric_manager_ver"),
     ("driver.fabric_manager", {}, {}, SKIP, "no NVSwitch"),
     ("host.environment", {("host", "environment"): ["LANG", "CUDA_LAUNCH_BLOCKING"]}, {}, WARN, "CUDA_LAUNCH_BLOCKING"),
     ("host.clock_source", {("host", "clock_source"): "hpet"}, {}, WARN, "hpet"),
@@ -452,6 +518,191 @@ CASES = [
     ("smoke.amp", {("smoke", "device"): "cpu"}, {"smoke_device": "cpu"}, FAIL, "ran on cuda:0"),
     ("smoke.amp", {("smoke", "age_s"): 3 * 86400}, {}, PASS, "3 days ago"),
     ("smoke.amp", {("smoke", "age_s"): 7300}, {}, PASS, "2 hours ago"),
+    ("gpu.nvlink", {LINKS: link(11)}, {}, FAIL, "11 of 12 links are up"),
+    ("gpu.nvlink", {LINKS: link(0)}, {}, FAIL, "0 of 12 links are up"),
+    ("gpu.nvlink", {LINKS: link(0, wired=False)}, {}, SKIP, "no bridge: GPU 0"),
+    ("gpu.nvlink", {LINKS: link(0, links=0, wired=False)}, {}, SKIP, "0 of 0"),
+    ("gpu.nvlink", {LINKS: link(0, links=0)}, {}, FAIL, "0 of 0"),
+    ("gpu.nvlink", {LINKS: link(3, links=4, wired=False)}, {}, FAIL, "3 of 4"),
+    ("gpu.nvlink", {LINKS: link(4, links=6, name="Tesla V100-SXM2-16GB")}, {}, WARN, "4 of 6"),
+    ("gpu.nvlink", {LINKS: link(0, links=6, name="Tesla V100-SXM2-16GB")}, {}, FAIL, "0 of 6"),
+    ("gpu.nvlink", {LINKS: link(0, wired=False) + link(12, index=1)}, {}, SKIP, "no bridge"),
+    ("gpu.nvlink", {LINKS: link(12) + link(12, index=1)}, {}, PASS, "2 cards"),
+    ("gpu.nvlink", {LINKS: []}, {}, UNKNOWN, "names no card"),
+    ("gpu.nvlink", {LINKS: {"unreadable": "exit status 9"}}, {}, UNKNOWN, "exit status 9"),
+    ("gpu.nvlink", {}, {}, SKIP, "no card of this node has NVLink"),
+    ("gpu.nvlink_errors", {LINKS: link(12, {"replay": 0, "crc flit": 5})}, {}, WARN, "GPU 0: 5 crc flit"),
+    ("gpu.nvlink_errors", {LINKS: link(12, {})}, {}, UNKNOWN, "says nothing of 1 cards"),
+    ("gpu.nvlink_errors", {LINKS: link(12) + link(12, {}, index=1)}, {}, UNKNOWN, "nothing of 1 cards"),
+    ("gpu.nvlink_errors", {LINKS: link(0, {})}, {}, SKIP, "no NVLink is up"),
+    ("gpu.nvlink_errors", {LINKS: link(12)}, {}, PASS, "no error on 1 cards"),
+    ("gpu.nvlink_errors", {}, {}, SKIP, "no card of this node has NVLink"),
+    ("gpu.topology", {WAYS: [["X", "X"], ["SYS", "X"]]}, {"gpu_count": 2}, FAIL, "no way from GPU0 to GPU1"),
+    ("gpu.topology", {WAYS: [["X", "SYS"], ["SYS", "X"]]}, {"gpu_count": 2}, PASS, "2 GPUs, connected by SYS"),
+    ("gpu.topology", {WAYS: [["X", "SYS"], ["SYS", "X"]]}, {"gpu_count": 3}, FAIL, "shows 2 of 3"),
+    ("gpu.topology", {WAYS: {"unreadable": "cannot be understood"}}, {}, UNKNOWN, "cannot be understood"),
+    ("gpu.topology", {}, {}, SKIP, "one GPU"),
+    ("host.infiniband", {PORTS: port(state="DOWN", physical="Polling")}, {}, WARN, "port 1 is DOWN (Polling)"),
+    ("host.infiniband", {PORTS: port(link_downed=5)}, {}, WARN, "went down 5 times"),
+    ("host.infiniband", {PORTS: port(link_downed=4)}, {}, PASS, "1 ports are active"),
+    ("host.infiniband", {PORTS: port(link_downed=None)}, {}, UNKNOWN, "link_downed"),
+    ("host.infiniband", {PORTS: []}, {}, UNKNOWN, "show no port"),
+    ("host.infiniband", {}, {}, SKIP, "no InfiniBand"),
+    ("host.disks", {(*DISK, "state"): "dead"}, {}, FAIL, "the kernel calls nvme0n1 dead"),
+    ("host.disks", {(*DISK, "health"): health(passed=False)}, {}, FAIL, "nvme0n1 calls itself failing"),
+    ("host.disks", {(*DISK, "health"): health(critical_warning=4)}, {}, FAIL, "critical warning 4"),
+    ("host.disks", {(*DISK, "health"): health(percentage_used=100)}, {}, WARN, "has used 100 % of its life"),
+    ("host.disks", {(*DISK, "health"): health(percentage_used=99)}, {}, PASS, "1 disks call themselves healthy"),
+    (
+        "host.disks",
+        {DISK: {"name": "sda", "state": "running", "health": health(True, None, None)}},
+        {},
+        PASS,
+        "1 disks",
+    ),
+    ("host.disks", {(*DISK, "health"): {"unreadable": "permission denied"}}, {}, UNKNOWN, "permission denied"),
+    (
+        "host.disks",
+        {(*DISK, "health"): None},
+        {},
+        SKIP,
+        "reaches nvme0n1; smartctl, which knows more, is not",
+    ),
+    ("host.disks", {("disks",): None}, {}, SKIP, "no disk of its own"),
+    ("host.disks", {("disks",): []}, {}, UNKNOWN, "no disk was looked at"),
+    ("host.disks", {("host", "container"): "podman", (*DISK, "state"): "dead"}, {}, SKIP, "is a container"),
+    ("model.limits", {("smoke", "limits", "memlock"): "65536"}, {}, WARN, "65536 bytes of pinned memory"),
+    ("model.limits", {("smoke", "limits", "memlock"): str(16 * 2**30 - 1)}, {}, WARN, "of pinned memory"),
+    ("model.limits", {("smoke", "limits", "memlock"): str(16 * 2**30)}, {}, PASS, "pinned memory: 17179869184"),
+    ("model.limits", {("smoke", "limits", "files"): "1024"}, {}, WARN, "held to 1024 open files"),
+    ("model.limits", {("smoke", "limits", "files"): "1048575"}, {}, WARN, "held to 1048575 open files"),
+    ("model.limits", {("smoke", "limits", "files"): "infinity"}, {}, PASS, "open files: infinity"),
+    ("model.limits", {("smoke", "limits", "files"): "many"}, {}, UNKNOWN, "many"),
+    ("model.limits", {("smoke", "limits"): None}, {}, UNKNOWN, "limits"),
+    ("model.limits", {("host", "container"): "podman"}, {}, SKIP, "is a container"),
+    ("framework.matrix_product", {("venv",): None}, {}, FAIL, "no venv"),
+    ("framework.matrix_product", {PRODUCT: "WRONG on one of cpu, cuda:0"}, {}, FAIL, "WRONG on one of"),
+    ("framework.matrix_product", {PRODUCT: "right on cpu"}, {}, FAIL, "right on cpu"),
+    ("framework.matrix_product", {("venv", "torch", "devices"): []}, {}, FAIL, "shows 0 of 1 GPUs"),
+    (
+        "framework.matrix_product",
+        {PRODUCT: "right on cpu", ("venv", "torch", "devices"): []},
+        {"pytorch.build": "cpu"},
+        PASS,
+        "right on cpu",
+    ),
+    ("smoke.speed_ratio", {RATIO: 1.619}, {}, FAIL, "cuda:0: 1.619 times as fast as float32; floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: 1.62}, {}, WARN, "floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: 1.7}, {}, WARN, "floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: 1.701}, {}, PASS, "floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: None}, {}, UNKNOWN, "speed_ratio"),
+    ("smoke.speed_ratio", {(*GPU, "architecture"): "hopper"}, {}, SKIP, "no published floor for hopper; measured"),
+    ("smoke.speed_ratio", {("probe", "gpus"): []}, {}, UNKNOWN, "there are 0"),
+    ("smoke.speed_ratio", {("smoke", "devices"): []}, {}, UNKNOWN, "one GPU at least"),
+    ("smoke.speed_ratio", {("smoke",): ON_CPU}, {"smoke_device": "cpu"}, SKIP, "says nothing about a GPU"),
+    ("smoke.parallel", {}, {}, SKIP, "there is one GPU"),
+    ("smoke.parallel", {}, {"gpu_count": 2}, UNKNOWN, "there was no training over all GPUs"),
+    ("smoke.parallel", parallel(), {"gpu_count": 3}, FAIL, "over 2 of 3 devices"),
+    ("smoke.parallel", parallel(backend="gloo"), {"gpu_count": 2}, FAIL, "it ran over gloo"),
+    ("smoke.parallel", parallel(gradients_equal=False), {"gpu_count": 2}, FAIL, "the gradients differ"),
+    ("smoke.parallel", parallel(parameters_equal=False), {"gpu_count": 2}, FAIL, "the parameters differ"),
+    ("smoke.parallel", parallel(steps_applied=0), {"gpu_count": 2}, FAIL, "applied no step"),
+    ("smoke.parallel", parallel(parameters_changed=False), {"gpu_count": 2}, FAIL, "applied no step"),
+    ("smoke.parallel", parallel(backend="gloo"), {"smoke_device": "cpu"}, PASS, "2 processes over gloo"),
+    ("smoke.parallel", parallel(), {"smoke_device": "cpu"}, FAIL, "it ran over nccl"),
+    ("smoke.sandbox", {("smoke", "sandbox"): None}, {}, WARN, "run without the service's sandbox: all 15"),
+    ("smoke.sandbox", {("smoke", "sandbox"): "somewhere"}, {}, UNKNOWN, "is not a service"),
+    *below("h2d_gb_s", 9),
+    *below("d2h_gb_s", 9),
+    *below("copy_gb_s", 562.5),
+    *below("matmul_fp16_tflops", 63.75),
+    *below("matmul_fp32_tflops", 10.5),
+    ("performance.h2d", {SPEED: BUSY}, {}, SKIP, "the GPUs are in use, and only idle ones are measured: 0000:3b:00.0"),
+    ("performance.h2d", {SPEED: CPU_SPEED}, {}, SKIP, "says nothing about a GPU"),
+    ("performance.h2d", {}, {"gpu_count": 2}, UNKNOWN, "1 of 2 GPUs were measured"),
+    ("performance.h2d", {SPEED: without("h2d_gb_s", "cuda:0 h2d_gb_s: lost")}, {}, UNKNOWN, "cuda:0 h2d_gb_s: lost"),
+    ("performance.h2d", {SPEED: without("h2d_gb_s", None)}, {}, UNKNOWN, "cuda:0 could not be measured"),
+    ("performance.h2d", {SPEED: {"unreadable": "no gpu-run"}}, {}, UNKNOWN, "no gpu-run"),
+    (
+        "performance.h2d",
+        {(*SPEED, "devices", 0, "name"): "Tesla T4"},
+        {},
+        SKIP,
+        "no published floor for Tesla T4; cuda:0",
+    ),
+    ("performance.h2d", {}, {}, PASS, "12.3 GB/s, 78 % of the published peak; floor 9 (enforced by"),
+    ("performance.copy", {}, {}, PASS, "floor 562.5 (0.75 x 750: V100-SXM2"),
+    ("performance.matmul_bf16", {}, {}, SKIP, "cuda:0: compute capability 7.0 has bfloat16 by emulation only"),
+    ("performance.matmul_bf16", {SPEED: two_fast(matmul_bf16_tflops=203.0)}, {"gpu_count": 2}, FAIL, "cuda:1"),
+    ("performance.matmul_bf16", {SPEED: two_fast(matmul_bf16_tflops=203.3)}, {"gpu_count": 2}, WARN, "cuda:1"),
+    ("performance.matmul_tf32", {SPEED: two_fast(matmul_tf32_tflops=80.9)}, {"gpu_count": 2}, FAIL, "floor 81"),
+    ("performance.p2p", {SPEED: two_fast(p2p_gb_s=234.9)}, {"gpu_count": 2}, FAIL, "floor 235 (enforced by"),
+    ("performance.p2p", {}, {}, SKIP, "there is no second GPU"),
+    ("performance.link", {(*MEASURE, "link_gt_s", "value"): 2.5}, {}, FAIL, "runs at 2.5 of 8 GT/s"),
+    ("performance.link", {(*MEASURE, "link_gt_s"): None}, {}, UNKNOWN, "could not be measured"),
+    ("performance.link", {(*SPEED, "devices", 0, "pci_id"): "0000:5e:00.0"}, {}, UNKNOWN, "0000:5e:00.0"),
+    ("performance.link", {(*SPEED, "devices", 0, "pci_id"): None}, {}, UNKNOWN, "pci_id"),
+    ("performance.link", {SPEED: BUSY}, {}, SKIP, "in use"),
+    ("performance.link", {}, {"gpu_count": 2}, UNKNOWN, "1 of 2"),
+    ("performance.all_reduce", {SPEED: performance_of(8, 170.9)}, {"gpu_count": 8}, FAIL, "floor 171 (0.75 x 228"),
+    ("performance.all_reduce", {SPEED: performance_of(8, 171.0)}, {"gpu_count": 8}, WARN, "floor 171"),
+    ("performance.all_reduce", {SPEED: performance_of(2, 30.0)}, {"gpu_count": 2}, SKIP, "no published floor for 2 x"),
+    ("performance.all_reduce", {SPEED: performance_of(2)}, {"gpu_count": 2}, UNKNOWN, "could not be measured"),
+    ("performance.all_reduce", {}, {}, SKIP, "there is one GPU"),
+    ("performance.all_reduce", {SPEED: BUSY}, {}, SKIP, "in use"),
+    ("performance.all_reduce", {}, {"gpu_count": 2}, UNKNOWN, "1 of 2"),
+    (
+        "performance.all_reduce",
+        {SPEED: performance_of(8, 231.0), (*SPEED, "all_reduce", "gpus"): 7},
+        {"gpu_count": 8},
+        UNKNOWN,
+        "ran over 7 of 8 GPUs",
+    ),
+    (
+        "performance.all_reduce",
+        {SPEED: performance_of(2, 231.0), (*SPEED, "devices", 0, "name"): "Tesla T4"},
+        {"gpu_count": 2},
+        SKIP,
+        "of different models",
+    ),
+    (
+        "performance.numa",
+        {(*MEASURE, "h2d_remote_gb_s", "value"): 13.6},
+        {},
+        WARN,
+        "12.3 GB/s from near, 13.6 GB/s from far",
+    ),
+    ("performance.numa", {(*MEASURE, "h2d_remote_gb_s", "value"): 13.5}, {}, PASS, "13.5 GB/s from far"),
+    (
+        "performance.numa",
+        {(*MEASURE, "h2d_gb_s", "value"): 10.0, (*MEASURE, "h2d_remote_gb_s", "value"): 11.0},
+        {},
+        PASS,
+        "11 GB/s from far",
+    ),
+    ("performance.numa", {(*MEASURE, "h2d_remote_gb_s"): None}, {}, UNKNOWN, "could not be measured"),
+    (
+        "performance.numa",
+        {(*MEASURE, "h2d_remote_gb_s"): None, (*SPEED, "devices", 0, "left_out", "h2d_remote_gb_s"): "one NUMA node"},
+        {},
+        SKIP,
+        "cuda:0: one NUMA node",
+    ),
+    ("performance.numa", {SPEED: BUSY}, {}, SKIP, "in use"),
+    ("performance.numa", {}, {"gpu_count": 2}, UNKNOWN, "1 of 2"),
+    ("performance.spread", {SPEED: two_fast(matmul_fp32_tflops=18.0)}, {"gpu_count": 2}, WARN, "cuda:1: 18 TFLOP/s"),
+    ("performance.spread", {SPEED: two_fast(matmul_fp32_tflops=18.1)}, {"gpu_count": 2}, PASS, "cuda:1: 18.1"),
+    ("performance.spread", {SPEED: two_fast(matmul_fp32_tflops=19.95)}, {"gpu_count": 2}, PASS, "cuda:1: 19.95"),
+    (
+        "performance.spread",
+        {SPEED: performance_of(2), (*SPEED, "devices", 0, "name"): "Tesla T4"},
+        {"gpu_count": 2},
+        SKIP,
+        "of different models",
+    ),
+    ("performance.spread", {}, {}, SKIP, "there is one GPU"),
+    ("performance.spread", {SPEED: BUSY}, {}, SKIP, "in use"),
+    ("performance.spread", {}, {"gpu_count": 2}, UNKNOWN, "1 of 2"),
 ]
 
 
@@ -465,9 +716,15 @@ def test_broken_node(check_id, changes, wishes, status, words):
         target = expectations["plan"] if "." in name else expectations
         healthy_node.put(target, tuple(name.split(".")), value)
     smoke = record.pop("smoke")
-    found = next(r for r in run_checks(record, expectations, smoke) if r["id"] == check_id)
+    found = next(r for r in run_checks(record, expectations, smoke, level=DEEP) if r["id"] == check_id)
     assert (found["status"], words in found["message"]) == (status, True), found
     assert bool(found["action"]) == (status not in (PASS, SKIP)), found
+
+
+def of(check_id: str, smoke: dict) -> dict:
+    """The record of one check on the healthy node after this smoke test."""
+    records = run_checks(healthy_node.readings(), healthy_node.expectations(), smoke)
+    return next(record for record in records if record["id"] == check_id)
 
 
 def test_every_check_has_a_row_in_which_it_is_bad():
@@ -531,7 +788,7 @@ def test_without_a_named_model_one_model_is_expected():
 )
 def test_the_age_of_a_smoke_test(seconds, words):
     smoke = {**healthy_node.smoke(), "age_s": seconds}
-    found = run_checks(healthy_node.readings(), healthy_node.expectations(), smoke)[-1]
+    found = of("smoke.amp", smoke)
     assert found["message"] == f"trained on cuda:0 in float32 and float16, {words}"
 
 
@@ -553,5 +810,5 @@ def test_one_xid_stands_alone():
 
 def test_one_problem_stands_alone():
     smoke = {**healthy_node.smoke(), "problems": ["cuda:0 amp: a loss was not finite"]}
-    found = run_checks(healthy_node.readings(), healthy_node.expectations(), smoke)[-1]
+    found = of("smoke.amp", smoke)
     assert found["message"] == "cuda:0 amp: a loss was not finite"

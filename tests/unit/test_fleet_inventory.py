@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gpuwright_fleet import base, cli, containers, image, inventory, wheelhouse 
 from gpuwright_fleet.shell import FleetError  # noqa: E402
 
 HOSTS = yaml.safe_load((FLEET / "hosts.yml").read_text())
+NOW = 1_800_000_000
 FINGERPRINTS = {"epel": "1" * 40, "nvidia": "2" * 40, "redhat": "3" * 40}
 
 
@@ -97,3 +99,23 @@ def test_wheels_are_chosen_for_the_hosts_python() -> None:
 
 def test_a_host_keeps_its_mac_address_when_it_is_made_anew() -> None:
     assert containers.mac_address("10.89.0.11") == "02:67:0a:59:00:0b"
+
+
+def test_the_cache_forgets_what_is_old_unused_and_not_the_newest(tmp_path: Path) -> None:
+    """Folders of two kinds; a number is the age in hours."""
+    ages = {
+        "base_el8-a": 9,
+        "base_el8-b": 8,
+        "base_el8-c": 7,
+        "base_el8-d": 6,
+        "repositories-a": 0.5,
+        "repositories-b": 0.4,
+    }
+    ages |= {"repositories-c": 0.3}
+    folders = []
+    for name, hours in ages.items():
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (NOW - hours * 3600,) * 2)
+        folders.append(tmp_path / name)
+    # b serves a running fleet; the repositories were all used within the hour.
+    assert cli.surplus(folders, {str(tmp_path / "base_el8-b")}, NOW) == [tmp_path / "base_el8-a"]

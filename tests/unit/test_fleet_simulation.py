@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +42,7 @@ def smi(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = load(DRIVER_CUDA / "bin/nvidia-smi")
     monkeypatch.setattr(module, "CAPTURES", str(DRIVER_CUDA / "share/nvidia-smi"))
     monkeypatch.setattr(module, "OWN_VERSION", "580.95.05")
+    monkeypatch.setattr(module, "PLAYER", str(DRIVER_CUDA / "libexec/fleet/fake-nvidia-smi"))
     return module
 
 
@@ -148,6 +150,35 @@ def test_unknown_field_is_an_error(smi: ModuleType) -> None:
 def test_injected_readings_appear(smi: ModuleType) -> None:
     text = smi.answer(["-q", "-x"], [V100], {}, {"set": {"temperature/gpu_temp": "91 C"}})[1]
     assert "<gpu_temp>91 C</gpu_temp>" in text
+
+
+@pytest.mark.parametrize(
+    ("faults", "code", "words"),
+    [
+        ({}, 9, "couldn't communicate"),
+        ({"exit": 6, "text": "No devices were found"}, 6, "No devices were found"),
+        ({"exit": 0, "replace": [["couldn't", "could not"]]}, 0, "could not communicate"),
+        ({"when": {"-q": {"exit": 15}}, "exit": 3}, 15, "couldn't communicate"),
+    ],
+)
+def test_live_answers_go_through_the_replay_tool(
+    smi: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys, faults: dict, code: int, words: str
+) -> None:
+    (tmp_path / "faults.json").write_text(json.dumps(faults))
+    monkeypatch.setattr(smi, "FAULTS", str(tmp_path / "faults.json"))
+    monkeypatch.setattr(smi, "LOADED_VERSION", str(tmp_path / "nothing"))
+    monkeypatch.setattr(smi, "HARDWARE", str(tmp_path / "nothing"))
+    assert smi.main(["-q", "-x"]) == code
+    assert words in capsys.readouterr().out
+
+
+def test_a_fault_that_nobody_plays_is_an_error(
+    smi: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "faults.json").write_text('{"hnag": true}')
+    monkeypatch.setattr(smi, "FAULTS", str(tmp_path / "faults.json"))
+    with pytest.raises(ValueError, match="nothing plays hnag"):
+        smi.main([])
 
 
 def test_settings_are_remembered(smi: ModuleType) -> None:

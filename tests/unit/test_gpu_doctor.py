@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -22,7 +23,7 @@ from host_tree import HostTree
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = REPOSITORY / "roles/system_runtime/files/gpu-doctor"
 # Checks that say nothing of the made-up node: it has no ECC to read, and so on.
-SKIPPED = 4
+SKIPPED = 9
 THEN = "2026-01-05T10:00:00Z"
 Run = Callable[..., subprocess.CompletedProcess]
 
@@ -97,7 +98,8 @@ def test_a_healthy_node(doctor):
 def test_json_is_the_report(doctor):
     done = doctor("--json")
     answer = json.loads(done.stdout)
-    assert set(answer) == {"schema", "host", "time", "verdict", "checks", "readings", "expectations", "smoke"}
+    keys = {"schema", "host", "time", "verdict", "checks", "readings", "expectations", "smoke", "performance"}
+    assert set(answer) == keys and answer["performance"] is None
     assert answer["verdict"] == "PASS"
     smoke = next(check for check in answer["checks"] if check["id"] == "smoke.amp")
     assert "days ago" in smoke["message"]
@@ -139,6 +141,32 @@ def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
         "reboot",
         "secure_boot",
     }
+
+
+def test_deep_measures_and_judges(doctor, folder):
+    """The made-up node's gpu-run answers with the measurement of a sound V100."""
+    expectations = healthy_node.expectations(trainer_user="root")
+    (folder / "expectations.json").write_text(json.dumps(expectations))
+    answer = json.loads(doctor("--level", "deep", "--json", "--expectations", str(folder / "expectations.json")).stdout)
+    checks = {check["id"]: check for check in answer["checks"]}
+    assert checks["performance.h2d"]["status"] == "PASS" and checks["performance.h2d"]["value"] == 12.3
+    assert answer["performance"]["devices"][0]["measures"]["h2d_gb_s"]["floor"] == 9.0
+    assert "performance" not in answer["readings"]
+
+
+def test_deep_leaves_a_gpu_in_use_alone(doctor, folder, node):
+    xml = (folder / "580-v100.xml").read_text()
+    busy = "<processes><process_info><pid>4321</pid><type>C</type><process_name>python3</process_name>"
+    busy += "<used_memory>900 MiB</used_memory></process_info></processes>"
+    assert "<processes>" in xml
+    (folder / "580-v100.xml").write_text(re.sub(r"<processes>.*?</processes>", busy, xml, flags=re.DOTALL))
+    (node.folder / "usr/local/bin/gpu-run").write_text(f"#!/bin/sh\ntouch {folder}/started\n")
+    answer = json.loads(doctor("--level", "deep", "--json").stdout)
+    checks = {check["id"]: check for check in answer["checks"]}
+    assert checks["performance.copy"]["status"] == "SKIP"
+    assert "python3 (pid 4321)" in checks["performance.copy"]["message"]
+    assert answer["performance"]["devices"] == [] and "in use" in answer["performance"]["because"]
+    assert not (folder / "started").exists()
 
 
 def test_nagios(doctor, node):
@@ -226,7 +254,16 @@ def test_metrics_that_cannot_be_written_are_no_success(doctor):
 
 def test_the_environment_is_told(doctor):
     lines = doctor().stdout.splitlines()
-    assert "PyTorch         2.10.0+cu128" in lines and "CUDA runtime    cu128" in lines
+    told = [
+        "Python          3.11.2",
+        "PyTorch         2.10.0+cu128",
+        "CUDA runtime    cu128",
+        "cuDNN           91002",
+        "CUDA usable     yes",
+        "GPU 0           Tesla V100-PCIE-16GB, capability 7.0, 16151 MiB, 80 multiprocessors, Tensor Cores",
+        "matrix product  right on cpu, cuda:0",
+    ]
+    assert lines[lines.index(told[0]) :][: len(told)] == told
 
 
 def test_a_node_that_was_never_verified(doctor, node):

@@ -5,158 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import types
 from pathlib import Path
 
 import pytest
-from gpuwright.launch_decision import Decision, decide
-from gpuwright.runtime_policy import DEFAULTS, LaunchError, check_library, load_policy
-from gpuwright.topology import count_cores, find_gpus, format_cpu_list, memory_nodes, parse_cpu_list
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from gpu_run_machines import a5, build, choose, two_sockets, write
+from gpuwright.launch_decision import Decision
+from gpuwright.preload import check_library
+from gpuwright.runtime_policy import DEFAULTS, LaunchError, load_policy
+from gpuwright.topology import cores_of, find_gpus, format_cpu_list, memory_nodes, parse_cpu_list
 
 # A file that the loader takes and that every test machine has, owned by root.
 REAL_LIBRARY = next(Path("/").glob("lib/*/libm.so.6"), None) or Path("/lib64/libm.so.6")
-
-
-def write(root: Path, path: str, text: str) -> None:
-    file = root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text + "\n")
-
-
-def build(
-    root: Path,
-    nodes: dict[int, str],
-    gpus: dict[str, int],
-    threads_apart: int = 0,
-    memory: str | None = None,
-    uuids: dict[str, str] | None = None,
-) -> Path:
-    """A machine: CPUs of each NUMA node, node of each GPU; CPU n and n + threads_apart are one core's two threads."""
-    for node, cpus in nodes.items():
-        write(root, f"sys/devices/system/node/node{node}/cpulist", cpus)
-        for cpu in parse_cpu_list(cpus):
-            first = cpu % threads_apart if threads_apart else cpu
-            siblings = f"{first},{first + threads_apart}" if threads_apart else str(cpu)
-            write(root, f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", siblings)
-    write(root, "sys/devices/system/node/has_memory", memory if memory is not None else format_cpu_list(set(nodes)))
-    write(root, "sys/bus/pci/devices/0000:00:00.0/vendor", "0x8086")
-    for pci_id, node in gpus.items():
-        write(root, f"sys/bus/pci/devices/{pci_id}/vendor", "0x10de")
-        write(root, f"sys/bus/pci/devices/{pci_id}/class", "0x030200")
-        write(root, f"sys/bus/pci/devices/{pci_id}/numa_node", str(node))
-    for pci_id, uuid in (uuids or {}).items():
-        write(root, f"proc/driver/nvidia/gpus/{pci_id}/information", f"Model: \t\t Tesla V100\nGPU UUID: \t {uuid}")
-    return root
-
-
-def a5(root: Path) -> Path:
-    """One Xeon Silver 4210 (10 cores, 20 threads, second threads at +10), one V100."""
-    return build(root, {0: "0-19"}, {"0000:3b:00.0": 0}, threads_apart=10)
-
-
-def two_sockets(root: Path, **more: object) -> Path:
-    """Two Xeon Silver 4210, a V100 on each; Linux numbers the first threads of both sockets first."""
-    nodes = {0: "0-9,20-29", 1: "10-19,30-39"}
-    return build(root, nodes, {"0000:3b:00.0": 0, "0000:af:00.0": 1}, threads_apart=20, **more)
-
-
-def dgx1(root: Path) -> Path:
-    """Two Xeon E5-2698 v4 (20 cores each), eight V100, four to a socket."""
-    on_node_0 = dict.fromkeys(["0000:06:00.0", "0000:07:00.0", "0000:0a:00.0", "0000:0b:00.0"], 0)
-    on_node_1 = dict.fromkeys(["0000:85:00.0", "0000:86:00.0", "0000:89:00.0", "0000:8a:00.0"], 1)
-    return build(root, {0: "0-19,40-59", 1: "20-39,60-79"}, {**on_node_0, **on_node_1}, threads_apart=40)
-
-
-def virtual_machine(root: Path) -> Path:
-    """Eight CPUs without threads, a passed-through GPU whose node the firmware does not tell."""
-    return build(root, {0: "0-7"}, {"0000:00:05.0": -1})
-
-
-def choose(
-    root: Path,
-    environ: dict[str, str] | None = None,
-    allowed: str = "0-79",
-    gpus: str | None = None,
-    allocator: str | None = None,
-    **policy: object,
-) -> Decision:
-    options = types.SimpleNamespace(gpus=gpus, allocator=allocator)
-    return decide(options, environ or {}, parse_cpu_list(allowed), {**DEFAULTS, **policy}, str(root))
-
-
-# machine, environment, options; then GPU indices, CPUs, memory policy, OMP_NUM_THREADS
-RANK_5_OF_8 = {"LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8"}
-BINDINGS = {
-    "a5": (a5, {}, {"allowed": "0-19"}, [0], "0-19", "none", "10"),
-    "a5, taskset": (a5, {}, {"allowed": "2,3,12"}, [0], "2-3,12", "none", "2"),
-    "a5, one CPU": (a5, {}, {"allowed": "7"}, [0], "7", "none", "1"),
-    "two sockets, all": (two_sockets, {}, {"allowed": "0-39"}, [0, 1], "0-39", "none", "20"),
-    "two sockets, gpu 0": (two_sockets, {}, {"gpus": "0"}, [0], "0-9,20-29", "preferred 0", "10"),
-    "two sockets, gpu 1": (two_sockets, {}, {"gpus": "1"}, [1], "10-19,30-39", "preferred 1", "10"),
-    "two sockets, bind": (two_sockets, {}, {"gpus": "1", "memory_policy": "bind"}, [1], "10-19,30-39", "bind 1", "10"),
-    "two sockets, bind all": (
-        *(two_sockets, {}, {"memory_policy": "bind", "allowed": "0-39"}),
-        *([0, 1], "0-39", "bind 0-1", "20"),
-    ),
-    "two sockets, no memory policy": (
-        *(two_sockets, {}, {"gpus": "1", "memory_policy": "none"}),
-        *([1], "10-19,30-39", "none", "10"),
-    ),
-    "two sockets, CUDA_VISIBLE_DEVICES": (
-        *(two_sockets, {"CUDA_VISIBLE_DEVICES": "1"}, {}),
-        *([1], "10-19,30-39", "preferred 1", "10"),
-    ),
-    "two sockets, rank 1 of 2": (
-        *(two_sockets, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, {}),
-        *([1], "10-19,30-39", "preferred 1", "10"),
-    ),
-    "two sockets, rank 0 of 2 in reversed order": (
-        *(two_sockets, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": "1,0"}, {}),
-        *([1], "10-19,30-39", "preferred 1", "10"),
-    ),
-    "two sockets, one GPU handed to each rank": (
-        *(two_sockets, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "0"}, {}),
-        *([0], "0-9,20-29", "preferred 0", "10"),
-    ),
-    "two sockets, only the far node allowed": (
-        two_sockets,
-        {},
-        {"gpus": "1", "allowed": "0-3"},
-        [1],
-        "0-3",
-        "none",
-        "4",
-    ),
-    "two sockets, no GPU visible": (
-        *(two_sockets, {"CUDA_VISIBLE_DEVICES": ""}, {"allowed": "0-39"}),
-        *([], "0-39", "none", "20"),
-    ),
-    "dgx-1, rank 5 of 8": (dgx1, RANK_5_OF_8, {}, [5], "20-39,60-79", "preferred 1", "5"),
-    "dgx-1, rank 5 of 8 in half a node": (
-        *(dgx1, RANK_5_OF_8, {"allowed": "0-3,20-27,60-67"}),
-        *([5], "20-27,60-67", "preferred 1", "2"),
-    ),
-    "dgx-1, one socket": (dgx1, {}, {"gpus": "4,5,6,7"}, [4, 5, 6, 7], "20-39,60-79", "preferred 1", "20"),
-    "dgx-1, policy's threads": (dgx1, {}, {"gpus": "0", "omp_num_threads": 3}, [0], "0-19,40-59", "preferred 0", "3"),
-    "virtual machine": (virtual_machine, {}, {"allowed": "0-7"}, [0], "0-7", "none", "8"),
-    "virtual machine, 4 ranks": (
-        *(virtual_machine, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4"}, {"allowed": "0-7"}),
-        *([0], "0-7", "none", "2"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BINDINGS)
-def test_binding_is_the_one_written_down(name: str, tmp_path: Path) -> None:
-    machine, environ, options, gpus, cpus, memory, threads = BINDINGS[name]
-    decision = choose(machine(tmp_path), environ, **options)
-    assert [gpu.index for gpu in decision.gpus] == gpus
-    assert format_cpu_list(decision.cpus) == cpus
-    assert f"{decision.memory_policy} {format_cpu_list(decision.memory_nodes)}".strip() == memory
-    assert decision.environment["OMP_NUM_THREADS"] == threads
-    assert decision.warnings == []
 
 
 def test_node_without_memory_is_not_a_memory_policy(tmp_path: Path) -> None:
@@ -237,7 +96,7 @@ def test_visible_devices_are_read_as_cuda_does(value: str, indices: list, warned
         ({}, {"gpus": "\u0661"}, "expected GPU numbers"),
         ({}, {"gpus": "1" * 5000}, "expected GPU numbers"),
         ({}, {"gpus": "0,0"}, "named twice"),
-        ({"CUDA_VISIBLE_DEVICES": "0"}, {"gpus": "1"}, "GPU 1 is not in the caller's CUDA_VISIBLE_DEVICES=0"),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, {"gpus": "1"}, "GPU 1 is not among those that the caller may use, 0"),
         ({"LOCAL_RANK": "one"}, {}, "LOCAL_RANK='one': expected a whole number from 0"),
         ({"LOCAL_RANK": ""}, {}, "LOCAL_RANK='': expected a whole number from 0"),
         ({"LOCAL_WORLD_SIZE": "0"}, {}, "LOCAL_WORLD_SIZE='0': expected a whole number from 1"),
@@ -308,9 +167,11 @@ class TestAllocator:
         return tmp_path
 
     def choose(self, root: Path, environ: dict | None = None, option: str | None = None, **policy: object) -> Decision:
-        options = types.SimpleNamespace(gpus=None, allocator=option)
-        return decide(
-            options, environ or {}, {0}, {**DEFAULTS, "malloc_conf": "background_thread:true", **policy}, str(root)
+        return choose(
+            root,
+            environ,
+            allowed="0",
+            **{"allocator_option": option, "malloc_conf": "background_thread:true", **policy},
         )
 
     def test_the_policy_chooses(self, root: Path) -> None:
@@ -406,14 +267,16 @@ class TestAllocator:
         ("", "is not JSON"),
         ("[]", "expected an object, found list"),
         ('{"schema": 2}', "schema is 2; expected 1"),
-        ('{"allocator": "mimalloc"}', 'allocator is "mimalloc"; expected one of jemalloc, tcmalloc, none'),
-        ('{"allocator": ["none"]}', "expected one of jemalloc"),
-        ('{"memory_policy": "interleave"}', "expected one of preferred, bind, none"),
+        ('{"allocator": "mimalloc"}', 'allocator is "mimalloc"; expected one of calibrated, jemalloc, tcmalloc, none'),
+        ('{"allocator": ["none"]}', "expected one of calibrated"),
+        ('{"memory_policy": "interleave"}', "expected one of auto, preferred, bind, none"),
         ('{"omp_num_threads": -1}', "expected a whole number"),
         ('{"omp_num_threads": true}', "expected a whole number"),
         ('{"omp_num_threads": "4"}', "expected a whole number"),
         ('{"libraries": {"mimalloc": "/x"}}', "expected paths for jemalloc, tcmalloc"),
         ('{"libraries": {"jemalloc": 1}}', "expected paths for"),
+        ('{"nccl": {"NCCL_P2P_LEVEL": 1}}', "expected variables NCCL_... with texts"),
+        ('{"nccl": {"IFNAME": "ib0"}}', "expected variables NCCL_... with texts"),
         ('{"malloc_conf": null}', "malloc_conf is null; expected text"),
         ('{"alocator": "none"}', "expected one of the keys allocator,"),
     ],
@@ -439,47 +302,4 @@ def test_list_that_is_none(text: str) -> None:
 
 
 def test_cores_of_unreadable_cpus_are_counted_singly(tmp_path: Path) -> None:
-    assert count_cores({0, 1, 2}, str(tmp_path)) == 3
-
-
-@given(numbers=st.sets(st.integers(0, 300)))
-def test_list_format_goes_there_and_back(numbers: set[int]) -> None:
-    assert parse_cpu_list(format_cpu_list(numbers)) == numbers
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    cpus_per_node=st.lists(st.integers(0, 6), min_size=1, max_size=4),
-    gpu_nodes=st.lists(st.integers(-1, 3), max_size=4),
-    allowed=st.sets(st.integers(0, 23), min_size=1),
-    rank=st.none() | st.integers(0, 5),
-    world=st.integers(1, 6),
-    mode=st.sampled_from(["preferred", "bind"]),
-)
-def test_no_machine_leads_out_of_what_is_allowed(
-    tmp_path_factory: pytest.TempPathFactory,
-    cpus_per_node: list[int],
-    gpu_nodes: list[int],
-    allowed: set[int],
-    rank: int | None,
-    world: int,
-    mode: str,
-) -> None:
-    root = tmp_path_factory.mktemp("machine")
-    nodes, first = {}, 0
-    for number, count in enumerate(cpus_per_node):
-        nodes[number] = format_cpu_list(set(range(first, first + count)))
-        first += count
-    gpus = {f"0000:{index:02x}:00.0": node for index, node in enumerate(gpu_nodes)}
-    build(root, nodes, gpus, memory=format_cpu_list({number for number in nodes if number % 2 == 0}))
-    environ = {"LOCAL_WORLD_SIZE": str(world), **({} if rank is None else {"LOCAL_RANK": str(rank)})}
-    decision = choose(root, environ, allowed=format_cpu_list(allowed), memory_policy=mode)
-    shutil.rmtree(root)
-
-    assert decision.cpus and decision.cpus <= allowed
-    assert 1 <= int(decision.environment["OMP_NUM_THREADS"]) <= len(decision.cpus)
-    wanted = {gpu.numa_node for gpu in decision.gpus}
-    known = wanted and wanted <= set(nodes)
-    near = set().union(*(parse_cpu_list(nodes[node]) for node in wanted)) if known else set()
-    assert decision.cpus == (allowed & near or allowed)
-    assert set(decision.memory_nodes) <= wanted & {number for number in nodes if number % 2 == 0}
+    assert cores_of({0, 1, 2}, str(tmp_path)) == [[0], [1], [2]]

@@ -64,6 +64,10 @@ def test_input_and_both_outputs_pass_through(run: Run) -> None:
     assert (done.stdout, done.stderr) == ("some\ninput", "err\n")
 
 
+def test_two_dashes_may_be_missing_as_below_torchrun(run: Run) -> None:
+    assert run("--allocator", "none", "sh", "-c", 'echo "$0" "$1" "$2"', "--gpus", "--", "x").stdout == "--gpus -- x\n"
+
+
 def test_arguments_pass_through_untouched(run: Run) -> None:
     words = ["-x", "--help", "--gpus", "a b", "", "$(id)", "ä", "--", "*"]
     done = run("--", sys.executable, "-c", "import sys, json; print(json.dumps(sys.argv[1:]))", *words)
@@ -180,7 +184,16 @@ def test_help_and_version(run: Run) -> None:
     assert run("--version").stdout.startswith("gpu-run 0.")
     usage = run("--help")
     assert usage.returncode == 0
-    for option in ("--gpus", "--allocator", "--explain", "--json", "--dry-run", "-- command"):
+    for option in (
+        "--gpus",
+        "--node",
+        "--memory",
+        "--threads",
+        "--allocator",
+        "--explain",
+        "--calibrate",
+        "-- command",
+    ):
         assert option in usage.stdout
 
 
@@ -195,12 +208,10 @@ def test_harmful_setting_of_the_caller_is_one_line_on_stderr(run: Run) -> None:
     [
         ([], 2, "no command given"),
         (["--"], 2, "no command given"),
-        (["python", "train.py"], 2, "'python' is no option of gpu-run; the command goes after --"),
         (["--gpu", "0", "--", "true"], 2, "'--gpu' is no option of gpu-run"),
-        (["--gpus"], 2, "expected one argument"),
-        (["--gpus", "0", "true"], 2, "'true' is no option"),
+        (["--gpus"], 2, "--gpus needs a value"),
         (["--gpus", "99", "--", "true"], 2, "there is no GPU 99"),
-        (["--allocator", "mimalloc", "--", "true"], 2, "invalid choice: 'mimalloc'"),
+        (["--allocator", "mimalloc", "--", "true"], 2, "--allocator 'mimalloc': choose from calibrated, jemalloc"),
         (["--", "no-such-program-anywhere"], 127, "no-such-program-anywhere: command not found"),
         (["--", "/no/such/file"], 127, "/no/such/file: command not found"),
         (["--", ""], 127, ": command not found"),

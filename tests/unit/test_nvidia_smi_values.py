@@ -135,7 +135,9 @@ def test_first_known(values, expected):
     ("flags", "expected"),
     [
         ([True, UNKNOWN], True),
-        ([False, None], False),
+        ([False, None], UNKNOWN),
+        ([False, False], False),
+        ([True, None], True),
         ([False, UNKNOWN], UNKNOWN),
         ([None, UNKNOWN], UNKNOWN),
         ([None, None], None),

@@ -5,37 +5,22 @@ from __future__ import annotations
 import copy
 import html.parser
 import json
+import random
 from pathlib import Path
 
 import healthy_node
 import jsonschema
 import pytest
-from gpuwright.checks import run_checks
 from gpuwright.page import make_page, read_folder
-from gpuwright.page_facts import as_built, bars, changes
+from gpuwright.page_facts import as_built, changes, tuning
 from gpuwright.page_markup import el, escape
-from gpuwright.report import make_report
+from gpuwright.page_speed import performance_bars, smoke_bars, status_of
+from page_samples import HOSTILE, broken, everywhere, fleet, report, whole
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((REPOSITORY / "roles/verify/files/report.schema.json").read_text())
-HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}\x1b[2J"
 NOW = "2026-01-06T10:00:00Z"
 VOID = ("meta", "rect", "line")
-
-
-def report(readings: dict | None = None, time: str = "2026-01-05T10:00:00Z") -> dict:
-    readings = readings or healthy_node.readings()
-    expectations = healthy_node.expectations()
-    checks = run_checks(readings, expectations, healthy_node.smoke())
-    return make_report("a5-01", time, checks, readings, expectations, healthy_node.smoke())
-
-
-def broken() -> dict:
-    readings = healthy_node.readings()
-    readings["probe"]["nvidia"]["loaded"]["version"] = "535.1"
-    readings["nvidia_smi"]["driver_version"] = "535.1"
-    readings["persistenced"] = "failed"
-    return report(readings, NOW)
 
 
 class Page(html.parser.HTMLParser):
@@ -73,7 +58,7 @@ def page(*hosts: tuple) -> Page:
 
 def test_a_fleet_has_the_worst_host_first():
     found = page(("a5-01", report(), None, ""), ("a5-02", broken(), report(), ""), ("a5-03", None, None, "damaged"))
-    order = [found.text.index(name + "\n") for name in ("a5-02", "a5-03", "a5-01")]
+    order = [found.text.index(name + " ") for name in ("a5-02", "a5-03", "a5-01")]
     assert order == sorted(order)
     assert "535.1 instead of 580.*" in found.text and "damaged" in found.text
     assert "Run: systemctl enable --now nvidia-persistenced" in found.text
@@ -102,16 +87,8 @@ def test_it_is_one_file_without_scripts():
     assert {"svg", "rect", "details"} <= set(found.tags)
     names = {name for name, _value in found.attributes}
     assert not [name for name in names if name.startswith("on") or name in ("src", "srcset")]
-    assert all(value.startswith("#host-") for name, value in found.attributes if name == "href")
-
-
-def everywhere(value: object) -> object:
-    """The record with every text of it made hostile, but for what the page must understand."""
-    if isinstance(value, dict):
-        return {key: v if key in ("status", "verdict", "time", "id") else everywhere(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [everywhere(member) for member in value]
-    return HOSTILE if isinstance(value, str) else value
+    links = {value for name, value in found.attributes if name == "href"}
+    assert links == {"#fleet", "#host-a5-01"}
 
 
 def test_no_text_becomes_markup():
@@ -134,20 +111,131 @@ def test_values_of_any_kind_are_shown():
         page(("a5-01", record, None, ""))
 
 
+PARTS = ("performance", "smoke", "expectations", "tuning", "bench", "locks", "probe")
+ODD = (None, [], {}, "x", -1, True, 10**400, float("nan"), [None], {"unreadable": "why"})
+
+
+def test_no_value_of_a_report_breaks_the_page_of_the_fleet():
+    """A node writes its report; whatever it writes, the other nodes' cards are there."""
+    chance = random.Random(1)
+    good = whole()
+    paths = [path for path in healthy_node.leaves(good) if set(path[:2]) & set(PARTS)]
+    for path in chance.sample(paths, 150):
+        record = whole()
+        healthy_node.put(record, path, chance.choice(ODD))
+        assert "host-b" in make_page([("a", record, good, ""), ("b", good, record, "")], NOW)
+
+
+def test_hosts_whose_names_differ_in_a_sign_have_links_of_their_own():
+    found = page(("a.b", report(), None, ""), ("a-b", report(), None, ""))
+    names = [value for name, value in found.attributes if name == "id"]
+    assert len(names) == len(set(names)) == 3
+
+
 def test_as_built_has_reasons():
     record = report()
     record["expectations"]["plan"]["because"] = {"driver": "volta ends at 580"}
-    assert ("driver", "580.95.05", "volta ends at 580") in as_built(record)
+    row = next(row for row in as_built(record) if row.part == "driver")
+    assert row == ("Driver", "driver", "580.95.05", "580.*", "volta ends at 580", False)
+
+
+def test_as_built_says_what_is_not_as_planned():
+    record = broken()
+    record["readings"]["locks"] = {"streams": {"nvidia-driver": "enabled open-dkms"}, "versions": []}
+    assert [row.part for row in as_built(record) if row.differs] == ["driver", "module streams"]
+    assert [row.part for row in as_built(whole()) if row.differs] == []
+
+
+def test_what_an_old_report_lacks_is_said_and_not_guessed():
+    record = report()
+    record["performance"] = None
+    record["readings"].update(tuning=None, bench=None)
+    found = page(("a5-01", record, None, ""))
+    assert "Not measured: this verification did not ask for it" in found.text
+    assert "Not measured: nobody has run train-gan bench" in found.text
+    assert "Not measured: this node was not tuned" in found.text
+
+
+@pytest.mark.parametrize(
+    ("performance", "words"),
+    [
+        ({"because": "another program uses cuda:0", "devices": []}, "Not measured: another program uses cuda:0."),
+        ({"because": "", "devices": [], "problems": ["out of memory"]}, "no reason is given; out of memory."),
+        ({"unreadable": "no answer in 300 s"}, "Not read: no answer in 300 s"),
+    ],
+)
+def test_speed_that_could_not_be_measured(performance, words):
+    assert words in page(("a5-01", {**report(), "performance": performance}, None, "")).text
+
+
+def test_bars_stand_against_their_floors():
+    found = {bar.name: status_of(bar) for bar in performance_bars(whole())}
+    assert found["cuda:0: host to GPU"] == "PASS" and found["cuda:0: GPU to host"] == "WARN"
+    assert found["cuda:0: host to GPU from the far CPU"] == "FAIL"
+    assert found["cuda:0: matrix product in fp32"] == "" and found["all-reduce over 2 GPUs"] == "PASS"
+    text = page(("a5-01", whole(), None, "")).text
+    assert "Not measured: cuda:0: matrix product in bf16, cuda:0: matrix product in tf32." in text
+    assert "9.2 GB/s" in text and "15.75 GB/s" in text
+
+
+def test_tuning_is_compared():
+    states = {row[0]: row[4] for row in tuning(whole())}
+    assert states == {"cpu governor": "as wanted", "vm.swappiness": "differs", "transparent huge pages": "differs"}
+    record = whole()
+    record["readings"]["tuning"][0]["found"] = {"unreadable": "no such file"}
+    assert tuning(record)[0][2:] == ("not read: no such file", "the loader's workers decide", "not read")
+    record["readings"]["tuning"] = {"unreadable": "no permission"}
+    assert tuning(record) == "Not read: no permission"
+
+
+def test_the_seed_report_has_both_numbers_and_the_contradictions():
+    text = page(("a5-01", whole(), None, "")).text
+    for words in ("18 min", "18.7 min", "95 %", "93 %", "20.1", "21.4", "5.5 min", "6.8 min", "batch of 32", "1.80 ×"):
+        assert words in text
+    assert "here they take 0.62 of one" in text and "reduced run" not in text
+    record = whole()
+    record["readings"]["bench"].update(reduced=True, contradictions=[])
+    text = page(("a5-01", record, None, "")).text
+    assert "This was a reduced run" in text and "No contradictions" in text
+
+
+def test_a_measurement_that_moved_is_a_change():
+    now = whole()
+    now["performance"]["devices"][0]["measures"]["h2d_gb_s"]["value"] = 6.15
+    now["performance"]["devices"][0]["measures"]["copy_gb_s"]["value"] = 775.0
+    now["readings"]["tuning"][1]["found"] = "10"
+    found = changes(whole(), now)
+    assert found == ["vm.swappiness: 60 → 10", "cuda:0: host to GPU: 12.3 GB/s → 6.15 GB/s (-50%)"]
+
+
+def test_in_a_fleet_a_finding_is_told_once_with_its_hosts():
+    found = page(*fleet(40))
+    assert found.text.count("What to do next in the fleet") == 1
+    assert "host.cpu_governor on 11 hosts: a5-04, a5-31, a5-32, a5-33, a5-34, a5-35 and 5 more" in found.text
+    assert "kernel.xid, kernel.sxid, kernel.lockups" in found.text
+    assert "stale: 66 days ago" in found.text
+    assert "What to do next in the fleet" not in page(*fleet(2)).text
+
+
+@pytest.mark.parametrize(
+    ("node", "place"), [(0, "NUMA node 0"), (1, "NUMA node 1"), (-1, "No NUMA node"), ("x", "No NUMA node")]
+)
+def test_a_gpu_is_drawn_at_its_node(node, place):
+    record = report()
+    record["readings"]["probe"]["gpus"][0]["numa_node"] = node
+    found = page(("a5-01", record, None, ""))
+    (told,) = [value for name, value in found.attributes if name == "aria-label"]
+    assert [part for part in told.split("; ") if part.endswith("with 1 GPU")][0].startswith(place)
 
 
 def test_a_floor_is_for_its_card_only():
     record = report()
     record["smoke"]["devices"][0]["speed_ratio"] = 1.9
-    assert bars(record)[0][1:4] == (1.9, "x", 1.62)
+    assert smoke_bars(record)[0][1:4] == (1.9, "×", 1.62)
     record["readings"]["probe"]["gpus"][0]["architecture"] = "hopper"
-    assert bars(record)[0][3] is None
+    assert smoke_bars(record)[0].floor is None
     record["smoke"]["devices"][0]["speed_ratio"] = "unknown"
-    assert bars(record) == []
+    assert smoke_bars(record) == []
 
 
 def test_escaping():
@@ -177,7 +265,7 @@ def test_the_module_writes_the_page(run_module, tmp_path):
 
 
 def test_reports_fit_the_schema():
-    for record in (report(), broken(), {**report(), "smoke": None}):
+    for record in (report(), broken(), {**report(), "smoke": None}, {**report(), "readings": whole()["readings"]}):
         jsonschema.Draft202012Validator(SCHEMA).validate(record)
 
 

@@ -61,6 +61,7 @@ LACKING = [
     ("irqbalance", lambda host: (host.units / "irqbalance.service").unlink(), "irqbalance.service is not installed"),
     ("irqbalance", lambda host: host.masked("irqbalance.service"), "is masked, which somebody has decided"),
     ("gpu_persistence", lambda host: host.fake_bin("systemctl", SYSTEMCTL_FAILS), "Failed to connect to bus"),
+    ("gpu_persistence", lambda host: remove(host, "/proc/driver/nvidia/version"), "no NVIDIA module is loaded"),
 ]
 
 

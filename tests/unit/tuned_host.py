@@ -32,6 +32,7 @@ MOUNTS = """\
 40 22 0:50 / /mnt/share rw - nfs4 server:/share rw
 """
 KERNEL_FILES = {
+    "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05\n",
     "/proc/sys/vm/swappiness": "60\n",
     "/proc/sys/vm/dirty_background_bytes": "0\n",
     "/proc/sys/vm/dirty_background_ratio": "10\n",

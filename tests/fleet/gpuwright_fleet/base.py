@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from .paths import cache_dir, content_hash
+from .paths import cache_dir, content_hash, is_complete
 from .shell import run, step
 
 SUITE = "bookworm"
@@ -54,7 +54,7 @@ def build_base(folder: Path) -> Path:
     Where `folder` has a twins.txt there is also debs/: the Debian twins that stand-in RPMs are made of.
     """
     target = cache_dir() / f"base_{folder.name}-{base_key(folder)}"
-    if (target / "complete").exists():
+    if is_complete(target):
         return target
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)

@@ -26,6 +26,7 @@ from .shell import FleetError, run, say
 from .wheelhouse import build_wheelhouse
 
 KEEP = 2
+USED_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,17 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def surplus(folders: list[Path], in_use: set[str]) -> list[Path]:
-    """Old cache folders: all but the newest of each kind that no running fleet serves."""
+def surplus(folders: list[Path], in_use: set[str], now: float) -> list[Path]:
+    """Old cache folders: all but the newest of each kind that no running fleet serves and nobody used within the hour.
+
+    Another check-out on this machine may have built its own and be about to start hosts from it.
+    """
     kept: dict[str, int] = {}
     old = []
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         kind = folder.name.rpartition("-")[0]
         kept[kind] = kept.get(kind, 0) + 1
-        if kept[kind] > KEEP and str(folder) not in in_use:
+        if kept[kind] > KEEP and str(folder) not in in_use and now - folder.stat().st_mtime > USED_SECONDS:
             old.append(folder)
     return old
 
@@ -66,7 +70,7 @@ def prune() -> None:
     """Builds of former states of the files: a few hundred MB each."""
     folders = [path for path in cache_dir().glob("*-????????????") if path.is_dir()]
     if len(folders) > 3:  # base, repositories, wheelhouse
-        for folder in surplus(folders, containers.served_folders()):
+        for folder in surplus(folders, containers.served_folders(), time.time()):
             shutil.rmtree(folder)
 
 

@@ -22,6 +22,15 @@ def cache_dir() -> Path:
     return base.expanduser() / "fleet"
 
 
+def is_complete(folder: Path) -> bool:
+    """Whether a folder of the cache was built to its end; its time then says when it was last used."""
+    stamp = folder / "complete"
+    if not stamp.exists():
+        return False
+    os.utime(folder)
+    return True
+
+
 def state_dir(fleet: str) -> Path:
     """Inventory, ssh key and ssh_config of one running fleet (git-ignored)."""
     return REPO_ROOT / ".fleet" / fleet

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from .paths import PACKAGES_DIR, REPOSITORIES_FILE, cache_dir, content_hash
+from .paths import PACKAGES_DIR, REPOSITORIES_FILE, cache_dir, content_hash, is_complete
 from .payload import make_payload
 from .shell import run, say, step
 from .specs import Package, expand, module_documents, spec_text
@@ -86,7 +86,7 @@ def make_metadata(folder: Path, modules: list[dict[str, Any]], home: Path, finge
 def build_repositories(base: Path, base_key: str) -> Path:
     """The folder that the repository server serves: <repository>/{Packages,repodata}, keys/, fingerprints.yml."""
     target = cache_dir() / f"repositories-{repositories_key(base_key)}"
-    if (target / "complete").exists():
+    if is_complete(target):
         return target
     shutil.rmtree(target, ignore_errors=True)
     data = load()

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from .paths import REPO_ROOT, cache_dir, content_hash
+from .paths import REPO_ROOT, cache_dir, content_hash, is_complete
 from .shell import run, say, step
 
 LOCK = REPO_ROOT / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
@@ -30,7 +30,7 @@ def build_wheelhouse() -> Path | None:
         say(f"   wheelhouse: skipped, {LOCK.relative_to(REPO_ROOT)} does not exist yet")
         return None
     target = cache_dir() / f"wheelhouse-{content_hash([LOCK])}"
-    if (target / "complete").exists():
+    if is_complete(target):
         return target / "wheels"
     shutil.rmtree(target, ignore_errors=True)
     (target / "wheels").mkdir(parents=True)

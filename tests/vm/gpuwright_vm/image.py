@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuwright_fleet.base import SUITE, apt_options, controller_sources, words_of
 from gpuwright_fleet.image import ca_bundle, ca_fingerprint
-from gpuwright_fleet.paths import cache_dir, content_hash
+from gpuwright_fleet.paths import cache_dir, content_hash, is_complete
 from gpuwright_fleet.shell import FleetError, run, step
 
 from .accelerator import choose
@@ -74,7 +74,7 @@ def build_image() -> Image:
     """The image in the cache, made when it is not there or its recipe has changed."""
     here = [VM_DIR / "packages.txt", Path(__file__)]
     image = Image(cache_dir() / f"vm-{content_hash(here, *controller_sources(), ca_fingerprint())}")
-    if (image.folder / "complete").exists():
+    if is_complete(image.folder):
         return image
     shutil.rmtree(image.folder, ignore_errors=True)
     root = image.folder / "root"

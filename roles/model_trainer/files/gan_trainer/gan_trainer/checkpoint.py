@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from .errors import UserError
 
-class CheckpointError(RuntimeError):
+
+class CheckpointError(UserError):
     """A run cannot be resumed; the text says from where and what to do."""
 
 

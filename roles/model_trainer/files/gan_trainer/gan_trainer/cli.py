@@ -1,67 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train-gan --config config.yml [key=value ...]
-
-torch is imported only to train, so that --dry-run checks a configuration anywhere.
-"""
+"""train-gan [COMMAND] --config config.yml [key=value ...]"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 
-from .config import ConfigError, as_yaml, load_config
-
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+from .commands import COMMANDS, DEFAULT
+from .errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
 
 
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("train-gan", description="Train a GAN.", allow_abbrev=False)
-    parser.add_argument("--config", required=True, metavar="FILE", help="YAML file; an empty one takes every default")
-    parser.add_argument("--dry-run", action="store_true", help="print the complete configuration as YAML and stop")
-    parser.add_argument(
-        *("--resume",),
-        choices=("auto", "never"),
-        default="auto",
-        help="auto goes on from the newest checkpoint in run_dir, never refuses a run_dir that has one (default: auto)",
-    )
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that replace the file's")
-    return parser.parse_intermixed_args(arguments)
+def overview() -> str:
+    rows = "\n".join(f"  {name:<8} {help}" for name, help in COMMANDS.items())
+    return f"usage: train-gan [COMMAND] [ARGUMENT ...]\n\ncommands:\n{rows}\n\n`train-gan COMMAND --help` says more."
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The program; returns 0 for done, 1 for a failed training, 2 for a wrong configuration."""
-    options = parse(arguments)
-    try:
-        config = load_config(options.config, options.overrides)
-    except ConfigError as error:
-        return complain(error, EXIT_USAGE)
-    if options.dry_run:
-        print(as_yaml(config), end="")
+    """The program; returns 0 for done, 1 for failed, 2 for a wrong configuration or command line."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] in (["-h"], ["--help"]):
+        print(overview())
         return 0
-    return run(config, options.resume)
-
-
-def run(config: object, resume: str) -> int:
+    # `train-gan --config f.yml` and `train-gan steps=3 --config f.yml` train.
+    named = bool(words) and not words[0].startswith("-") and "=" not in words[0]
+    name = words.pop(0) if named else DEFAULT
+    if name not in COMMANDS:
+        return complain(f"{name!r} is no command; commands: {', '.join(COMMANDS)}", EXIT_USAGE)
     try:
-        from .checkpoint import CheckpointError
-        from .data import DataError
-        from .loop import TrainingError, train
-        from .precision import PrecisionError
-        from .run_folder import RunFolderError
+        command = importlib.import_module(f"{__package__}.commands.{name}")
+        parser = argparse.ArgumentParser(f"train-gan {name}", description=command.__doc__, allow_abbrev=False)
+        command.add_arguments(parser)
+        return command.run(parser.parse_intermixed_args(words))
+    except UserError as error:
+        # A data worker's error comes with its traceback; what follows the class is the message.
+        own = str(error).split(f"{type(error).__name__}: ")[-1].strip()
+        return complain(own, error.exit_code)
     except ImportError as error:
-        return complain(f"a library is missing: {error}; train-gan needs torch, numpy and pillow", EXIT_FAILED)
-    try:
-        train(config, resume)
-    except (DataError, PrecisionError) as error:
-        # A data worker's error comes with its traceback; the last line is the message.
-        return complain(str(error).strip().splitlines()[-1].split("DataError: ")[-1], EXIT_USAGE)
-    except (CheckpointError, RunFolderError, TrainingError) as error:
-        return complain(error, EXIT_FAILED)
+        return complain(f"a library is missing: {error}; install gan_trainer with its dependencies", EXIT_FAILED)
     except KeyboardInterrupt:
         return complain("interrupted; what came after the last checkpoint is lost", EXIT_INTERRUPTED)
-    return 0
 
 
 def complain(error: object, code: int) -> int:

@@ -3,24 +3,20 @@
 
 from __future__ import annotations
 
-import difflib
-import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
 
-TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+from .errors import UsageError
+from .schema import check_values, option
+
+SIZES = (32, 64, 128, 256, 512, 1024)
 
 
-class ConfigError(ValueError):
+class ConfigError(UsageError, ValueError):
     """The configuration cannot be used; the text has one line for each fault."""
-
-
-def option(default: Any, help: str, low: float = -math.inf, high: float = math.inf, choices: tuple = ()) -> Any:
-    """A key with its meaning and either its closed range or its choices."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high, "choices": choices})
 
 
 @dataclass(frozen=True)
@@ -29,31 +25,62 @@ class Config:
 
     run_dir: str = option("runs/default", "folder for the run's config, statistics and checkpoints")
     device: str = option("auto", "where to train; auto is the GPU if there is one", choices=("auto", "cuda", "cpu"))
-    precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "fp16", "bf16"))
+    precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "tf32", "fp16", "bf16"))
     seed: int = option(0, "start of all random numbers", 0, 2**31 - 1)
 
-    data: str = option("synthetic", "folder of images, or synthetic for a set that needs no files")
+    data: str = option("synthetic", "synthetic, a folder of images, or tar shards such as data/{000..009}.tar")
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
-    image_size: int = option(64, "pixels along an edge", choices=(32, 64, 128))
+    image_size: int = option(64, "pixels along an edge", choices=SIZES)
     max_bad_images: int = option(10, "unreadable images after which a data worker gives up", 0, 10**9)
-    num_workers: int = option(-1, "data worker processes; -1 is one for each usable CPU but one, at most 8", -1, 256)
+    cache_dir: str = option("", "folder for decoded images, memory-mapped; empty decodes anew in every epoch")
+    num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)
+    prefetch_factor: int = option(4, "batches that each data worker prepares ahead", 1, 64)
 
+    model: str = option("dcgan", "see networks.py", choices=("dcgan", "residual", "r3gan"))
     latent_dim: int = option(128, "length of the noise vector", 1, 4096)
     channels: int = option(64, "feature maps of the layer next to the image", 4, 1024)
-    channels_last: bool = option(True, "memory format that suits tensor cores (on GPUs only)")
-    loss: str = option("nonsaturating", "see losses.py", choices=("nonsaturating", "hinge"))
-
-    steps: int = option(100_000, "training steps", 1, 10**9)
-    batch_size: int = option(64, "images in a step", 1, 65_536)
-    lr_generator: float = option(2e-4, "learning rate", 1e-9, 1.0)
-    lr_discriminator: float = option(2e-4, "learning rate", 1e-9, 1.0)
-    beta1: float = option(0.5, "decay of Adam's first moment", 0.0, 0.9999)
-    beta2: float = option(0.999, "decay of Adam's second moment", 0.0, 0.999999)
+    loss: str = option("nonsaturating", "see losses.py", choices=("nonsaturating", "hinge", "relativistic"))
+    r1_gamma: float = option(0.0, "weight of the gradient penalty on real images; 0 is none", 0.0, 1e4)
+    r2_gamma: float = option(0.0, "weight of the gradient penalty on generated images; 0 is none", 0.0, 1e4)
+    penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
 
-    log_every: int = option(50, "steps between two lines of statistics", 1, 10**9)
+    steps: int = option(100_000, "training steps", 1, 10**9)
+    batch_size: int = option(64, "images in a step, over all GPUs and accumulated parts", 1, 65_536)
+    auto_batch: bool = option(False, "take the largest batch that memory_target allows instead (batch_size.py)")
+    memory_target: float = option(0.90, "part of the GPU's memory that auto_batch fills", 0.05, 0.98)
+    batch_rounding: str = option("eight", "sizes that auto_batch tries", choices=("eight", "power_of_two"))
+    accumulate: int = option(1, "parts of a batch whose gradients are summed before an update", 1, 1024)
+    lr_generator: float = option(1e-4, "learning rate at a batch of 32", 1e-9, 1.0)
+    lr_discriminator: float = option(1e-4, "learning rate at a batch of 32", 1e-9, 1.0)
+    lr_scaling: str = option("linear", "with the batch; linear is lr * batch_size / 32", choices=("linear", "none"))
+    warmup_steps: int = option(0, "steps in which the learning rate rises from 0", 0, 10**9)
+    lr_schedule: str = option("constant", "after the warm-up", choices=("constant", "cosine"))
+    lr_floor: float = option(0.01, "part of the learning rate at which the cosine ends", 0.0, 1.0)
+    beta1: float = option(0.5, "decay of Adam's first moment", 0.0, 0.9999)
+    beta2: float = option(0.999, "decay of Adam's second moment", 0.0, 0.999999)
+    clip_grad_norm: float = option(0.0, "largest norm of a network's gradient; 0 does not clip", 0.0, 1e9)
+
+    channels_last: bool = option(True, "memory format that suits tensor cores (on GPUs only)")
+    cudnn_benchmark: bool = option(True, "let cuDNN try its kernels and keep the fastest")
+    fused_optimizer: bool = option(True, "Adam as one kernel (on GPUs only)")
+    prefetch: bool = option(True, "copy and normalise the next batch beside the running step (on GPUs only)")
+    compile: str = option("auto", "torch.compile; auto from compute capability 8.0", choices=("auto", "on", "off"))
+    cuda_graphs: bool = option(False, "replay the step as one recorded graph; one GPU only (cuda_graphs.py)")
+    activation_checkpointing: bool = option(False, "recompute activations in the backward pass: less memory, slower")
+    expandable_segments: bool = option(True, "GPU memory allocator with less fragmentation")
+    sync_batchnorm: bool = option(True, "batch-norm statistics over all GPUs")
+
+    on_nonfinite: str = option("stop", "reaction to a loss that is no number", choices=("stop", "lower_lr", "skip"))
+    max_bad_steps: int = option(20, "such steps in all after which lower_lr and skip stop too", 1, 10**9)
+
+    log_every: int = option(50, "steps between two lines of statistics, and two looks at the losses", 1, 10**9)
+    sample_every: int = option(1000, "steps between two grids of samples", 1, 10**9)
+    sample_count: int = option(64, "images in a grid", 1, 1024)
     checkpoint_every: int = option(1000, "steps between two checkpoints", 1, 10**9)
     keep_checkpoints: int = option(2, "newest checkpoints to keep; the older ones are the fall-back", 2, 1000)
+    tensorboard: bool = option(True, "write TensorBoard events to run_dir/tensorboard")
+    progress: str = option("auto", "progress bar; auto on a terminal", choices=("auto", "on", "off"))
 
 
 def load_config(path: str | Path, overrides: list[str] = ()) -> Config:
@@ -85,59 +112,32 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 def make_config(values: dict[str, Any]) -> Config:
     """A checked Config from plain values; raises ConfigError with every fault."""
-    options = {item.name: item for item in fields(Config)}
-    types = get_type_hints(Config)
-    faults, good = [], {}
-    for key, value in values.items():
-        if key not in options:
-            close = difflib.get_close_matches(str(key), options, 1)
-            hint = f"did you mean {close[0]}?" if close else "known keys: " + ", ".join(sorted(options))
-            faults.append(f"{key}: unknown key with value {value!r}; {hint}")
-            continue
-        converted = _convert(value, types[key])
-        allowed = _allowed(options[key].metadata, types[key])
-        if converted is None:
-            faults.append(f"{key}: {value!r} is not {TYPE_NAMES[types[key]]}; allowed: {allowed}")
-        elif not _within(converted, options[key].metadata):
-            faults.append(f"{key}: {value!r} is out of range; allowed: {allowed}")
-        good[key] = converted
-    if not faults:
-        faults = _contradictions(Config(**good))
+    good, faults = check_values(Config, values)
+    faults = faults or contradictions(Config(**good))
     if faults:
         raise ConfigError("\n".join(faults))
     return Config(**good)
 
 
-def _convert(value: Any, kind: type) -> Any:
-    """`value` as `kind`, or None. YAML reads 2e-4 as text, so a number may come as one."""
-    if kind is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except (ValueError, OverflowError):
-            return None
-        return number if math.isfinite(number) else None
-    return value if type(value) is kind else None
-
-
-def _within(value: Any, limits: Any) -> bool:
-    if limits["choices"]:
-        return value in limits["choices"]
-    return isinstance(value, (str, bool)) or limits["low"] <= value <= limits["high"]
-
-
-def _allowed(limits: Any, kind: type) -> str:
-    if limits["choices"]:
-        return ", ".join(map(str, limits["choices"]))
-    return TYPE_NAMES[kind] if limits["low"] == -math.inf else f"{limits['low']} to {limits['high']}"
-
-
-def _contradictions(config: Config) -> list[str]:
+def contradictions(config: Config) -> list[str]:
+    """Values that are fine alone and impossible together."""
+    size, parts = config.batch_size, config.accumulate
     faults = [f"{key}: must not be empty" for key in ("data", "run_dir") if not getattr(config, key)]
-    if config.device == "cpu" and config.precision == "fp16":
-        faults.append("precision: 'fp16' needs a GPU, device is 'cpu'; allowed there: auto, fp32, bf16")
-    if config.data == "synthetic" and config.batch_size > config.synthetic_images:
-        limit = config.synthetic_images
-        faults.append(f"batch_size: {config.batch_size} is more than synthetic_images; allowed: 1 to {limit}")
+    if config.device == "cpu" and config.precision in ("fp16", "tf32"):
+        faults.append(f"precision: {config.precision!r} needs a GPU, device is 'cpu'; allowed there: auto, fp32, bf16")
+    needs_gpu = [key for key in ("cuda_graphs", "auto_batch") if getattr(config, key)]
+    if config.device == "cpu":
+        faults += [f"{key}: true needs a GPU, device is 'cpu'; allowed there: false" for key in needs_gpu]
+    if config.data == "synthetic" and size > config.synthetic_images:
+        faults.append(f"batch_size: {size} is more than synthetic_images; allowed: 1 to {config.synthetic_images}")
+    if size % parts:
+        faults.append(f"accumulate: {parts} does not divide batch_size {size}; allowed: a divisor of it")
+    if config.warmup_steps >= config.steps:
+        faults.append(f"warmup_steps: {config.warmup_steps} leaves no training; allowed: 0 to {config.steps - 1}")
+    if config.cuda_graphs and not config.fused_optimizer:
+        faults.append("cuda_graphs: true needs the fused optimizer; allowed with fused_optimizer false: false")
+    if config.data.endswith(".tar") and config.cache_dir:
+        faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with tar shards: empty")
     return faults
 
 

@@ -1,123 +1,241 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training: `Trainer.step` is the method, `train` the run around it."""
+"""`Trainer.step` is the method: one update of the discriminator, one of the generator, one of its average."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
+from .compiled import compile_networks
 from .config import Config
-from .data import open_loader
-from .losses import discriminator_loss, generator_loss
-from .networks import Discriminator, Generator, update_average
-from .precision import Precision, autocast, choose_precision, make_scaler
-from .run_folder import RunFolder, StopSignal
-
-# What the shape of the saved tensors depends on.
-SHAPE_KEYS = ("image_size", "latent_dim", "channels")
-
-
-class TrainingError(RuntimeError):
-    """The training went wrong; the text is a diagnosis."""
+from .cuda_graphs import GraphedUpdate
+from .distributed import ALONE, Ranks, data_parallel, gradients_stay_local
+from .losses import RELATIVISTIC, discriminator_loss, generator_loss, gradient_penalty
+from .memory import MemoryReport, read_memory
+from .networks import build, update_average
+from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate
+from .precision import Precision, autocast, make_scaler, set_tf32
+from .prefetch import normalise
+from .schedule import learning_rate_factor
+from .stability import TrainingError, Watch, diagnose
 
 
 class Trainer:
     """Networks, optimizers and everything else that a training step changes."""
 
-    def __init__(self, config: Config, device: torch.device, precision: Precision) -> None:
+    def __init__(self, config: Config, device: torch.device, precision: Precision, ranks: Ranks = ALONE) -> None:
         torch.manual_seed(config.seed)
-        self.config, self.device, self.precision = config, device, precision
-        on_gpu = device.type == "cuda"
-        self.layout = torch.channels_last if config.channels_last and on_gpu else torch.contiguous_format
-        self.generator = Generator(config.image_size, config.latent_dim, config.channels)
-        self.discriminator = Discriminator(config.image_size, config.channels)
-        for network in (self.generator, self.discriminator):
-            network.to(device=device, memory_format=self.layout)
+        self.config, self.device, self.precision, self.ranks = config, device, precision, ranks
+        self.on_gpu = device.type == "cuda"
+        set_tf32(precision)
+        # Sizes never change, so cuDNN's search for the fastest kernels pays.
+        torch.backends.cudnn.benchmark = config.cudnn_benchmark
+        self.layout = torch.channels_last if config.channels_last and self.on_gpu else torch.contiguous_format
+        self.generator, self.discriminator = (self.place(network) for network in build(config))
         self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
-        # The fused optimizer is one kernel, and it reads GradScaler's verdict on the GPU instead of waiting for it.
-        adam = partial(torch.optim.Adam, betas=(config.beta1, config.beta2), fused=on_gpu)
-        self.generator_optimizer = adam(self.generator.parameters(), config.lr_generator)
-        self.discriminator_optimizer = adam(self.discriminator.parameters(), config.lr_discriminator)
+        # Calls go through these: DistributedDataParallel around the networks, or the networks themselves.
+        self.run_generator = data_parallel(self.generator, ranks)
+        self.run_discriminator = data_parallel(self.discriminator, ranks)
+        # As it is before torch.compile: the penalties differentiate twice, which a compiled forward pass cannot.
+        self.plain_discriminator: Callable[[Tensor], Tensor] = self.discriminator.forward
+        self.compiled_penalty: Callable[[Tensor], Tensor] | None = None
+        # In float16 a gradient with respect to pixels would vanish, so the penalties get a float32 pass of their own.
+        self.penalty_precision = Precision("fp32", "penalties") if precision.name == "fp16" else precision
+        self.penalty_shares_logits = precision.name != "fp16"
+        self.generator_optimizer = make_adam(self.generator, config.lr_generator, config)
+        self.discriminator_optimizer = make_adam(self.discriminator, config.lr_discriminator, config)
         self.scaler = make_scaler(precision)
         self.noise = torch.Generator(device).manual_seed(config.seed)
-        self.steps_done = self.steps_summed = 0
-        self.losses = torch.zeros(2, device=device)
-        self.loss_sums = torch.zeros(2, device=device)
-        self.first_bad_step = torch.zeros((), dtype=torch.int64, device=device)
+        self.update: Callable[[Tensor, Tensor, bool], None] = self.update_networks
+        self.watch, self.memory = Watch(device), MemoryReport(device)
+        self.steps_done, self.steps_at_restart, self.bad_steps, self.lr_cut = 0, 0, 0, 1.0
+        self.last_batch: tuple[Tensor, Tensor] | None = None
+        self.memory.note("networks")
+
+    def place(self, network: nn.Module) -> nn.Module:
+        if self.on_gpu and self.ranks.world > 1 and self.config.sync_batchnorm:
+            network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
+        return network.to(device=self.device, memory_format=self.layout)
+
+    def speed_up(self) -> list[str]:
+        """torch.compile and CUDA graphs where configured, each after its check; says which path runs."""
+        lines = compile_networks(self)
+        if self.config.cuda_graphs and self.on_gpu:
+            self.update, note = GraphedUpdate.wrap(self.update_networks, self.ranks)
+            lines.append(note)
+        return lines
+
+    @property
+    def losses(self) -> Tensor:
+        """(2,) on the device: the last step's losses of discriminator and generator, without penalties."""
+        return self.watch.losses[:2]
 
     def step(self, images: Tensor) -> None:
-        """One discriminator and one generator update on uint8 images (N, 3, S, S); waits for nothing on the GPU."""
+        """One step on this rank's part of a batch; waits for nothing on a GPU.
+
+        `images`: uint8 (N, 3, S, S) from anywhere, or float32 in [-1, 1] on the device, as a Prefetcher makes them.
+        """
         self.steps_done += 1
-        pixels = images.to(self.device, non_blocking=True)
-        real = pixels.to(torch.float32, memory_format=self.layout).div_(127.5).sub_(1.0)
-        noise = torch.randn(len(real), self.config.latent_dim, generator=self.noise, device=self.device)
+        factor = learning_rate_factor(self.config, self.steps_done) * self.lr_cut
+        for optimizer, base in self.optimizers():
+            set_learning_rate(optimizer, base * factor)
+        real = normalise(images, self.device, self.layout) if images.dtype == torch.uint8 else images
+        # Noise for the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
+        shape = (len(real) * self.ranks.world, self.config.latent_dim)
+        noise = self.ranks.part(torch.randn(shape, generator=self.noise, device=self.device))
+        penalised = self.config.r1_gamma > 0 or self.config.r2_gamma > 0
+        self.last_batch = real, noise
+        self.update(real, noise, penalised and self.steps_done % self.config.penalty_every == 0)
 
-        with autocast(self.precision, self.device.type):
-            fake = self.generator(noise)
-            d_loss = discriminator_loss(self.config.loss, self.discriminator(real), self.discriminator(fake.detach()))
-        self.update(self.discriminator_optimizer, d_loss)
+    def optimizers(self) -> tuple[tuple[torch.optim.Optimizer, float], ...]:
+        """Each with its base learning rate."""
+        config = self.config
+        return (
+            (self.generator_optimizer, config.lr_generator),
+            (self.discriminator_optimizer, config.lr_discriminator),
+        )
 
-        # The same fake images; only the generator learns from them, so the discriminator needs no gradients of its own.
+    def update_networks(self, real: Tensor, noise: Tensor, penalise: bool) -> None:
+        """The step on the device. Gradients of `accumulate` parts are summed before each update."""
+        note = self.memory.note if self.steps_done == 1 else lambda phase: None
+        parts = list(zip(real.chunk(self.config.accumulate), noise.chunk(self.config.accumulate)))
+        last, several = len(parts) - 1, len(parts) > 1
+        # One part: its fake images serve both updates. Several: holding all their graphs would undo the saving.
+        kept: Tensor | None = None
+        d_losses, g_losses, penalties = [], [], []
+
+        self.discriminator_optimizer.zero_grad(set_to_none=True)
+        for number, (images, latents) in enumerate(parts):
+            with autocast(self.precision, self.device.type), torch.no_grad() if several else nullcontext():
+                fake = self.run_generator(latents)
+            kept = None if several else fake
+            with gradients_stay_local(self.run_discriminator, number < last):
+                loss, penalty = self.judge(images, fake.detach(), penalise)
+                total = loss if penalty is None else loss + penalty * self.config.penalty_every
+                self.scaler.scale(total / len(parts) if several else total).backward()
+            d_losses.append(loss.detach())
+            penalties += [] if penalty is None else [penalty.detach()]
+        note("discriminator")
+        self.apply(self.discriminator_optimizer, self.discriminator)
+
+        # Only the generator learns from this, so the discriminator needs no gradients of its own.
         self.discriminator.requires_grad_(False)
-        with autocast(self.precision, self.device.type):
-            g_loss = generator_loss(self.config.loss, self.discriminator(fake))
-        self.update(self.generator_optimizer, g_loss)
+        self.generator_optimizer.zero_grad(set_to_none=True)
+        for number, (images, latents) in enumerate(parts):
+            with gradients_stay_local(self.run_generator, number < last):
+                with autocast(self.precision, self.device.type):
+                    fake = self.run_generator(latents) if kept is None else kept
+                    logits = (self.discriminator(fake),)
+                    if self.config.loss == RELATIVISTIC:
+                        with torch.no_grad():
+                            logits += (self.discriminator(images),)
+                    loss = generator_loss(self.config.loss, *logits)
+                self.scaler.scale(loss / len(parts) if several else loss).backward()
+            g_losses.append(loss.detach())
+        note("generator")
+        self.apply(self.generator_optimizer, self.generator)
         self.discriminator.requires_grad_(True)
 
         self.scaler.update()
         update_average(self.average, self.generator, self.config.ema_decay)
-        self.watch(d_loss.detach(), g_loss.detach())
+        self.watch.step(mean(d_losses), mean(g_losses), mean(penalties) if penalties else None)
+        note("update")
 
-    def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-        """Backward and optimizer step; with fp16 the scaler skips the step when a gradient overflowed."""
-        optimizer.zero_grad(set_to_none=True)
-        self.scaler.scale(loss).backward()
-        self.scaler.step(optimizer)
+    def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor | None]:
+        """The discriminator's loss, and its weighted penalties R1 and R2 together (None where there are none)."""
+        weights = (self.config.r1_gamma, self.config.r2_gamma) if penalise else (0.0, 0.0)
+        # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
+        sloped = [weight > 0 and self.penalty_shares_logits for weight in weights]
+        images = [batch.detach().requires_grad_(slope) for batch, slope in zip((real, fake), sloped)]
+        with autocast(self.precision, self.device.type):
+            logits = [self.run_discriminator(batch) for batch in images]
+            loss = discriminator_loss(self.config.loss, *logits)
+        terms = [weight * self.penalty(*pair) for weight, *pair in zip(weights, images, logits) if weight > 0]
+        return loss, sum(terms) if terms else None
 
-    def watch(self, d_loss: Tensor, g_loss: Tensor) -> None:
-        """Note every step's losses on the device, so that none goes unseen and none is waited for."""
-        self.losses = torch.stack((d_loss, g_loss))
-        self.loss_sums += self.losses
-        self.steps_summed += 1
-        bad = ~torch.isfinite(self.losses).all() & (self.first_bad_step == 0)
-        self.first_bad_step = torch.where(bad, self.steps_done, self.first_bad_step)
+    def penalty(self, images: Tensor, logits: Tensor) -> Tensor:
+        with autocast(self.penalty_precision, self.device.type):
+            if self.compiled_penalty:
+                return self.compiled_penalty(images)
+            if not self.penalty_shares_logits:
+                images = images.detach().requires_grad_(True)
+                logits = self.plain_discriminator(images)
+            return gradient_penalty(logits, images)
 
-    def check(self) -> None:
-        """Raise TrainingError if any step so far had a loss that is no number, or fp16 has run out of range."""
-        bad_step = int(self.first_bad_step)
-        if bad_step:
-            networks = {"generator": self.generator, "discriminator": self.discriminator}
-            broken = [name for name, network in networks.items() if not is_finite(network)]
+    def apply(self, optimizer: torch.optim.Optimizer, network: nn.Module) -> None:
+        """Clip, then update; left out when a gradient is not finite. In fp16 that is the scaler's business, and no
+        fault: it lowers its scale and goes on."""
+        parameters = list(network.parameters())
+        if self.scaler.is_enabled():
+            if self.config.clip_grad_norm:
+                self.scaler.unscale_(optimizer)
+                gradient_norm(parameters, self.config.clip_grad_norm)
+            self.scaler.step(optimizer)
+        else:
+            finite = torch.isfinite(gradient_norm(parameters, self.config.clip_grad_norm))
+            self.watch.gradients(finite)
+            guarded_step(optimizer, finite)
+
+    def check(self) -> str:
+        """React to what the watch has seen since the last call; waits for the device.
+
+        Returns '' or a line about what was done; raises TrainingError with a diagnosis.
+        """
+        bad_steps, good_before, _ = self.watch.counts.tolist()
+        bad, minus_good = self.ranks.largest(torch.tensor([bad_steps, -good_before])).tolist()
+        first, steps = self.steps_at_restart - minus_good + 1, self.steps_done - self.steps_at_restart
+        scale = self.scaler.get_scale()
+        if self.scaler.is_enabled() and scale < 1.0:
             raise TrainingError(
-                f"loss not finite: first in step {bad_step}, noticed in step {self.steps_done}, {self.precision.name}; "
-                f"parameters not finite: {' and '.join(broken) or 'none'}. Nothing of this was saved. "
-                "Lower lr_discriminator and lr_generator, or try precision=fp32 to tell overflow from divergence"
+                f"loss scale fell to {scale:g} by step {self.steps_done}: float16 gradients overflow in nearly every "
+                f"step. {self.diagnose()}. Lower the learning rates, or train with precision=fp32"
             )
-        if self.scaler.is_enabled() and self.scaler.get_scale() < 1.0:
+        if not bad:
+            return ""
+        self.bad_steps += bad
+        self.watch.forget_bad_steps(steps)
+        what = (
+            f"loss or gradients not finite: first in step {first}, noticed in step {self.steps_done}, "
+            f"{self.precision.name}, {bad} of {steps} steps"
+        )
+        if self.config.on_nonfinite == "stop" or self.bad_steps > self.config.max_bad_steps:
             raise TrainingError(
-                f"loss scale fell to {self.scaler.get_scale():g} by step {self.steps_done}: float16 gradients overflow "
-                "in nearly every step. Lower the learning rates, or train with precision=fp32"
+                f"{what}; their updates were left out. {self.diagnose()}. Nothing of this was saved. Lower "
+                "lr_discriminator and lr_generator, or try precision=fp32 to tell overflow from divergence"
             )
+        if self.config.on_nonfinite == "lower_lr":
+            self.lr_cut /= 2
+            return f"{what}; their updates were left out, learning rates now times {self.lr_cut:g}"
+        return f"{what}; their updates were left out"
+
+    def diagnose(self) -> str:
+        if self.last_batch is None:
+            return "no step was made"
+        with autocast(self.precision, self.device.type):
+            return diagnose(self.generator, self.discriminator, *self.last_batch)
 
     def statistics(self) -> dict[str, Any]:
-        """Mean losses since the last call, loss scale, and the GPU memory's peak in MiB (None on a CPU)."""
-        d_loss, g_loss = (self.loss_sums / max(1, self.steps_summed)).tolist()
-        self.loss_sums.zero_()
-        self.steps_summed = 0
-        on_gpu = self.device.type == "cuda"
+        """Means since the last call, and the present learning rates, loss scale and peak memory in MiB (of a GPU)."""
+        means = self.watch.means(self.steps_done - self.steps_at_restart)
+        d_loss, g_loss, penalty = self.ranks.mean(torch.tensor(means, dtype=torch.float64)).tolist()
+        rates = [float(optimizer.param_groups[0]["lr"]) for optimizer, _ in self.optimizers()]
+        skipped = int(self.watch.counts[2])
+        self.watch.restart()
+        self.steps_at_restart = self.steps_done
         return {
             "step": self.steps_done,
             "d_loss": d_loss,
             "g_loss": g_loss,
+            "penalty": penalty,
+            "lr_generator": rates[0],
+            "lr_discriminator": rates[1],
             "loss_scale": self.scaler.get_scale(),
-            "peak_memory_mib": torch.cuda.max_memory_allocated(self.device) >> 20 if on_gpu else None,
+            "updates_left_out": skipped,
+            "peak_memory_mib": read_memory(self.device).peak >> 20 if self.on_gpu else None,
         }
 
     def parts(self) -> dict[str, Any]:
@@ -125,74 +243,6 @@ class Trainer:
         names = ("generator", "discriminator", "average", "generator_optimizer", "discriminator_optimizer", "scaler")
         return {name: getattr(self, name) for name in names}
 
-    def state(self) -> dict[str, Any]:
-        """Everything that the next step depends on, as tensors and plain values."""
-        state = {name: part.state_dict() for name, part in self.parts().items()}
-        state.update(loss_sums=self.loss_sums, steps_summed=self.steps_summed, noise=self.noise.get_state())
-        state.update(step=self.steps_done, config=asdict(self.config))
-        return state
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; learning rates and betas follow the present configuration. Raises CheckpointError."""
-        for key in SHAPE_KEYS:
-            saved, wanted = state["config"][key], getattr(self.config, key)
-            if saved != wanted:
-                raise CheckpointError(f"{key}: the checkpoint was made with {saved}, the configuration says {wanted}")
-        for name, part in self.parts().items():
-            saved = state[name]
-            for group, present in zip(saved.get("param_groups", ()), getattr(part, "param_groups", ())):
-                group.update({key: present[key] for key in ("lr", "betas", "fused")})
-            # A scaler that is off saves an empty state, and one that is on refuses it.
-            if name != "scaler" or (saved and part.is_enabled()):
-                part.load_state_dict(saved)
-        self.noise.set_state(state["noise"])
-        self.loss_sums.copy_(state["loss_sums"])
-        self.steps_done, self.steps_summed = state["step"], state["steps_summed"]
-
-
-def is_finite(network: torch.nn.Module) -> bool:
-    return all(bool(torch.isfinite(tensor).all()) for tensor in network.parameters())
-
-
-def choose_device(wanted: str) -> torch.device:
-    """The device of the configuration; TrainingError rather than a silent CPU when a GPU was demanded."""
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise TrainingError(f"device: cuda was demanded, but torch {torch.__version__} finds no usable GPU")
-    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def train(config: Config, resume: str = "auto") -> None:
-    """Run `config` to its last step, or until SIGTERM or SIGUSR1; the same call starts and resumes."""
-    device = choose_device(config.device)
-    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
-    precision = choose_precision(config.precision, capability)
-    # Image size and batch never change, so cuDNN's search for the fastest kernels pays.
-    torch.backends.cudnn.benchmark = True
-    trainer = Trainer(config, device, precision)
-    folder = Path(config.run_dir)
-    with RunFolder(folder, config) as run:
-        if resume == "never" and list_checkpoints(folder):
-            raise CheckpointError(f"run_dir: {folder} holds checkpoints; choose a new folder to start anew")
-        state = load_checkpoint(folder)
-        if state:
-            trainer.restore(state)
-        run.begin(trainer.steps_done)
-        if trainer.steps_done >= config.steps:
-            print(f"train-gan: {folder} already holds step {trainer.steps_done} of {config.steps}", flush=True)
-            return
-        verb = f"resumes after step {trainer.steps_done}" if state else "starts"
-        print(f"train-gan: {verb} on {device}, {precision.name}: {precision.because}", flush=True)
-        stop = StopSignal()
-        with open_loader(config, trainer.steps_done, pin_memory=device.type == "cuda") as batches:
-            for images in batches:
-                trainer.step(images)
-                step = trainer.steps_done
-                last = stop.asked or step == config.steps
-                if last or step % config.log_every == 0:
-                    trainer.check()
-                    run.log(trainer.statistics())
-                if last or step % config.checkpoint_every == 0:
-                    trainer.check()
-                    save_checkpoint(folder, step, trainer.state(), config.keep_checkpoints)
-                if last:
-                    break
+def mean(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).mean()

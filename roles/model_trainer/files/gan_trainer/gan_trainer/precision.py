@@ -11,26 +11,28 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
+from .errors import UsageError
+
 Capability = Optional[Tuple[int, int]]
 
 
 class Precision(NamedTuple):
-    """A number format: `name` is fp32, fp16 or bf16, `because` one sentence."""
+    """A number format: `name` is fp32, tf32, fp16 or bf16, `because` one sentence."""
 
     name: str
     because: str
 
     @property
     def dtype(self) -> torch.dtype:
-        return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[self.name]
+        return {"fp16": torch.float16, "bf16": torch.bfloat16}.get(self.name, torch.float32)
 
 
-class PrecisionError(ValueError):
+class PrecisionError(UsageError):
     """The hardware cannot do what the configuration asks for."""
 
 
 def choose_precision(wanted: str, capability: Capability) -> Precision:
-    """Resolve auto, fp32, fp16 or bf16 for a GPU of this CUDA compute capability, None for a CPU.
+    """Resolve auto, fp32, tf32, fp16 or bf16 for a GPU of this CUDA compute capability, None for a CPU.
 
     bf16 is never emulated: `torch.cuda.is_bf16_supported()` says yes to a V100 that can only emulate it, so the compute
     capability decides. Raises PrecisionError.
@@ -38,9 +40,9 @@ def choose_precision(wanted: str, capability: Capability) -> Precision:
     if capability is None:
         return _choose_for_cpu(wanted)
     version = "compute capability {}.{}".format(*capability)
-    if wanted == "bf16" and capability < (8, 0):
+    if wanted in ("bf16", "tf32") and capability < (8, 0):
         raise PrecisionError(
-            f"precision: bf16 needs compute capability 8.0 and this GPU has {version}; use auto or fp16"
+            f"precision: {wanted} needs compute capability 8.0 and this GPU has {version}; use auto or fp16"
         )
     if wanted != "auto":
         return Precision(wanted, "asked for")
@@ -52,16 +54,22 @@ def choose_precision(wanted: str, capability: Capability) -> Precision:
 
 
 def _choose_for_cpu(wanted: str) -> Precision:
-    if wanted == "fp16":
-        raise PrecisionError("precision: fp16 needs a GPU; use fp32 or auto")
+    if wanted in ("fp16", "tf32"):
+        raise PrecisionError(f"precision: {wanted} needs a GPU; use fp32 or auto")
     if wanted == "bf16":
         return Precision("bf16", "rehearsal on the CPU: bfloat16 autocast, right in its results and slow in most CPUs")
     return Precision("fp32", "asked for" if wanted == "fp32" else "on a CPU: half precision gains nothing")
 
 
+def set_tf32(precision: Precision) -> None:
+    """fp32 means all 23 bits of fraction, in convolutions too, where torch's own default is TF32's 10."""
+    torch.backends.cudnn.allow_tf32 = precision.name != "fp32"
+    torch.set_float32_matmul_precision("highest" if precision.name == "fp32" else "high")
+
+
 def autocast(precision: Precision, device_type: str) -> Any:
     """The context in which networks and losses run forward."""
-    enabled = precision.name != "fp32"
+    enabled = precision.dtype != torch.float32
     # A disabled context still checks its dtype on older torch, and float32 would earn a warning.
     return torch.autocast(device_type, dtype=precision.dtype if enabled else torch.bfloat16, enabled=enabled)
 

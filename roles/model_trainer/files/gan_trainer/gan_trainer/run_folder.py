@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import fcntl
 import json
-import signal
 import time
 from pathlib import Path
 from typing import Any
 
 from .config import Config, as_yaml
-
-# systemd's stop, and Slurm's warning before the end of a job.
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+from .errors import UserError
 
 
-class RunFolderError(RuntimeError):
+class RunFolderError(UserError):
     """The run folder cannot be used; the text names it."""
 
 
@@ -45,8 +42,9 @@ class RunFolder:
     def __exit__(self, *error: object) -> None:
         self.lock.close()
 
-    def begin(self, step: int) -> None:
+    def begin(self, config: Config, step: int) -> None:
         """Start or go on after `step`: lines that a lost stretch of training wrote later are dropped."""
+        self.config = config
         (self.folder / "config.yml").write_text(as_yaml(self.config), encoding="utf-8")
         kept = [line for line in self._lines() if line["step"] <= step]
         temporary = self.stats.with_suffix(".tmp")
@@ -66,25 +64,12 @@ class RunFolder:
                 continue
         return lines
 
-    def log(self, statistics: dict[str, Any]) -> None:
-        """Add a line to stats.jsonl, with the rate since the last one, and print it."""
+    def log(self, statistics: dict[str, Any]) -> dict[str, Any]:
+        """Add a line to stats.jsonl, with the rate since the last one; returns the line."""
         now, step = time.perf_counter(), statistics["step"]
         rate = (step - self.logged_step) * self.config.batch_size / max(now - self.logged_at, 1e-9)
         self.logged_step, self.logged_at = step, now
         line = {**statistics, "images_per_s": round(rate, 1), "time": round(time.time(), 3)}
         with self.stats.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        losses = f"d_loss {line['d_loss']:.4f}  g_loss {line['g_loss']:.4f}"
-        print(f"step {step}/{self.config.steps}  {losses}  {rate:.0f} images/s", flush=True)
-
-
-class StopSignal:
-    """Notes a request to stop, so that the loop can save and end."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        for number in STOP_SIGNALS:
-            signal.signal(number, self.note)
-
-    def note(self, number: int, frame: object) -> None:
-        self.asked = True
+        return line

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gan_trainer.smoke: a short real training in float32 and in mixed precision on every GPU, or on the CPU.
 
+Then one over all of them at once with DistributedDataParallel; two processes stand for them on a CPU.
 Prints one line of JSON. Exit codes: 0 no problems, 1 problems, 2 wrong command line.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
 import traceback
 from typing import Any
@@ -28,19 +30,31 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
+def read_limits() -> dict[str, str]:
+    """What this process may pin (bytes) and open, as texts, since there may be no limit."""
+    kinds = {"memlock": resource.RLIMIT_MEMLOCK, "files": resource.RLIMIT_NOFILE}
+    hard = {name: resource.getrlimit(kind)[1] for name, kind in kinds.items()}
+    return {name: "infinity" if value == resource.RLIM_INFINITY else str(value) for name, value in hard.items()}
+
+
 def smoke(device: str, steps: int) -> dict[str, Any]:
     """The report; whatever goes wrong becomes one of its `problems`."""
-    report = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps, "devices": [], "problems": []}
+    report = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps, "devices": []}
+    report.update(parallel=None, limits=read_limits(), problems=[])
     try:
         import torch
 
-        from .smoke_run import list_targets, try_target
+        from .smoke_parallel import try_parallel
+        from .smoke_run import choose_amp, list_targets, try_target
     # A broken installation fails in more ways than ImportError: a missing symbol, a wrong processor.
     except Exception as error:
         traceback.print_exc()
         report["problems"].append(f"torch and what training needs cannot be imported: {error}")
         return report
     report.update(torch=torch.__version__, cuda=torch.version.cuda)
+    if device == "cpu":
+        # A network this small gains nothing from more, and on a busy machine it would wait for them.
+        torch.set_num_threads(1)
     targets = list_targets(device)
     if not targets:
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
@@ -48,6 +62,9 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     for target in targets:
         record, problems = try_target(target, steps)
         report["devices"].append(record)
+        report["problems"] += problems
+    if targets:
+        report["parallel"], problems = try_parallel(targets, choose_amp(targets[0].capability), steps)
         report["problems"] += problems
     return report
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu-run --calibrate: run a command with each allocator in turn and write down which one is proven faster."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from .calibrated import CALIBRATED_PATH, check_writable, library_identity, machine_identity, save
+from .calibration_rule import BASE, CONTROL, LEAST_ROUNDS, judge
+from .launch_decision import decide
+from .preload import prove_preload
+from .runtime_policy import LaunchError
+
+TUNED = "jemalloc tuned"
+# Name of the arm: (allocator, whether the policy's MALLOC_CONF goes with it).
+ARMS = {
+    BASE: ("none", False),
+    CONTROL: ("none", False),
+    "jemalloc": ("jemalloc", False),
+    TUNED: ("jemalloc", True),
+    "tcmalloc": ("tcmalloc", False),
+}
+TAIL_LINES = 3
+
+
+def calibrate(options, command, environ, allowed_cpus, policy, root="/", launcher=None):
+    """Measure, report on stdout, write the choice; returns the exit code. Raises LaunchError for what cannot be."""
+    if not command:
+        raise LaunchError("--calibrate needs a command to measure: gpu-run --calibrate -- command [argument ...]")
+    for name in ("LD_PRELOAD", "MALLOC_CONF"):
+        if environ.get(name):
+            raise LaunchError("--calibrate: {} is set and would be part of every arm; unset it".format(name))
+    if options.rounds < LEAST_ROUNDS:
+        raise LaunchError("--rounds {}: at least {} are needed to prove anything".format(options.rounds, LEAST_ROUNDS))
+    metric = _compiled(options.metric)
+    if not options.dry_run:
+        check_writable(root)
+    plans, left_out = {}, {}
+    for arm, (allocator, tuned) in ARMS.items():
+        conf = policy["malloc_conf"] if tuned else ""
+        if tuned and not conf:
+            left_out[arm] = "the policy has no malloc_conf"
+            continue
+        options.allocator = allocator
+        try:
+            decision = decide(options, command, environ, allowed_cpus, dict(policy, malloc_conf=conf), root, launcher)
+        except LaunchError as error:
+            if allocator == "none":
+                raise
+            left_out[arm] = str(error)
+            continue
+        fault = prove_preload(decision.allocator, decision.environment) if decision.allocator else ""
+        if fault:
+            left_out[arm] = fault
+        else:
+            plans[arm] = decision
+    _say("{} round(s) of: {}".format(options.rounds, ", ".join(plans)))
+    for arm, reason in left_out.items():
+        _say("left out: {}: {}".format(arm, reason))
+    rounds = _measure(plans, left_out, command, options.rounds, metric)
+    higher = metric is not None and not options.lower_is_better
+    candidates = [arm for arm in plans if arm not in (BASE, CONTROL)]
+    chosen, why, table, spread = judge(rounds, candidates, higher)
+    allocator, tuned = ARMS[chosen]
+    result = {
+        "schema": 1,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "arm": chosen,
+        "allocator": allocator,
+        "malloc_conf": policy["malloc_conf"] if tuned else "",
+        "why": why,
+        "metric": options.metric or "wall time in s",
+        "command": command,
+        "rounds": rounds,
+        "ratios": table,
+        "spread_of_malloc": round(spread, 4),
+        "left_out": left_out,
+        "machine": machine_identity(root),
+        "library": library_identity(plans[chosen].allocator, root) if plans[chosen].allocator else {},
+    }
+    _report(result, options.json)
+    if options.dry_run:
+        _say("--dry-run: {} is left as it is".format(CALIBRATED_PATH))
+    else:
+        save(result, root)
+        if policy["allocator"] != "calibrated":
+            _say("written, but the policy names {}, which goes before it".format(policy["allocator"]))
+    return 0
+
+
+def _compiled(text):
+    if text is None:
+        return None
+    try:
+        metric = re.compile(text)
+    except re.error as error:
+        raise LaunchError("--metric {!r}: is no regular expression: {}".format(text, error))
+    if metric.groups != 1:
+        raise LaunchError("--metric {!r}: put the number, and nothing else, in one pair of parentheses".format(text))
+    return metric
+
+
+def _measure(plans, left_out, command, count, metric):
+    """A list of {arm: value}; an arm that fails is taken out of `plans`, malloc's failure is a LaunchError."""
+    rounds = []
+    # The first run fills the page cache for all.
+    _run(plans[BASE], command, metric)
+    for number in range(count):
+        # Every arm is first, last and in the middle equally often.
+        names = list(plans)
+        order = names[number % len(names) :] + names[: number % len(names)]
+        values = {}
+        for arm in order[:: -1 if number % 2 else 1]:
+            try:
+                values[arm] = _run(plans[arm], command, metric)
+            except LaunchError as error:
+                if arm in (BASE, CONTROL):
+                    raise
+                left_out[arm] = str(error)
+                del plans[arm]
+                _say("left out from now on: {}: {}".format(arm, error))
+        rounds.append(values)
+        _say(
+            "round {}: {}".format(
+                number + 1, ", ".join("{} {:.4g}".format(arm, values[arm]) for arm in names if arm in values)
+            )
+        )
+    return [{arm: values[arm] for arm in plans} for values in rounds]
+
+
+def _run(decision, command, metric):
+    """Seconds that the command took, or the last number that it printed for `metric`; LaunchError when it fails."""
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        try:
+            code = subprocess.call(
+                command, env=decision.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        except (OSError, ValueError) as error:
+            raise LaunchError("{}: cannot be executed: {}".format(command[0], getattr(error, "strerror", error)))
+        seconds = time.perf_counter() - start
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
+    if code != 0:
+        tail = " | ".join(text.strip().splitlines()[-TAIL_LINES:])
+        raise LaunchError("the command ended with exit code {}: {}".format(code, tail or "it printed nothing"))
+    if metric is None:
+        return seconds
+    found = metric.findall(text)
+    try:
+        value = float(found[-1])
+    except (IndexError, ValueError):
+        raise LaunchError("--metric: the command printed no number for {!r}".format(metric.pattern))
+    if not 0 < value < float("inf"):
+        raise LaunchError("--metric: expected a positive number, the command printed {}".format(found[-1]))
+    return value
+
+
+def _say(text):
+    sys.stderr.write("gpu-run: {}\n".format(text))
+    sys.stderr.flush()
+
+
+def _report(result, as_json):
+    if as_json:
+        print(json.dumps(result, indent=2, sort_keys=True))
+        return
+    for arm, row in sorted(result["ratios"].items()):
+        print(
+            "{:16} {:.3f}x malloc, faster in {} of {} rounds".format(
+                arm, row["median_ratio"], row["wins"], len(result["rounds"])
+            )
+        )
+    print("chosen: {}: {}".format(result["arm"], result["why"]))
+    sys.stdout.flush()

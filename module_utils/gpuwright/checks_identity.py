@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of who each card is and what it may do: identity, firmware, modes, and the driver's own verdict."""
+
+import re
+
+from .checks_card import card
+from .checks_gpu import ASK_FIRST, answering_gpus
+from .verdict import FAIL, PASS, QUICK, SKIP, WARN, Check, failed, passed, unknown, warned
+
+UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
+
+
+def compute_mode(gpu):
+    """Compute mode is Default, so that several programs may use the card one after another and side by side."""
+    mode = gpu.text("health", "compute_mode")
+    return (PASS if mode == "Default" else FAIL, mode, "compute mode is {}".format(mode))
+
+
+def mig_mode(gpu):
+    """The card is not cut into MIG slices: trainings here use whole cards."""
+    if gpu.absent("mig_mode"):
+        return PASS, "none", "no MIG"
+    mode = gpu.text("mig_mode")
+    return (PASS if mode == "Disabled" else WARN, mode, "MIG is {}".format(mode))
+
+
+def recovery_action(gpu):
+    """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give."""
+    if gpu.absent("recovery_action"):
+        return SKIP, None, "the driver is too old to say"
+    action = gpu.text("recovery_action")
+    return (PASS if action == "none" else FAIL, action, "the driver asks for: {}".format(action))
+
+
+def graphics(gpu):
+    """No desktop or display server uses the card: it takes memory and time from trainings."""
+    names = [process.text("name") for process in gpu.each("processes") if "G" in process.text("type")]
+    return (WARN if names else PASS, ", ".join(names) or "none", "graphics programs: {}".format(", ".join(names)))
+
+
+def identity(readings, expected):
+    """Each card has a UUID of its own: two equal ones mean a card that answers for another."""
+    gpus = answering_gpus(readings)
+    if not gpus:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    names = [gpu.matching(UUID, "a UUID", "uuid") for gpu in gpus]
+    if len(set(names)) != len(names):
+        return failed(len(set(names)), len(names), "{} cards have {} UUIDs".format(len(names), len(set(names))))
+    return passed(len(names), len(names), "all recorded: {}".format(", ".join(names)))
+
+
+def vbios(readings, expected):
+    """Cards of one model carry one firmware: different ones behave differently under one load."""
+    versions = {}
+    for gpu in answering_gpus(readings):
+        versions.setdefault(gpu.text("name"), set()).add(
+            gpu.matching(FIRMWARE, "a version of firmware", "health", "vbios")
+        )
+    if not versions:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    value = ", ".join(sorted(set().union(*versions.values())))
+    mixed = sorted(name for name, found in versions.items() if len(found) > 1)
+    if mixed:
+        return warned(value, "one for each model", "different firmware on cards of {}".format(", ".join(mixed)))
+    return passed(value, "one for each model", value)
+
+
+def inforom(readings, expected):
+    """nvidia-smi warns of nothing beside its answer, such as a corrupted InfoROM."""
+    if not readings.flag("nvidia_smi", "reachable"):
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
+    if warnings:
+        return failed(len(warnings), 0, "nvidia-smi warns: {}".format(warnings[0]))
+    return passed(0, 0, "nvidia-smi warns of nothing")
+
+
+CHECKS = (
+    card(
+        "compute_mode",
+        "May trainings share the card?",
+        "Run: nvidia-smi -c 0",
+        compute_mode,
+        "Default",
+        "compute mode is Default",
+    ),
+    card(
+        "mig_mode",
+        "Is the card whole?",
+        "Run when no program uses the card: nvidia-smi -mig 0",
+        mig_mode,
+        "Disabled",
+        "no card is cut into slices",
+        severity=WARN,
+    ),
+    card(
+        "recovery_action",
+        "Does the driver ask for a reset?",
+        "Do what it asks for: nvidia-smi --gpu-reset -i ID when no program uses the card, or systemctl reboot",
+        recovery_action,
+        "none",
+        "the driver asks for nothing",
+        source="DCGM checkGpuRecoveryState, nvidia-resiliency-ext",
+    ),
+    card(
+        "graphics",
+        "Is the card free of desktop programs?",
+        "Run: systemctl set-default multi-user.target && systemctl isolate multi-user.target",
+        graphics,
+        "none",
+        "no graphics program",
+        severity=WARN,
+        source="DCGM: graphics processes are a warning",
+    ),
+    Check(
+        "gpu.identity",
+        "system",
+        "Does each card answer for itself?",
+        "Power the node off and on; then compare nvidia-smi -L with the labels on the cards.",
+        identity,
+        "cards",
+        True,
+        QUICK,
+    ),
+    Check(
+        "gpu.vbios",
+        "system",
+        "Do cards of one model carry one firmware?",
+        "Ask the vendor for the update of the older one; nvidia-smi -q | grep -i vbios",
+        vbios,
+        "",
+        True,
+        QUICK,
+        WARN,
+    ),
+    Check(
+        "gpu.inforom",
+        "system",
+        "Is the card's configuration memory intact?",
+        "Run nvidia-smi; a card with a corrupted InfoROM has to be examined by the vendor.",
+        inforom,
+        "warnings",
+        True,
+        QUICK,
+        FAIL,
+        "DCGM, Azure NHC2008",
+    ),
+)

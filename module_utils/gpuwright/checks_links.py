@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the wires: NVLink, the way between two GPUs, InfiniBand and RoCE."""
+
+from .verdict import FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+
+NO_WAY = "X"
+FLAPS = 5
+
+
+def nvlink(readings, expected):
+    """Every NVLink of a card is up. Cards on boards must have them; a card without its bridge has none up, and is left.
+
+    On Volta's boards of eight a part of the links leads to GPUs that a virtual machine was not given: a warning there.
+    """
+    if readings.absent("nvlink"):
+        return skipped("no card of this node has NVLink")
+    bad, odd, without, value = [], [], [], []
+    for card in readings.each("nvlink"):
+        links, active = card.number("links"), card.number("active")
+        words = "GPU {} ({}): {} of {} links are up".format(card.number("index"), card.text("name"), active, links)
+        value.append(active)
+        if active == links and links:
+            continue
+        if not active and not card.flag("wired"):
+            without.append(words)
+        elif active and "V100" in card.text("name"):
+            odd.append(words)
+        else:
+            bad.append(words)
+    if not value:
+        return unknown("nvidia-smi nvlink -s names no card")
+    if bad:
+        return failed(min(value), "all", "; ".join(bad))
+    if odd:
+        return warned(min(value), "all", "; ".join(odd))
+    if without:
+        return skipped("no bridge: {}".format("; ".join(without)))
+    return passed(min(value), "all", "{} cards, all links are up".format(len(value)))
+
+
+def nvlink_errors(readings, expected):
+    """No NVLink had an error since the driver was loaded."""
+    if readings.absent("nvlink"):
+        return skipped("no card of this node has NVLink")
+    cards = [card for card in readings.each("nvlink") if card.number("active")]
+    if not cards:
+        return skipped("no NVLink is up")
+    bad, counted = [], 0
+    for card in cards:
+        kinds = card.names("errors")
+        numbers = {kind: card.number("errors", kind) for kind in kinds}
+        counted += bool(kinds)
+        bad += ["GPU {}: {} {}".format(card.number("index"), numbers[kind], kind) for kind in kinds if numbers[kind]]
+    if counted < len(cards):
+        return unknown("nvidia-smi nvlink -e says nothing of {} cards".format(len(cards) - counted))
+    if bad:
+        return warned(len(bad), 0, "errors since the driver was loaded: {}".format("; ".join(bad)))
+    return passed(0, 0, "no error on {} cards".format(len(cards)))
+
+
+def topology(readings, expected):
+    """nvidia-smi knows a way from every GPU to every other one."""
+    if readings.absent("gpu_ways"):
+        return skipped("there is one GPU")
+    rows = [[word.text() for word in row.each()] for row in readings.each("gpu_ways")]
+    wanted = expected.number("gpu_count")
+    if len(rows) != wanted:
+        return failed(len(rows), wanted, "nvidia-smi topo -m shows {} of {} GPUs".format(len(rows), wanted))
+    pairs = [(here, there) for here in range(len(rows)) for there in range(len(rows[here])) if here != there]
+    lost = ["GPU{} to GPU{}".format(*pair) for pair in pairs if rows[pair[0]][pair[1]] == NO_WAY]
+    if lost:
+        return failed("none", "a way", "no way from {}".format(", ".join(lost)))
+    ways = ", ".join(sorted({rows[here][there] for here, there in pairs}))
+    return passed(ways, "a way", "{} GPUs, connected by {}".format(len(rows), ways))
+
+
+def infiniband(readings, expected):
+    """Every port of an RDMA adapter is active, and went down fewer than five times since it was set up."""
+    if readings.absent("infiniband"):
+        return skipped("this node has no InfiniBand or RoCE adapter")
+    ports = readings.each("infiniband")
+    bad, rates = [], []
+    for port in ports:
+        name, state, downs = port.text("name"), port.text("state"), port.number("link_downed")
+        rates.append(port.text("rate"))
+        if state != "ACTIVE":
+            bad.append("{} is {} ({})".format(name, state, port.text("physical")))
+        elif downs >= FLAPS:
+            bad.append("{} went down {} times".format(name, downs))
+    if not ports:
+        return unknown("the adapters show no port")
+    value = ", ".join(sorted(set(rates)))
+    if bad:
+        return warned(value, "active", "; ".join(bad))
+    return passed(value, "active", "{} ports are active: {}".format(len(ports), value))
+
+
+CHECKS = (
+    Check(
+        "gpu.nvlink",
+        "system",
+        "Are all links between the GPUs up?",
+        "Look at nvidia-smi nvlink -s and journalctl -k --grep -i nvlink ; power off and reseat bridge or board.",
+        nvlink,
+        "links",
+        True,
+        STANDARD,
+        FAIL,
+        "sichek, aznhc, gpud: any inactive link fails",
+    ),
+    Check(
+        "gpu.nvlink_errors",
+        "system",
+        "Do the links between the GPUs work without errors?",
+        "Watch it: nvidia-smi nvlink -e ; reseat the bridge or the board if the numbers grow.",
+        nvlink_errors,
+        "errors",
+        True,
+        STANDARD,
+        WARN,
+        "DCGM: 1 replay or recovery; AWS warns above 0",
+    ),
+    Check(
+        "gpu.topology",
+        "system",
+        "Is there a way from every GPU to every other one?",
+        "Look at nvidia-smi topo -m and lspci -tv ; power off and reseat the GPUs that it does not connect.",
+        topology,
+        "",
+        True,
+        STANDARD,
+        FAIL,
+        "AWS checks/3-topology-check.sh",
+    ),
+    Check(
+        "host.infiniband",
+        "system",
+        "Are the ports to other nodes up?",
+        "Look at ibstat and at the cables; for INIT ask who runs the subnet manager.",
+        infiniband,
+        "",
+        False,
+        STANDARD,
+        WARN,
+        "azurehpc-health-checks: 5 or more flaps",
+    ),
+)

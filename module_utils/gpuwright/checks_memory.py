@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
+
+from .checks_card import DIAGNOSE, Limit, card
+from .nvidia_smi_absent import RETIRES_PAGES
+from .verdict import FAIL, PASS, SKIP, WARN
+
+LIMITS = {
+    "ecc_corrected": Limit(10000000, "errors", "gcm 50,000,000; sichek 10,000,000 (the stricter)"),
+    "sram_uncorrected": Limit(4, "errors", "sichek: aggregate at most 4"),
+    "retired_pages_full": Limit(60, "pages", "AWS 60, DCGM 63: the card can retire 64"),
+    "retired_pages_double_bit": Limit(15, "pages", "DCGM: more than 15 is a soft limit"),
+    "remapped_rows": Limit(512, "rows", "DCGM DCGM_LIMIT_MAX_ROW_REMAP_UNCORRECTABLE"),
+    "idle_memory": Limit(100, "MiB", "gcm 15 MiB; persistence and reserved memory of newer drivers added"),
+}
+
+
+def limit(name):
+    return LIMITS[name].value
+
+
+def ecc_pending(gpu):
+    """The ECC mode of the next boot is the one of now: otherwise a setting waits for a reboot that nobody planned."""
+    if gpu.absent("ecc_mode"):
+        return SKIP, None, "no ECC"
+    now, later = gpu.text("ecc_mode"), gpu.text("health", "ecc_pending")
+    return (PASS if now == later else WARN, later, "ECC is {} and will be {} after a reboot".format(now, later))
+
+
+def ecc_corrected(gpu):
+    """Corrected memory errors since the driver was loaded stay below ten million."""
+    if gpu.absent("ecc_mode") or gpu.one_of(("Enabled", "Disabled"), "ecc_mode") == "Disabled":
+        return SKIP, None, "no ECC, or it is off"
+    number = gpu.number("health", "ecc_corrected_volatile")
+    return (PASS if number <= limit("ecc_corrected") else WARN, number, "{} corrected errors".format(number))
+
+
+def sram(gpu):
+    """At most four uncorrected errors of the chip's own memory over its life, and the driver's own limit not passed."""
+    if gpu.absent("health", "sram_uncorrected_aggregate"):
+        return SKIP, None, "this driver or card does not count errors of the chip's own memory"
+    number = gpu.number("health", "sram_uncorrected_aggregate")
+    if not gpu.absent("health", "sram_threshold_exceeded") and gpu.flag("health", "sram_threshold_exceeded"):
+        return FAIL, number, "the driver says that the limit of errors is passed"
+    return (PASS if number <= limit("sram_uncorrected") else FAIL, number, "{} uncorrected errors".format(number))
+
+
+def retired_count(gpu):
+    """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
+    if gpu.text("architecture") not in RETIRES_PAGES or gpu.absent("health", "retired_pages_single_bit"):
+        return SKIP, None, "this card does not retire pages"
+    double = gpu.number("health", "retired_pages_double_bit")
+    number = double + gpu.number("health", "retired_pages_single_bit")
+    words = "{} pages retired, {} of them for double bit errors".format(number, double)
+    if number >= limit("retired_pages_full"):
+        return FAIL, number, words
+    return (PASS if double <= limit("retired_pages_double_bit") else WARN, number, words)
+
+
+def remapped_count(gpu):
+    """Fewer than 512 memory rows are remapped for uncorrected errors, which is all that a card can."""
+    if gpu.absent("health", "remapped_rows_uncorrected"):
+        return SKIP, None, "this card does not remap rows, or does not say in this mode"
+    number = gpu.number("health", "remapped_rows_uncorrected")
+    words = "{} rows remapped for uncorrected errors".format(number)
+    if number >= limit("remapped_rows"):
+        return FAIL, number, words
+    return (WARN if number else PASS, number, words)
+
+
+def bar1(gpu):
+    """The window through which the processor reaches the card's memory is there; without it peer access cannot work."""
+    size = gpu.number("health", "bar1_total_mib")
+    return (PASS if size else FAIL, size, "BAR1 has {} MiB".format(size))
+
+
+def idle_memory(gpu):
+    """Memory of a card that nobody uses is empty; what stays behind is a program that nvidia-smi does not show."""
+    processes = gpu.each("processes")
+    if processes:
+        return SKIP, None, "in use by {} programs".format(len(processes))
+    used = gpu.number("memory_used_mib")
+    return (PASS if used <= limit("idle_memory") else WARN, used, "{} MiB in use by no visible program".format(used))
+
+
+def source(name):
+    return LIMITS[name].source
+
+
+CHECKS = (
+    card(
+        "ecc_pending",
+        "Does a change of ECC wait for a reboot?",
+        "Reboot the node, or set the mode back: nvidia-smi -e 1",
+        ecc_pending,
+        "as now",
+        "no change of ECC is pending",
+        severity=WARN,
+    ),
+    card(
+        "ecc_corrected",
+        "Does the card correct many memory errors?",
+        "Watch it: nvidia-smi -q -d ECC ; a fast growing count precedes uncorrected errors.",
+        ecc_corrected,
+        limit("ecc_corrected"),
+        "few corrected errors since the driver was loaded",
+        WARN,
+        source("ecc_corrected"),
+        "errors",
+    ),
+    card(
+        "sram",
+        "Is the chip's own memory sound?",
+        DIAGNOSE,
+        sram,
+        limit("sram_uncorrected"),
+        "few errors over the chip's life",
+        FAIL,
+        source("sram_uncorrected"),
+        "errors",
+    ),
+    card(
+        "retired_pages_count",
+        "Has the card spare memory pages left?",
+        DIAGNOSE,
+        retired_count,
+        limit("retired_pages_full"),
+        "enough spare pages",
+        FAIL,
+        source("retired_pages_full"),
+        "pages",
+    ),
+    card(
+        "remapped_rows_count",
+        "Has the card spare memory rows left?",
+        DIAGNOSE,
+        remapped_count,
+        limit("remapped_rows"),
+        "no row was remapped for an uncorrected error",
+        FAIL,
+        source("remapped_rows"),
+        "rows",
+    ),
+    card(
+        "bar1",
+        "Can the processor reach the card's memory?",
+        "Switch on 'above 4G decoding' in the firmware; dmesg | grep -i 'BAR 1'",
+        bar1,
+        "there",
+        "the window is there",
+        unit="MiB",
+    ),
+    card(
+        "idle_memory",
+        "Is the memory of an idle card empty?",
+        "Find who holds it: fuser -v /dev/nvidia* ; a container may hide its programs.",
+        idle_memory,
+        limit("idle_memory"),
+        "empty",
+        WARN,
+        source("idle_memory"),
+        "MiB",
+    ),
+)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what holds each card's clocks down: heat and power."""
+
+from .checks_card import Limit, card
+from .verdict import FAIL, PASS, SKIP, WARN
+
+LIMITS = {
+    "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),
+    "power_tolerance": Limit(1, "W", "own: readings are rounded"),
+}
+BAD_CLOCKS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+
+
+def limit(name):
+    return LIMITS[name].value
+
+
+def throttle(gpu):
+    """Neither heat nor power supply holds the clocks down; idle and the ordinary power limit are no fault."""
+    reasons = [reason.text() for reason in gpu.each("throttle_reasons")]
+    bad = sorted(set(reasons).intersection(BAD_CLOCKS))
+    return (FAIL if bad else PASS, ", ".join(bad) or "none", "clocks are held down by {}".format(", ".join(bad)))
+
+
+def temperature(gpu):
+    """The card is colder than the temperature at which it slows down; within 5 degrees of it is a warning."""
+    now = gpu.number("temperature_c")
+    if not gpu.absent("health", "temperature_slowdown_c"):
+        margin = gpu.number("health", "temperature_slowdown_c") - now
+    elif not gpu.absent("health", "temperature_margin_c"):
+        margin = gpu.number("health", "temperature_margin_c")
+    else:
+        return SKIP, now, "{} C; the card names no limit".format(now)
+    words = "{} C, {} C below its limit".format(now, margin)
+    if margin <= 0:
+        return FAIL, now, words
+    return (PASS if margin > limit("temperature_band") else WARN, now, words)
+
+
+def power_limit(gpu):
+    """The power limit is the card's own: a lowered one costs speed that nobody looks for here."""
+    if gpu.absent("health", "power_default_w"):
+        return SKIP, None, "this card has no power limit"
+    now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")
+    fits = abs(now - default) <= limit("power_tolerance")
+    return (PASS if fits else WARN, now, "limited to {:g} W, delivered with {:g} W".format(now, default))
+
+
+def source(name):
+    return LIMITS[name].source
+
+
+CHECKS = (
+    card(
+        "throttle",
+        "Do heat or power hold the clocks down?",
+        "Look at nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER ; check fans, air flow and power cables.",
+        throttle,
+        "none",
+        "neither heat nor power holds the clocks down",
+        source="gpud, sichek; idle and SW power cap excluded as by Azure's checks",
+    ),
+    card(
+        "temperature",
+        "Is the card cool enough?",
+        "Check fans, air flow and the room; nvidia-smi -q -d TEMPERATURE",
+        temperature,
+        "below its limit",
+        "below the temperature at which it slows down",
+        source=source("temperature_band"),
+        unit="C",
+    ),
+    card(
+        "power_limit",
+        "May the card draw its full power?",
+        "Set it back: nvidia-smi -pl WATTS with the default limit of nvidia-smi -q -d POWER",
+        power_limit,
+        "its default",
+        "the card's own limit",
+        WARN,
+        source("power_tolerance"),
+        "W",
+    ),
+)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which GPUs a process works with: --gpus, CUDA_VISIBLE_DEVICES, what Slurm granted, and the rank on this host.
+
+Sources: CUDA C++ Programming Guide (environment variables), NVIDIA MIG User Guide (device names), srun(1).
+"""
+
+from .ranks import NUMBER, SLURM_RANK
+from .runtime_policy import LaunchError
+from .topology import UNKNOWN_NODE, find_all_gpus, gpu_model, reachable_gpus
+
+BY_CALLER = "set by the caller"
+SLURM_GPUS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+NVIDIA_SMI_SECONDS = 10
+
+
+def choose_visible_gpus(decision, option, root):
+    """The GPUs that CUDA will show the command, in its order; sets CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER."""
+    gpus = reachable_gpus(find_all_gpus(root), root)
+    listed = decision.environment.get("CUDA_VISIBLE_DEVICES")
+    granted = _granted(decision.environment, gpus) if listed is None else []
+    visible = _listed_gpus(decision, listed, gpus) if listed is not None else granted or gpus
+    if option is not None:
+        visible = _demanded_gpus(option, gpus, visible)
+        decision.set_variable("CUDA_VISIBLE_DEVICES", option, "option --gpus", even_if_set=True)
+    elif listed is not None:
+        decision.note("CUDA_VISIBLE_DEVICES", listed, BY_CALLER)
+    elif granted and granted != gpus:
+        decision.set_variable("CUDA_VISIBLE_DEVICES", ",".join(str(gpu.index) for gpu in granted), "granted by Slurm")
+    if gpus:
+        decision.set_variable("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "numbers the GPUs as nvidia-smi and sysfs do")
+        return _in_cuda_order(decision, visible, gpus, listed if option is None else None, root)
+    return visible
+
+
+def _in_cuda_order(decision, visible, gpus, listed, root):
+    """`visible`, with unknown nodes where CUDA may number the GPUs in another way than PCI order."""
+    order = decision.environment["CUDA_DEVICE_ORDER"]
+    by_number = listed is None or any(word.strip().isdigit() for word in listed.split(","))
+    if len(gpus) < 2 or not by_number:
+        return visible
+    if order != "PCI_BUS_ID":
+        # Cards of one model are equally fast, and CUDA then keeps the order of the bus.
+        if _one_model(gpus, root):
+            return visible
+        message = "CUDA_DEVICE_ORDER={} numbers GPUs of different models by speed: which GPU this is cannot be told"
+        decision.warnings.append(message.format(order) + ", so nothing is bound to its NUMA node; unset it")
+        return [gpu._replace(numa_node=UNKNOWN_NODE) for gpu in visible]
+    if listed is not None and "CUDA_DEVICE_ORDER" in decision.changed and not _one_model(gpus, root):
+        message = (
+            "GPUs of different models: CUDA_VISIBLE_DEVICES={} now counts as nvidia-smi does, CUDA by itself by speed"
+        )
+        decision.warnings.append(message.format(listed))
+    return visible
+
+
+def _one_model(gpus, root):
+    models = {gpu_model(gpu.pci_id, root) for gpu in gpus}
+    return len(models) == 1 and None not in models
+
+
+def _demanded_gpus(option, gpus, allowed):
+    """The GPUs of --gpus; LaunchError when one does not exist or the caller's environment excludes it."""
+    words = option.split(",")
+    if not all(NUMBER.fullmatch(word) for word in words):
+        raise LaunchError("--gpus {!r}: expected GPU numbers such as 0 or 0,1".format(option))
+    numbers = [int(word) for word in words]
+    if len(set(numbers)) != len(numbers):
+        raise LaunchError("--gpus {}: a GPU is named twice".format(option))
+    for number in numbers:
+        if number >= len(gpus):
+            known = "GPUs 0 to {}".format(len(gpus) - 1) if gpus else "no NVIDIA GPU"
+            raise LaunchError("--gpus {}: there is no GPU {}; this host shows {}".format(option, number, known))
+        if gpus[number] not in allowed:
+            message = "--gpus {}: GPU {} is not among those that the caller may use, {}; choose among those"
+            names = ",".join(str(gpu.index) for gpu in allowed) or "none"
+            raise LaunchError(message.format(option, number, names))
+    return [gpus[number] for number in numbers]
+
+
+def _listed_gpus(decision, value, gpus):
+    """The GPUs of CUDA_VISIBLE_DEVICES; as in CUDA, the first word that names no GPU ends the list."""
+    found = []
+    for word in [word.strip() for word in value.split(",")]:
+        slice_of_gpu = word.startswith("MIG-")
+        matches = _mig_parents(word, gpus) if slice_of_gpu else _named(word, gpus)
+        # Two slices of one GPU are two devices, the same GPU twice is an error in CUDA.
+        if len(matches) != 1 or (matches[0] in found and not slice_of_gpu):
+            if gpus and word not in ("", "-1"):
+                warning = "CUDA_VISIBLE_DEVICES={}: {!r} names no GPU that gpu-run can find; it ignores what follows"
+                decision.warnings.append(warning.format(value, word))
+            break
+        found.append(matches[0])
+    return found
+
+
+def _named(word, gpus):
+    by_uuid = [gpu for gpu in gpus if word.startswith("GPU-") and gpu.uuid.startswith(word)]
+    return [gpu for gpu in gpus if word == str(gpu.index)] + by_uuid
+
+
+def _mig_parents(word, gpus):
+    """The GPU that a MIG device is a slice of, in a list: MIG-GPU-<uuid of the GPU>/gi/ci or MIG-<uuid of its own>."""
+    if word.startswith("MIG-GPU-"):
+        return [gpu for gpu in gpus if gpu.uuid and gpu.uuid == word[4:].split("/")[0]]
+    if len(gpus) < 2:
+        return gpus
+    # Only the driver knows the newer names; nobody else pays for asking it.
+    from .bounded import run_bounded
+
+    parent = ""
+    for line in run_bounded(["nvidia-smi", "-L"], NVIDIA_SMI_SECONDS).stdout.splitlines():
+        uuid = line.partition("(UUID: ")[2].rstrip(") ")
+        if uuid.startswith("GPU-"):
+            parent = uuid
+        elif uuid == word:
+            return [gpu for gpu in gpus if gpu.uuid == parent]
+    return []
+
+
+def _granted(environ, gpus):
+    """The GPUs that Slurm granted to the step or job, [] where it named none or one that is not here."""
+    numbers = slurm_minors(environ)
+    by_minor = {gpu.minor: gpu for gpu in gpus}
+    return [by_minor[number] for number in numbers] if numbers and set(numbers) <= set(by_minor) else []
+
+
+def slurm_minors(environ):
+    """Numbers N of the devices /dev/nvidiaN that Slurm granted; [] when it named none."""
+    text = next((environ[name] for name in SLURM_GPUS if environ.get(name)), "")
+    words = [word.strip() for word in text.split(",")]
+    return [int(word) for word in words] if text and all(NUMBER.fullmatch(word) for word in words) else []
+
+
+def place_ranks(decision, visible, rank, root):
+    """(units, mine): the GPUs of every unit that shares this host, and the indices of this process's units.
+
+    A unit is a rank; where Slurm hands every rank GPUs of its own, whose siblings it cannot see, a unit is a GPU.
+    """
+    if rank is None:
+        why = "all GPUs that the command sees"
+        units, mine, decision.gpus = [visible], [0], visible
+    elif not visible:
+        why, units, mine = "", [[]] * rank.count, [rank.index]
+    else:
+        handed = _handed_out(decision.environment, visible, rank, root)
+        if handed:
+            why = "handed to this rank by Slurm, {} of {}".format(len(visible), len(handed))
+            units, decision.gpus = [[gpu] for gpu in handed], visible
+            mine = [index for index, gpu in enumerate(handed) if gpu.pci_id in {seen.pci_id for seen in visible}]
+        else:
+            why = "{}={} of {}".format(rank.variable, rank.index, rank.count)
+            units = [[visible[index % len(visible)]] for index in range(rank.count)]
+            mine, decision.gpus = [rank.index], units[rank.index]
+            if 1 < len(visible) < rank.count:
+                message = "{} ranks for {} GPUs: taken in turn, rank {} has GPU {}"
+                owner = units[rank.index][0].index
+                decision.warnings.append(message.format(rank.count, len(visible), rank.index, owner))
+    names = ", ".join("{} ({})".format(gpu.index, gpu.pci_id) for gpu in decision.gpus)
+    decision.note("GPUs", names or "none", why if names else "no NVIDIA GPU is visible")
+    return units, mine
+
+
+def _handed_out(environ, visible, rank, root):
+    """All GPUs of the step when each of its ranks has been handed an equal part of them, else []."""
+    minors = slurm_minors(environ) if rank.variable == SLURM_RANK else []
+    if not minors or len(minors) != rank.count * len(visible):
+        return []
+    by_minor = {gpu.minor: gpu for gpu in find_all_gpus(root)}
+    handed = [by_minor[minor] for minor in minors if minor in by_minor]
+    ours = {gpu.pci_id for gpu in visible} <= {gpu.pci_id for gpu in handed}
+    return handed if ours and len(handed) == len(minors) else []

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu-run's command line. By hand and not by argparse, whose import takes as long as all the rest of a start."""
+
+from .hostfiles import to_int
+from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, LaunchError
+
+USAGE = "usage: gpu-run [options] -- command [argument ...]"
+DESCRIPTION = "Run a command on the CPUs, memory and allocator that suit its GPUs."
+EPILOG = "What the environment already says wins over the policy /etc/gpuwright/runtime.json."
+DEFAULT_ROUNDS = 10
+FLAG, TEXT, COUNT = "flag", "text", "count"
+# name: (kind or choices, name of the value, help)
+OPTIONS = {
+    "--gpus": (TEXT, "0,1", "GPUs to use, numbered in PCI order (default: all visible ones)"),
+    "--node": (TEXT, "0", "NUMA nodes to run on (default: those of the GPUs)"),
+    "--memory": (
+        MEMORY_POLICIES,
+        "MODE",
+        "memory of those nodes: auto (bind, or preferred when the node is short of it), bind, preferred, none",
+    ),
+    "--threads": (COUNT, "N", "OMP_NUM_THREADS (default: physical cores of the CPU set)"),
+    "--allocator": (
+        ALLOCATORS,
+        "NAME",
+        "preload: calibrated (what --calibrate has proven, before that nothing), jemalloc, tcmalloc, none",
+    ),
+    "--explain": (FLAG, "", "print every setting and its reason, run nothing"),
+    "--json": (FLAG, "", "like --explain, for programs"),
+    "--dry-run": (FLAG, "", "print the equivalent shell line, run nothing; with --calibrate: write nothing"),
+    "--calibrate": (FLAG, "", "measure the command with each allocator, keep the one proven faster than malloc"),
+    "--rounds": (COUNT, "N", "with --calibrate: rounds (default: {})".format(DEFAULT_ROUNDS)),
+    "--metric": (
+        TEXT,
+        "REGEX",
+        "with --calibrate: judge by the last number that the command prints in the parentheses of REGEX, not by time",
+    ),
+    "--lower-is-better": (FLAG, "", "with --metric: a lower number is better"),
+    "--help": (FLAG, "", "print this"),
+    "--version": (FLAG, "", "print the version"),
+}
+
+
+class Options:
+    """One attribute for each option, dashes as underscores: bool of a flag, else text, number or None."""
+
+    def __init__(self):
+        for name, (kind, _, _) in OPTIONS.items():
+            setattr(self, _attribute(name), False if kind == FLAG else None)
+
+
+def _attribute(name):
+    return name[2:].replace("-", "_")
+
+
+def parse(arguments):
+    """(`Options`, command) of a command line; what follows the first "--" or begins with a bare word is the command's.
+
+    The bare word is for torchrun, which takes the "--" out of the command line that it starts.
+    Raises LaunchError, one sentence, for what cannot be understood.
+    """
+    options = Options()
+    words, command = list(arguments), []
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or word == "--":
+            command = words if word == "--" else [word, *words]
+            break
+        name, equals, value = word.partition("=")
+        name = "--help" if name == "-h" else name
+        if name not in OPTIONS:
+            raise LaunchError(
+                "{!r} is no option of gpu-run; the command goes after --, see gpu-run --help".format(word)
+            )
+        kind = OPTIONS[name][0]
+        if kind == FLAG:
+            if equals:
+                raise LaunchError("{} takes no value".format(name))
+            value = True
+        elif not equals:
+            if not words or words[0] == "--":
+                raise LaunchError("{} needs a value; see gpu-run --help".format(name))
+            value = words.pop(0)
+        setattr(options, _attribute(name), value if kind == FLAG else _checked(name, kind, value))
+    if not (options.help or options.version):
+        _check_together(options, command)
+    options.rounds = options.rounds or DEFAULT_ROUNDS
+    return options, command
+
+
+def _checked(name, kind, value):
+    if kind == TEXT:
+        return value
+    if kind == COUNT:
+        number = to_int(value)
+        if number is None or not 0 < number < 10**6:
+            raise LaunchError("{} {!r}: expected a whole number from 1".format(name, value))
+        return number
+    if value not in kind:
+        raise LaunchError("{} {!r}: choose from {}".format(name, value, ", ".join(kind)))
+    return value
+
+
+def _check_together(options, command):
+    if not options.calibrate and (options.rounds or options.metric is not None or options.lower_is_better):
+        raise LaunchError("--rounds, --metric and --lower-is-better go with --calibrate")
+    if options.lower_is_better and options.metric is None:
+        raise LaunchError("--lower-is-better goes with --metric; of wall time less is always better")
+    if options.calibrate and options.explain:
+        raise LaunchError("--calibrate and --explain: choose one")
+    if not command and not (options.explain or options.json or options.dry_run or options.calibrate):
+        raise LaunchError("no command given: gpu-run [options] -- command [argument ...]")
+
+
+def help_text():
+    """What --help prints."""
+    lines = [USAGE, "", DESCRIPTION, "", "options:"]
+    for name, (_, value, text) in OPTIONS.items():
+        lines.append("  {:20} {}".format((name + " " + value).strip(), text))
+    return "\n".join(lines + ["", EPILOG])

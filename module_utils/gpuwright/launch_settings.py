@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows for a process from its CPUs and nodes: memory policy, threads, allocator, CUDA's allocator.
+
+Every function takes a `launch_decision.Decision` and notes in it what it chose and why.
+"""
+
+from .calibrated import calibrated_arm
+from .cgroups import cpu_quota
+from .gpu_choice import BY_CALLER
+from .preload import check_callers_preload, find_library
+from .ranks import is_torchruns_filler
+from .topology import cores_of, format_cpu_list, memory_nodes, node_memory
+
+# Below this part of its memory a node is short: what is bound to it would soon be killed while others have room.
+PLENTY = 0.5
+
+
+def choose_memory(decision, nodes, mode, root):
+    """Choose the NUMA nodes that memory should come from."""
+    present = memory_nodes(root)
+    without_memory = set() if present is None else set(nodes) - present
+    if mode == "none":
+        why = "switched off"
+    elif not nodes:
+        why = "nothing is bound to a NUMA node"
+    elif present is not None and len(present) < 2:
+        why = "there is one memory node"
+    elif without_memory:
+        why = "NUMA node {} has no memory that the caller may use".format(format_cpu_list(without_memory))
+    elif mode != "bind" and len(nodes) > 1:
+        why = "the GPUs lie on several nodes: memory comes from the node of the CPU that asks"
+    else:
+        decision.memory_policy, why = _bind_or_prefer(mode, nodes[0], root) if mode == "auto" else (mode, "as asked")
+        decision.memory_nodes = nodes
+        decision.note("memory policy", "{} {}".format(decision.memory_policy, format_cpu_list(nodes)), why)
+        return
+    decision.note("memory policy", "unchanged", why)
+
+
+def _bind_or_prefer(mode, node, root):
+    memory = node_memory(node, root)
+    if memory is None:
+        return "preferred", "the memory of node {} cannot be read, so it may spill over".format(node)
+    percent = int(100 * memory[1] / memory[0])
+    if memory[1] < PLENTY * memory[0]:
+        return "preferred", "node {} is short of memory ({} % available), so it may spill over".format(node, percent)
+    return "bind", "node {} has {} % of its memory available".format(node, percent)
+
+
+def choose_threads(decision, option, policy, share, rank, launcher, root):
+    """OMP_NUM_THREADS: what was asked for, or the physical cores of the CPU set within the quota of the cgroup."""
+    if option is not None:
+        decision.set_variable("OMP_NUM_THREADS", str(option), "option --threads", even_if_set=True)
+        return
+    filler = is_torchruns_filler(decision.environment, launcher)
+    note = "; torchrun's own 1 is no choice of anybody" if filler else ""
+    if policy["omp_num_threads"]:
+        decision.set_variable("OMP_NUM_THREADS", str(policy["omp_num_threads"]), "policy" + note, even_if_set=filler)
+        return
+    cores = len(cores_of(share.cpus, root))
+    threads, why = max(1, cores // share.sharing), "{} physical core(s)".format(cores)
+    if share.sharing > 1:
+        why += " for {} processes".format(share.sharing)
+    quota = cpu_quota(root)
+    if quota is not None:
+        granted = max(1, int(quota / (rank.count if rank else 1)))
+        if granted < threads:
+            threads, why = (
+                granted,
+                "the cgroup grants {:g} CPU(s) to {} process(es)".format(quota, rank.count if rank else 1),
+            )
+    decision.set_variable("OMP_NUM_THREADS", str(threads), why + note, even_if_set=filler)
+
+
+def choose_allocator(decision, option, policy, root):
+    """Preload the allocator's library after proving the file; a library of the caller's own stays."""
+    name, source = (option, "option --allocator") if option else (policy["allocator"], "policy")
+    conf = policy["malloc_conf"]
+    if name == "calibrated":
+        arm = calibrated_arm(root)
+        name, conf, source = arm.allocator, arm.malloc_conf, arm.why
+        decision.warnings += [arm.problem] if arm.problem else []
+    preloaded = decision.environment.get("LD_PRELOAD", "")
+    check_callers_preload(decision, preloaded, root)
+    if preloaded and not option:
+        decision.note("allocator", "the caller's", "LD_PRELOAD is " + BY_CALLER + ", so none is added")
+        decision.note("LD_PRELOAD", preloaded, BY_CALLER)
+        return
+    if name == "none":
+        decision.note("allocator", "malloc", source)
+        if preloaded:
+            decision.note("LD_PRELOAD", preloaded, BY_CALLER)
+        return
+    library = decision.allocator = find_library(name, policy, root)
+    if library not in preloaded.split(":"):
+        preloaded = library + (":" + preloaded if preloaded else "")
+    decision.note("allocator", name, source)
+    decision.set_variable("LD_PRELOAD", preloaded, "the library of " + name, even_if_set=True)
+    if name == "jemalloc" and conf:
+        decision.set_variable("MALLOC_CONF", conf, "for jemalloc")
+
+
+def choose_cuda_allocator(decision, value):
+    """Both names: torch before 2.9 knows only the old one, and 2.9.1 ignores expandable_segments under the new one.
+
+    When the caller has set either, the other stays unset: two values would contradict each other.
+    """
+    names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+    given = [name for name in names if name in decision.environment]
+    for name in given or (names if value else ()):
+        decision.set_variable(name, value, "policy: fewer fragments in GPU memory")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which "N/A" of nvidia-smi is to be believed: field x architecture x MIG mode x ECC x kind of card.
+
+A field that no row of the table allows to be absent is UNKNOWN when it reads N/A: the card has the thing, and the
+reading failed.
+"""
+
+import collections
+import re
+
+from .nvidia_smi_values import UNKNOWN
+
+# Architectures that retire memory pages; later ones remap rows.
+RETIRES_PAGES = ("kepler", "maxwell", "pascal", "volta", "turing")
+REMAPS_ROWS = ("ampere", "ada", "hopper", "blackwell")
+# Cards of which it is sure that they have ECC, a temperature of their own and a power reading.
+DATA_CENTRE = re.compile(
+    r"\b(Tesla|A2|A10|A10G|A16|A30|A40|A100|A100X|A800|L2|L4|L20|L40|L40S|H20|H100|H200|H800|GH200|B200|B300|GB200)\b"
+)
+MIG_CAPABLE = re.compile(r"\b(A100|A30|A800|H100|H200|H800|H20|GH200|B200|B300|GB200)\b")
+
+Card = collections.namedtuple("Card", "name architecture mig ecc")
+Card.__doc__ = "What decides: product name, architecture, MIG mode and ECC mode; Enabled, Disabled, None or UNKNOWN."
+
+Rule = collections.namedtuple("Rule", "fields architectures mig ecc data_centre mig_capable source")
+Rule.__new__.__defaults__ = ((), (), (), None, None, "")
+Rule.__doc__ = (
+    """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card."""
+)
+
+RETIREMENT = ("retired_pages_pending", "retired_pages_single_bit", "retired_pages_double_bit")
+REMAPPING = ("remapped_rows_pending", "remapped_rows_failure", "remapped_rows_uncorrected", "remapped_rows_corrected")
+CONSUMER = "GeForce and RTX captures of drivers 418 to 595: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata"
+RULES = (
+    Rule(("power_draw_w", "power_limit_w", "power_default_w"), data_centre=False, source=CONSUMER),
+    Rule(("ecc_mode", "ecc_pending", "ecc_corrected_volatile"), data_centre=False, source=CONSUMER),
+    Rule(
+        ("ecc_pending", "ecc_uncorrected_volatile", "ecc_corrected_volatile") + RETIREMENT + REMAPPING,
+        ecc=(None, "Disabled"),
+        source="nvidia-smi(1): counted while ECC is on",
+    ),
+    Rule(
+        RETIREMENT,
+        architectures=REMAPS_ROWS + (UNKNOWN,),
+        source="docs.nvidia.com/deploy/dynamic-page-retirement; H100, H200 and L40S: nvidia_gpu_exporter captures",
+    ),
+    Rule(
+        REMAPPING,
+        architectures=RETIRES_PAGES + (UNKNOWN,),
+        source="docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt: from Ampere on; T4: telegraf capture",
+    ),
+    Rule(REMAPPING, data_centre=False, source=CONSUMER),
+    Rule(REMAPPING, mig=("Enabled",), source="A100 and H100 with MIG: captures of telegraf and nvidia_gpu_exporter"),
+    Rule(("utilization_gpu", "utilization_memory"), mig=("Enabled",), source="H100 with MIG: nvidia_gpu_exporter"),
+    Rule(("mig_mode",), mig_capable=False, source="nvidia-smi(1): MIG is a mode of A100, A30 and newer of their class"),
+    # What some card of every kind lacks, so that its absence says nothing.
+    Rule(
+        ("serial", "throttle_reasons", "fan_speed", "temperature_memory_c", "temperature_slowdown_c")
+        + ("temperature_margin_c", "sram_uncorrected_aggregate", "sram_threshold_exceeded", "recovery_action")
+        + ("fabric_state", "fabric_status", "used_memory_mib"),
+        source="captures of all generations",
+    ),
+)
+
+
+def is_data_centre(name):
+    return DATA_CENTRE.search(name) is not None
+
+
+def may_be_absent(field, card):
+    """Whether "N/A" in `field` is true of such a card."""
+    return any(field in rule.fields and _holds(rule, card) for rule in RULES)
+
+
+def _holds(rule, card):
+    return (
+        (not rule.architectures or card.architecture in rule.architectures)
+        and (not rule.mig or card.mig in rule.mig)
+        and (not rule.ecc or card.ecc in rule.ecc)
+        and rule.data_centre in (None, is_data_centre(card.name))
+        and rule.mig_capable in (None, MIG_CAPABLE.search(card.name) is not None)
+    )
+
+
+def believed(value, field, card):
+    """`value`, or UNKNOWN for None where this card must have one."""
+    return UNKNOWN if value is None and not may_be_absent(field, card) else value

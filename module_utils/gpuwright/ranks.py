@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the processes on this host this one is, and what the launcher that started it has already arranged.
+
+Sources: torchrun (environment variables), Open MPI, MVAPICH2 and Intel MPI (local rank), srun(1) (output environment).
+"""
+
+import collections
+import os
+import re
+
+from .hostfiles import read_colon_lines, read_text, to_int
+from .runtime_policy import LaunchError
+
+NUMBER = re.compile("[0-9]{1,9}")
+# (rank on this host, number of ranks on this host) as the launchers name them, most specific first: torchrun may run
+# below srun or mpirun.
+RANK_VARIABLES = (
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
+SLURM_RANK = "SLURM_LOCALID"
+SLURM_COUNTS = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
+LAUNCHER_PROGRAMS = ("torchrun", "mpirun", "mpiexec", "orterun", "srun", "deepspeed", "accelerate")
+LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+MAX_ANCESTORS = 8
+
+Rank = collections.namedtuple("Rank", "index count variable")
+Rank.__doc__ = """This process among the ranks on this host: 0 <= index < count; the variable that told."""
+
+Launcher = collections.namedtuple("Launcher", "cpus command environment")
+Launcher.__doc__ = (
+    """The process that started the ranks: CPUs it may use, its words, the environment it was born with."""
+)
+
+
+def find_rank(environ):
+    """The `Rank` that the environment names, None for a process on its own; LaunchError for numbers that cannot be."""
+    for rank_name, count_name in RANK_VARIABLES:
+        index, count = _whole_number(environ, rank_name, 0), _whole_number(environ, count_name, 1)
+        if index is None:
+            continue
+        if count is not None and index >= count:
+            raise LaunchError("{}={} is not below {}={}".format(rank_name, index, count_name, count))
+        # One process of mpirun's has all GPUs; torchrun's takes the first even when it is alone.
+        if rank_name == "LOCAL_RANK" or (count or index + 1) > 1:
+            return Rank(index, count or index + 1, rank_name)
+    return _slurm_rank(environ)
+
+
+def _slurm_rank(environ):
+    """The rank of a task that srun started; the batch script itself has a SLURM_LOCALID too, but is no step."""
+    index = _whole_number(environ, SLURM_RANK, 0)
+    if index is None or not (environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID")):
+        return None
+    count = _slurm_count(environ) or index + 1
+    if index >= count:
+        raise LaunchError(
+            "{}={}, but this node has {} task(s) by SLURM_STEP_TASKS_PER_NODE".format(SLURM_RANK, index, count)
+        )
+    return Rank(index, count, SLURM_RANK) if count > 1 else None
+
+
+def _slurm_count(environ):
+    """Tasks of this step on this node: entry SLURM_NODEID of a list such as "4(x2),3"."""
+    node = _whole_number(environ, "SLURM_NODEID", 0) or 0
+    for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        match = SLURM_COUNTS.fullmatch(part)
+        if not match:
+            break
+        node -= int(match.group(2) or 1)
+        if node < 0:
+            return int(match.group(1)) or None
+    return to_int(environ.get("SLURM_NTASKS_PER_NODE")) or None
+
+
+def _whole_number(environ, name, least):
+    """The number in a variable that launchers set, None when it is not set."""
+    text = environ.get(name)
+    if text is None:
+        return None
+    if not NUMBER.fullmatch(text) or int(text) < least:
+        raise LaunchError("{}={!r}: expected a whole number from {}".format(name, text, least))
+    return int(text)
+
+
+def is_launcher(command):
+    """Whether the command starts the ranks itself, such as torchrun or python -m torch.distributed.run."""
+    if not command:
+        return False
+    named = os.path.basename(command[0]) in LAUNCHER_PROGRAMS
+    return named or ("-m" in command and any(word in LAUNCHER_MODULES for word in command))
+
+
+def find_launcher(rank):
+    """The `Launcher` of this rank: the nearest ancestor that was born without the rank's variable; None if unseen."""
+    pid = os.getppid()
+    for _ in range(MAX_ANCESTORS):
+        environment = _pairs(_read_zeros(pid, "environ"))
+        if not pid or not environment:
+            return None
+        if rank.variable not in environment:
+            try:
+                return Launcher(os.sched_getaffinity(pid), _read_zeros(pid, "cmdline"), environment)
+            except OSError:
+                return None
+        pid = to_int(read_colon_lines(read_text("/", "/proc/{}/status".format(pid))).get("PPid"))
+    return None
+
+
+def _read_zeros(pid, name):
+    """The strings of a file of /proc that separates them with zeros; [] when it cannot be read."""
+    try:
+        with open("/proc/{}/{}".format(pid, name), "rb") as file:
+            return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return []
+
+
+def _pairs(words):
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def bound_by(rank, environ, allowed_cpus, launcher):
+    """What has already given this rank CPUs of its own, "" when nothing has: then gpu-run must not divide again."""
+    if rank.variable == SLURM_RANK:
+        kind = environ.get("SLURM_CPU_BIND_TYPE", "")
+        masks = environ.get("SLURM_CPU_BIND_LIST", "").split(",")
+        # Slurm binds every task to the whole allocation unless told otherwise: one mask, repeated.
+        shared = kind in ("", "none") or (len(masks) > 1 and len(set(masks)) == 1)
+        return "" if shared else "srun --cpu-bind"
+    if launcher is None:
+        return ""
+    if any(word.startswith(("--numa-binding", "--numa_binding")) for word in launcher.command):
+        return "torchrun --numa-binding"
+    return "the launcher" if allowed_cpus < launcher.cpus else ""
+
+
+def is_torchruns_filler(environ, launcher):
+    """Whether OMP_NUM_THREADS=1 comes from torchrun, which sets it for several ranks when nobody else has."""
+    ours = environ.get("OMP_NUM_THREADS") == "1" and "TORCHELASTIC_RUN_ID" in environ
+    return bool(ours and launcher and "OMP_NUM_THREADS" not in launcher.environment)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `train-gan bench` measured on this node; its file belongs to the trainer user and is not trusted.
+
+Root reads it, so it must not become a way to read other files: no link is followed below the folder of runs, nothing
+but a regular file with one name is opened, its size is bounded, and only what has the known form is handed on.
+"""
+
+import json
+import os
+import stat
+
+from .hostfiles import resolve
+from .report import printable
+
+SCHEMA = 1
+FOLDER, FILE = "bench", "bench.json"
+LIMIT_BYTES = 256 * 1024
+LONGEST_LIST = 64
+LONGEST_TEXT = 400
+LARGEST = 1e15
+
+TEXT, AMOUNT, COUNT, FLAG, REPORTED, SENTENCES = "text", "amount", "count", "flag", "reported", "sentences"
+# Field: (kind, may be null). A record with another form than these is refused as a whole.
+PRECISION = {
+    "name": (TEXT, False),
+    "gpus": (COUNT, False),
+    "epoch_s": (AMOUNT, True),
+    "memory_fraction": (AMOUNT, True),
+    "stable": (FLAG, True),
+    "fid": (AMOUNT, True),
+    "reported": (REPORTED, True),
+}
+BATCH = {
+    "batch_size": (COUNT, False),
+    "epoch_s": (AMOUNT, True),
+    "memory_fraction": (AMOUNT, True),
+    "reported": (REPORTED, True),
+}
+LADDER = {
+    "name": (TEXT, False),
+    "images_per_s": (AMOUNT, True),
+    "ratio": (AMOUNT, True),
+    "peak_memory_mib": (AMOUNT, True),
+}
+LISTS = {"precision": PRECISION, "batch": BATCH, "ladder": LADDER}
+HEAD = {
+    "time": (TEXT, False),
+    "device": (TEXT, False),
+    "torch": (TEXT, False),
+    "image_size": (COUNT, False),
+    "images_per_epoch": (COUNT, False),
+    "reduced": (FLAG, False),
+    "contradictions": (SENTENCES, False),
+}
+
+
+def read_bench(root, expectations):
+    """The checked record of `<runs_dir>/bench/bench.json`; None when this node ran no benchmark.
+
+    Raises OSError for what cannot be opened and ValueError for what is no such record.
+    """
+    folder = expectations.get("runs_dir")
+    full = resolve(root, folder) if isinstance(folder, str) and folder.startswith("/") else None
+    if full is None:
+        return None
+    try:
+        data = read_below(full, (FOLDER, FILE))
+    except FileNotFoundError:
+        return None
+    return parse_bench(data)
+
+
+def read_below(folder, names):
+    """At most LIMIT_BYTES of a regular file below `folder`; OSError for a link on the way, ValueError for the rest."""
+    here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for name in names[:-1]:
+            deeper = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = deeper
+        # Without O_NONBLOCK a pipe in the place of the file would be waited for.
+        file = os.open(names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
+    finally:
+        os.close(here)
+    with os.fdopen(file, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        # A second name may be a hard link to a file that its maker could not read.
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            raise ValueError("{} is no ordinary file with one name".format(names[-1]))
+        data = stream.read(LIMIT_BYTES + 1)
+    if len(data) > LIMIT_BYTES:
+        raise ValueError("{} is larger than {} KiB".format(names[-1], LIMIT_BYTES // 1024))
+    return data
+
+
+def parse_bench(data):
+    """The record in these bytes, only with the known fields; ValueError says which one is wrong."""
+    try:
+        record = json.loads(data.decode("utf-8"), parse_int=_whole, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("bench.json is nested too deeply")
+    except ValueError as error:
+        raise ValueError("bench.json is no JSON: {}".format(printable(str(error))[:LONGEST_TEXT]))
+    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+        raise ValueError("bench.json is no record of schema {}".format(SCHEMA))
+    found = _fields(record, HEAD, "bench.json")
+    for name, fields in LISTS.items():
+        members = _members(record.get(name), name)
+        found[name] = [_fields(member, fields, "{}[{}]".format(name, index)) for index, member in enumerate(members)]
+    return dict(found, schema=SCHEMA)
+
+
+def _whole(digits):
+    # A number of a hundred thousand digits would take minutes to convert.
+    return int(digits) if len(digits) <= 16 else _refuse(digits[:16])
+
+
+def _refuse(word):
+    raise ValueError("{} is no number here".format(word))
+
+
+def _members(value, name):
+    if not isinstance(value, list) or len(value) > LONGEST_LIST:
+        raise ValueError("{} is no list of up to {} members".format(name, LONGEST_LIST))
+    return value
+
+
+def _fields(record, fields, where):
+    if not isinstance(record, dict):
+        raise ValueError("{} is no record".format(where))
+    return {name: _value(record.get(name), kind, null, where + "." + name) for name, (kind, null) in fields.items()}
+
+
+def _value(value, kind, null, where):
+    if value is None and null:
+        return None
+    if kind == TEXT and isinstance(value, str):
+        return printable(value[:LONGEST_TEXT])
+    if kind == FLAG and isinstance(value, bool):
+        return value
+    if kind == SENTENCES:
+        return [_value(member, TEXT, False, where) for member in _members(value, where)]
+    if kind == REPORTED and isinstance(value, dict):
+        return {
+            printable(str(name)[:LONGEST_TEXT]): _value(number, AMOUNT, True, where)
+            for name, number in list(value.items())[:LONGEST_LIST]
+        }
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST
+    if number and (kind == AMOUNT or (kind == COUNT and isinstance(value, int))):
+        return value
+    raise ValueError("{} is {}; expected {}".format(where, printable(repr(value)[:80]), kind))

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How GPUs and hosts are wired: NVLink, the way between two GPUs, InfiniBand; null means that there is none."""
+
+import re
+
+from .bounded import run_bounded
+from .hostfiles import names_in, read_int, read_text
+
+SECONDS = 30
+# Cards with NVLink connectors, and those whose name the probe does not know. Others are not asked: some releases of
+# nvidia-smi fail for them.
+HAS_NVLINK = re.compile(
+    r"SXM|HBM3|A100|A800|A30$|A40$|H100|H200|H800|H20|B200|B300|GH200|GB200|GV100|GP100|RTX A[456][05]00|"
+    r"RTX 3090|RTX 2080 (Ti|SUPER)|TITAN (RTX|V)|Quadro RTX [5678]000|^unknown"
+)
+# These sit on a board that wires all of their links; not so a lone Grace superchip.
+ALWAYS_WIRED = re.compile(r"SXM|HBM3|(?<!G)H200(?! NVL)|(?<!G)B200|B300")
+# What nvidia-smi says of cards without links that are up; no failure, whatever its exit status.
+NO_LINKS = re.compile(r"all links are inActive|does not have or support Nvlink", re.IGNORECASE)
+CARD = re.compile(r"GPU ([0-9]+): (.+?)(?: \(UUID: [^)]*\))?(?:\s+(?:Device does not|NVML: ).*)?$")
+LINK = re.compile(r"\s+Link ([0-9]+): (?:([0-9.]+) GB/s|<inactive>)$")
+ERRORS = re.compile(r"\s+Link ([0-9]+): ([A-Za-z ]+) Errors: ([0-9]+)$")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+# nvidia-smi's words for the way between two GPUs, the nearest first; X is the card itself.
+WAYS = re.compile(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|X")
+INFINIBAND = "/sys/class/infiniband"
+
+
+def ask(arguments):
+    """What nvidia-smi says; OSError when it fails."""
+    done = run_bounded(["nvidia-smi"] + arguments, SECONDS)
+    if done.rc != 0 and not (done.rc and NO_LINKS.search(done.stdout)):
+        words = " ".join(done.stdout.split())[:200]
+        raise OSError(done.problem or "nvidia-smi {} ended with {}: {}".format(" ".join(arguments), done.rc, words))
+    return done.stdout
+
+
+def read_nvlink(gpus):
+    """`[{index, name, wired, links, active, errors: {kind: number}}]` of the cards with connectors; null without any.
+
+    `gpus` are those of the probe, which names them before a driver can be asked.
+    """
+    if not [gpu for gpu in gpus if HAS_NVLINK.search(gpu["name"])]:
+        return None
+    cards = parse_links(ask(["nvlink", "-s"]))
+    errors = parse_errors(ask(["nvlink", "-e"]))
+    for card in cards:
+        card["errors"] = errors.get(card["index"], {})
+    return cards
+
+
+def parse_links(text):
+    """The cards of `nvidia-smi nvlink -s`; ValueError for a line that nobody knows."""
+    cards = []
+    for line in text.splitlines():
+        link, card = LINK.match(line), CARD.match(line)
+        if card:
+            name = card.group(2)
+            cards.append({"index": int(card.group(1)), "name": name, "links": 0, "active": 0})
+            cards[-1]["wired"] = bool(ALWAYS_WIRED.search(name))
+        elif link and cards:
+            cards[-1]["links"] += 1
+            cards[-1]["active"] += bool(link.group(2) and float(link.group(2)) > 0)
+        elif line.strip() and "inactive" not in line.lower():
+            raise ValueError("nvidia-smi nvlink -s says {!r}".format(line.strip()[:200]))
+    return cards
+
+
+def parse_errors(text):
+    """`{card: {kind: number}}` of `nvidia-smi nvlink -e`, added up over the links."""
+    found, card = {}, None
+    for line in text.splitlines():
+        head, error = CARD.match(line), ERRORS.match(line)
+        if head:
+            card = found.setdefault(int(head.group(1)), {})
+        elif error and card is not None:
+            kind = error.group(2).strip().lower()
+            card[kind] = card.get(kind, 0) + int(error.group(3))
+        elif re.match(r"\s+Link [0-9]+: .*Errors", line):
+            raise ValueError("nvidia-smi nvlink -e says {!r}".format(line.strip()[:200]))
+    return found
+
+
+def read_ways(gpus):
+    """The matrix of `nvidia-smi topo -m` as rows of words, one row for each GPU; null with fewer than two GPUs."""
+    if len(gpus) < 2:
+        return None
+    return parse_ways(ask(["topo", "-m"]))
+
+
+def parse_ways(text):
+    """The ways among the GPUs; ValueError when the matrix is not square or holds an unknown word."""
+    lines = [ANSI.sub("", line) for line in text.splitlines()]
+    head = next((line for line in lines if "GPU0" in line.split()), "")
+    columns = [index for index, word in enumerate(head.split()) if re.match(r"GPU[0-9]+$", word)]
+    rows = []
+    for line in lines:
+        words = line.split()
+        if words and re.match(r"GPU[0-9]+$", words[0]) and line is not head:
+            rows.append([words[index + 1] for index in columns if index + 1 < len(words)])
+    strange = sorted({word for row in rows for word in row if not WAYS.fullmatch(word)})
+    if not rows or strange or [row for row in rows if len(row) != len(rows)]:
+        raise ValueError("the matrix of nvidia-smi topo -m cannot be understood {}".format(" ".join(strange)).strip())
+    return rows
+
+
+def read_infiniband(root):
+    """`[{name, state, physical, rate, layer, link_downed}]` of every port of an RDMA adapter; null without adapter."""
+    adapters = names_in(root, INFINIBAND)
+    if not adapters:
+        return None
+    ports = []
+    for adapter in adapters:
+        folder = "{}/{}/ports".format(INFINIBAND, adapter)
+        for number in names_in(root, folder):
+            port = "{}/{}".format(folder, number)
+            ports.append(
+                {
+                    "name": "{} port {}".format(adapter, number),
+                    "state": _word(root, port + "/state"),
+                    "physical": _word(root, port + "/phys_state"),
+                    "rate": read_text(root, port + "/rate"),
+                    "layer": read_text(root, port + "/link_layer"),
+                    "link_downed": read_int(root, port + "/counters/link_downed"),
+                }
+            )
+    return ports
+
+
+def _word(root, path):
+    """The word of a line such as "4: ACTIVE", "" for any other line."""
+    match = re.match(r"[0-9]+: (.+)$", read_text(root, path) or "")
+    return match.group(1) if match else ""

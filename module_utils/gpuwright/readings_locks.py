@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds the node's packages where they are: enabled module streams and version locks of dnf."""
+
+from .hostfiles import exists, names_in, read_text
+from .module_streams import StreamError, read_selection
+
+STREAMS = "/etc/dnf/modules.d"
+LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
+
+
+def read_package_locks(root):
+    """`{streams: {module: "enabled 580-dkms"}, versions: [patterns]}`; None on a node without dnf."""
+    if not exists(root, "/etc/dnf"):
+        return None
+    return {"streams": read_streams(root), "versions": read_version_locks(root)}
+
+
+def read_streams(root):
+    """State of each module that is not left to the repository's default; ValueError for a file nobody understands."""
+    found = {}
+    for name in names_in(root, STREAMS):
+        module = name[: -len(".module")] if name.endswith(".module") else ""
+        if module:
+            try:
+                selection = read_selection(module, root)
+            except StreamError as error:
+                raise ValueError(str(error))
+            if selection.state:
+                found[module] = "{} {}".format(selection.state, selection.stream).strip()
+    return found
+
+
+def read_version_locks(root):
+    """The patterns of versionlock.list; empty when there is no such file."""
+    text = read_text(root, LOCK_LIST)
+    if text is None and exists(root, LOCK_LIST):
+        raise OSError("{} cannot be read".format(LOCK_LIST))
+    lines = [line.split("#")[0].strip() for line in (text or "").splitlines()]
+    return [line for line in lines if line]

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a program in the sandbox of an installed systemd service: its own settings, read from its file, and no others.
+
+What a service may do decides whether CUDA works in it, so a test that is to speak for the service must run as it does.
+"""
+
+import collections
+import os
+import re
+
+from .hostfiles import below, exists, names_in, read_text
+
+# Settings of how a service starts, stops and is watched; they say nothing about what its program may do.
+NOT_OF_THE_SANDBOX = re.compile(
+    r"(Exec|Restart|Timeout|Standard|Watchdog|StartLimit|Success)[A-Za-z]*"
+    r"|Type|PIDFile|RemainAfterExit|RuntimeMaxSec|NotifyAccess|Sockets|BusName|SyslogIdentifier|FileDescriptorStoreMax"
+)
+INSTANCE = "gpuwright-smoke"
+# Specifiers whose value does not depend on the service's name, written out; systemd-run does not expand any.
+SPECIFIERS = {"%%": "%", "%i": INSTANCE, "%I": INSTANCE}
+STOP_SECONDS = 5
+# systemd-run(1) says so, in the words of its release, of a setting that this systemd has not: the service runs without.
+UNKNOWN_SETTING = re.compile(r"Unknown assignment:? '?([A-Za-z]+)=")
+KILLED = re.compile(r"code=(?:killed|dumped)[,/ ]+status=(?:[0-9]+/)?([A-Z0-9]+)")
+OWN_WORDS = re.compile(
+    r"(Running as unit|Finished with result|Main processes terminated|Service runtime|CPU time consumed|Memory peak|"
+    r"IO bytes|IP traffic|Memory swap)"
+)
+
+Service = collections.namedtuple("Service", "name user settings")
+Service.__doc__ = (
+    """A service as a sandbox: its name, the user it runs as, and its settings as ["Name=value"] in their order."""
+)
+
+
+class SandboxError(Exception):
+    """The sandbox cannot be had; the message says why."""
+
+
+def read_service(path, root="/"):
+    """The `Service` in a unit file and its drop-ins; SandboxError when there is none or it cannot be carried over."""
+    if not exists(root, path):
+        raise SandboxError("there is no {}".format(path))
+    drop_ins = [name for name in names_in(root, path + ".d") if name.endswith(".conf")]
+    settings, user = [], ""
+    for file in [path] + ["{}.d/{}".format(path, name) for name in drop_ins]:
+        text = read_text(root, file)
+        if text is None:
+            raise SandboxError("{} cannot be read".format(file))
+        for name, value in service_lines(text):
+            if name == "User":
+                user = value
+            elif not NOT_OF_THE_SANDBOX.fullmatch(name):
+                settings.append("{}={}".format(name, expanded(value, file)))
+    if not user:
+        raise SandboxError("{} names no User".format(path))
+    return Service(os.path.basename(path), user, settings)
+
+
+def service_lines(text):
+    """(name, value) of each setting in the section [Service]; continued lines are one."""
+    section = ""
+    for line in text.replace("\\\n", " ").splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            section = line
+        elif section == "[Service]" and line and line[0] not in "#;":
+            name, separator, value = line.partition("=")
+            if separator:
+                yield name.strip(), value.strip()
+
+
+def expanded(value, file):
+    """The value without specifiers; SandboxError for one that only systemd could fill in."""
+
+    def fill(match):
+        if match.group(0) not in SPECIFIERS:
+            raise SandboxError("{} uses the specifier {}, which cannot be filled in here".format(file, match.group(0)))
+        return SPECIFIERS[match.group(0)]
+
+    return re.sub(r"%.", fill, value)
+
+
+def why_no_systemd(root="/"):
+    """Why no service can be started, or ""."""
+    if not os.path.isdir(below(root, "/run/systemd/system")):
+        return "systemd does not run this node"
+    if os.geteuid() != 0:
+        return "only root can start a service"
+    return ""
+
+
+def service_command(service, command, seconds, unit):
+    """The words of a systemd-run that waits for `command`, passes its output on, and ends it after `seconds`."""
+    words = ["systemd-run", "--pipe", "--wait", "--collect", "--unit=" + unit]
+    words += ["--uid=" + service.user, "--description=gpuwright in the sandbox of " + service.name]
+    for setting in service.settings:
+        words += ["-p", setting]
+    # systemd itself ends what is left: the service is no child of ours.
+    words += ["-p", "RuntimeMaxSec={:d}".format(max(1, int(seconds))), "-p", "TimeoutStopSec={}".format(STOP_SECONDS)]
+    # systemd would put the values of variables into the words.
+    return words + ["--"] + [word.replace("$", "$$") for word in command]
+
+
+def without_unknown(service, stderr):
+    """The service without the setting that this systemd does not know, or None when it complains of something else."""
+    match = UNKNOWN_SETTING.search(stderr)
+    if not match:
+        return None
+    kept = [setting for setting in service.settings if not setting.startswith(match.group(1) + "=")]
+    return service._replace(settings=kept) if len(kept) < len(service.settings) else None
+
+
+def killed_by(stderr):
+    """The name of the signal that ended the program, by systemd-run's words, or ""."""
+    match = KILLED.search(stderr)
+    return match.group(1) if match else ""
+
+
+def ran_out_of_time(stderr):
+    return re.search(r"Finished with result: timeout", stderr) is not None
+
+
+def started(stderr):
+    """Whether there was a service at all."""
+    return "Running as unit" in stderr
+
+
+def program_words(stderr):
+    """What the program itself wrote."""
+    return "\n".join(line for line in stderr.splitlines() if not OWN_WORDS.match(line))

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one of the trainer's programs as the trainer user: in the training service's sandbox, or say why without."""
+
+import collections
+import json
+import os
+import pwd
+import shutil
+import signal
+import tempfile
+
+from . import sandbox
+from .bounded import Finished, run_bounded
+
+EVIDENCE_LINES = 20
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Beyond systemd's own deadline for the service.
+GRACE_SECONDS = 15
+
+Run = collections.namedtuple("Run", "finished sandbox because")
+Run.__doc__ = """How a program was run: a bounded.Finished, the service in whose sandbox it ran or None, and why."""
+
+
+class RunError(Exception):
+    """The program failed or could not be run. `report` is its record when it gave one, else None."""
+
+    def __init__(self, fault, action, evidence="", report=None):
+        super(RunError, self).__init__(fault)
+        self.action = action
+        self.evidence = evidence
+        self.report = report
+
+
+def run_program(command, user, timeout, unit=""):
+    """A `Run` of at most `timeout` seconds; RunError where it cannot be started as it must be.
+
+    `unit` is the file of the service whose sandbox is wanted, "" for none. Without systemd, without root and without
+    that file the program runs as the user alone, and `because` says so.
+    """
+    account = find_account(user)
+    reason = sandbox.why_no_systemd() if unit else "no sandbox was asked for"
+    if not reason:
+        try:
+            service = sandbox.read_service(unit)
+        except sandbox.SandboxError as error:
+            reason = str(error)
+    if reason:
+        return Run(run_alone(command, account, timeout), None, reason)
+    if service.user != user:
+        fault = "{} runs as {}, and the test was to run as {}".format(service.name, service.user, user)
+        raise RunError(fault, "run the role model_trainer, which writes both")
+    return run_in_service(service, command, timeout)
+
+
+def find_account(user):
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        raise RunError("there is no user {}".format(user), "run the role model_trainer, which creates it")
+    if os.geteuid() not in (0, account.pw_uid):
+        raise RunError("only root can run it as user {}".format(user), "use become: true")
+    return account
+
+
+def run_in_service(service, command, timeout):
+    """A `Run` in the service's sandbox; settings that this systemd does not know are left out, as it does itself."""
+    unit = "gpuwright-run-{}".format(os.getpid())
+    wanted = len(service.settings)
+    while True:
+        words = sandbox.service_command(service, command, timeout, unit)
+        finished = run_bounded(words, timeout + GRACE_SECONDS)
+        fewer = None if sandbox.started(finished.stderr) else sandbox.without_unknown(service, finished.stderr)
+        if fewer is None:
+            break
+        service = fewer
+    if finished.timed_out:
+        run_bounded(["systemctl", "stop", "--no-block", unit], GRACE_SECONDS)
+    elif not sandbox.started(finished.stderr):
+        evidence = "\n".join(finished.stderr.splitlines()[-EVIDENCE_LINES:])
+        fault = "no program can be started in the sandbox of {}".format(service.name)
+        raise RunError(fault, "systemctl status; systemd-analyze verify {}".format(service.name), evidence)
+    because = "all {} settings of {}".format(wanted, service.name)
+    if len(service.settings) < wanted:
+        because = "{} of {} settings of {}; this systemd does not know the others".format(
+            len(service.settings), wanted, service.name
+        )
+    return Run(told_by_systemd(finished, timeout), service.name, because)
+
+
+def told_by_systemd(finished, timeout):
+    """The `Finished` of the program itself, from what systemd-run says about it."""
+    text = sandbox.program_words(finished.stderr)
+    if finished.timed_out or sandbox.ran_out_of_time(finished.stderr):
+        problem = "it did not finish within {:g} s and was ended".format(timeout)
+        return Finished(None, finished.stdout, text, True, False, False, problem)
+    name = sandbox.killed_by(finished.stderr)
+    if name:
+        number = getattr(signal, "SIG" + name, None)
+        return finished._replace(rc=-int(number) if number else finished.rc, stderr=text)
+    return finished._replace(stderr=text)
+
+
+def run_alone(command, account, timeout):
+    """Run it as the user in a home of its own, without anything of root's environment."""
+    try:
+        home = tempfile.mkdtemp(prefix="gpuwright-smoke-")
+    except OSError as error:
+        raise RunError("no temporary folder can be made: {}".format(error), "free space where it says so")
+    try:
+        if os.geteuid() == 0:
+            os.chown(home, account.pw_uid, account.pw_gid)
+        name = account.pw_name
+        environment = {"HOME": home, "PATH": PATH, "LANG": "C.UTF-8", "USER": name, "LOGNAME": name}
+        become = _becoming(account, home)
+        return run_bounded(command, timeout, environment=environment, before_start=become)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _becoming(account, home):
+    """What the child does before it starts: give up root for good, keep its files private."""
+
+    def become():
+        os.umask(0o077)
+        if os.geteuid() == 0:
+            os.initgroups(account.pw_name, account.pw_gid)
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+        os.chdir(home)
+
+    return become
+
+
+def read_record(stdout):
+    """The program's record among whatever else libraries print, or None."""
+    for line in reversed(stdout.splitlines()):
+        try:
+            report = json.loads(line) if line.startswith("{") else None
+        except ValueError:
+            continue
+        if isinstance(report, dict) and report.get("schema") == 1 and isinstance(report.get("problems"), list):
+            return report
+    return None
+
+
+def last_words(stderr):
+    return "\n".join(stderr.splitlines()[-EVIDENCE_LINES:])
+
+
+def no_record(finished, command, user, deadline):
+    """The RunError for a program that ended without a record; `deadline` names the variable of its deadline."""
+    evidence = last_words(finished.stderr)
+    by_hand = "repeat it by hand as user {}: {}".format(user, " ".join(command))
+    if finished.missing:
+        return RunError("{} is not installed".format(command[0]), "run the role system_runtime")
+    if finished.timed_out:
+        action = "look for a GPU that hangs (nvidia-smi, journalctl -k --grep NVRM) or raise {}".format(deadline)
+        return RunError(finished.problem, action, evidence)
+    if finished.rc is None:
+        return RunError(finished.problem, by_hand, evidence)
+    # The launcher's codes, which are a shell's.
+    if finished.rc in (126, 127):
+        return RunError("{} cannot be started".format(command[2]), "run the role framework_pytorch", evidence)
+    if "No module named" in evidence and "gan_trainer" in evidence:
+        return RunError("{} has no gan_trainer".format(command[2]), "run the role model_trainer", evidence)
+    if finished.rc < 0:
+        action = "look for the reason in journalctl -k; signal 9 is often a lack of memory"
+        return RunError("it was ended by signal {}".format(-finished.rc), action, evidence)
+    return RunError("it ended with exit code {} and printed no report".format(finished.rc), by_hand, evidence)

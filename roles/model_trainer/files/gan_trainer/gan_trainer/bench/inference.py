@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency and throughput of the generator: eager, cudnn.benchmark, torch.compile, CUDA graphs, half precision."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from typing import Any, Callable, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .timing import synchronise
+
+LATENCY_RUNS, THROUGHPUT_RUNS, WARM_UP = 50, 10, 3
+BATCH = 64
+
+Network = Callable[[Tensor], Tensor]
+
+
+class Way(NamedTuple):
+    """How to run it. `make` takes a network in eval mode and an example of noise and gives what is called."""
+
+    name: str
+    make: Callable[[nn.Module, Tensor], Network]
+    needs_gpu: bool = True
+    cudnn_benchmark: bool = False
+    half: bool = False
+
+
+def plain(network: nn.Module, noise: Tensor) -> Network:
+    return network
+
+
+def compiled(network: nn.Module, noise: Tensor) -> Network:
+    return torch.compile(network)
+
+
+def graphed(network: nn.Module, noise: Tensor) -> Network:
+    """A recorded forward pass; noise is copied into its place and the images are copied out."""
+    place = noise.clone()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            network(place)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        images = network(place)
+
+    def replay(given: Tensor) -> Tensor:
+        place.copy_(given)
+        graph.replay()
+        return images.clone()
+
+    return replay
+
+
+WAYS = (
+    Way("eager", plain, needs_gpu=False),
+    Way("cudnn.benchmark", plain, cudnn_benchmark=True),
+    Way("CUDA graphs", graphed, cudnn_benchmark=True),
+    Way("half", plain, cudnn_benchmark=True, half=True),
+    Way("half, CUDA graphs", graphed, cudnn_benchmark=True, half=True),
+    Way("torch.compile", compiled, needs_gpu=False, cudnn_benchmark=True),
+    Way("torch.compile, half", compiled, cudnn_benchmark=True, half=True),
+)
+
+
+@torch.no_grad()
+def bench_inference(
+    generator: nn.Module, latent_dim: int, device: torch.device, compile_on_cpu: bool = False
+) -> list[dict[str, Any]]:
+    """Rows `{name, latency_ms, latency_p95_ms, images_per_s, difference}`; None where a GPU is needed.
+
+    Latency is of one image, throughput of batches of 64. `difference` is the largest one of a pixel in [-1, 1] from
+    eager float32. The generator is in eval mode and float32.
+    """
+    on_gpu = device.type == "cuda"
+    generator = generator.to(device)
+    # One image must not depend on what else is in its batch: the same noise for all ways.
+    one, many = (torch.randn(n, latent_dim, generator=torch.Generator().manual_seed(0)).to(device) for n in (1, BATCH))
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    expected = generator(many)
+    rows = []
+    for way in WAYS:
+        row: dict[str, Any] = {"name": way.name, **dict.fromkeys(("latency_ms", "latency_p95_ms", "images_per_s"))}
+        rows.append({**row, "difference": None})
+        compiles = way.make is compiled
+        if (way.needs_gpu and not on_gpu) or (compiles and not on_gpu and not compile_on_cpu):
+            continue
+        torch.backends.cudnn.benchmark = way.cudnn_benchmark
+        network = copy.deepcopy(generator).half() if way.half else generator
+        cast = torch.float16 if way.half else torch.float32
+        single, batch = (way.make(network, noise.to(cast)) for noise in (one, many))
+        times = sorted(latency(single, one.to(cast), device))
+        rows[-1] = {
+            "name": way.name,
+            "latency_ms": round(statistics.median(times), 3),
+            "latency_p95_ms": round(times[int(len(times) * 0.95)], 3),
+            "images_per_s": round(throughput(batch, many.to(cast), device), 1),
+            "difference": float((batch(many.to(cast)).float() - expected).abs().max()),
+        }
+    return rows
+
+
+def latency(network: Network, noise: Tensor, device: torch.device) -> list[float]:
+    """Milliseconds of each call until its image is there."""
+    times = []
+    for _ in range(WARM_UP + LATENCY_RUNS):
+        synchronise(device)
+        start = time.perf_counter()
+        network(noise)
+        synchronise(device)
+        times.append((time.perf_counter() - start) * 1e3)
+    return times[WARM_UP:]
+
+
+def throughput(network: Network, noise: Tensor, device: torch.device) -> float:
+    """Images per s of calls that nobody waits for one by one."""
+    for _ in range(WARM_UP):
+        network(noise)
+    synchronise(device)
+    start = time.perf_counter()
+    for _ in range(THROUGHPUT_RUNS):
+        network(noise)
+    synchronise(device)
+    return THROUGHPUT_RUNS * len(noise) / (time.perf_counter() - start)
+
+
+def as_text(rows: list[dict[str, Any]], on_gpu: bool) -> str:
+    lines = [f"{'generator':<22}{'latency ms':>12}{'p95 ms':>10}{'images/s':>12}{'difference':>12}"]
+    for row in rows:
+        if row["latency_ms"] is None:
+            why = "left out (--compile)" if row["name"] == "torch.compile" else "needs a GPU"
+            lines.append(f"{row['name']:<22}{why:>46}")
+            continue
+        times = f"{row['latency_ms']:>12.3f}{row['latency_p95_ms']:>10.3f}"
+        lines.append(f"{row['name']:<22}{times}{row['images_per_s']:>12.0f}{row['difference']:>12.2g}")
+    return "\n".join(lines)

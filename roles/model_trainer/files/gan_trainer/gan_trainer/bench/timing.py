@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fair timing on a machine that does other things too: arms take turns, and what counts is the median of paired ratios.
+
+A slow minute then hits every arm. Where an arm, or the first one, differs from itself by more than MAX_SPREAD from
+round to round, their ratio would say more about the machine than about the arms, so there is none.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Callable, NamedTuple
+
+import torch
+
+MAX_SPREAD = 0.15
+MANY_ROUNDS = 8
+# What counts as time, in s. On a CPU that others use too, time.process_time with one thread tells more.
+clock = time.perf_counter
+
+Arm = Callable[[], float]
+
+
+class Result(NamedTuple):
+    """Of one arm: its rates (per s) in each round, their median, the median ratio to the first arm (None: noise)."""
+
+    name: str
+    rates: list[float]
+    rate: float
+    ratio: float | None
+
+
+def take_turns(arms: dict[str, Arm], rounds: int) -> list[Result]:
+    """Run every arm once in each round, forth and back in turns; an arm returns its rate."""
+    rates: dict[str, list[float]] = {name: [] for name in arms}
+    for number in range(rounds):
+        for name in list(arms) if number % 2 == 0 else reversed(list(arms)):
+            rates[name].append(arms[name]())
+    return summarise(rates)
+
+
+def summarise(rates: dict[str, list[float]]) -> list[Result]:
+    """Results in the order of the arms; the first arm is what the others are compared with."""
+    first = next(iter(rates.values()))
+    results = []
+    for name, own in rates.items():
+        steady = max(spread(first), spread(own)) <= MAX_SPREAD
+        ratio = statistics.median(rate / base for rate, base in zip(own, first)) if steady else None
+        results.append(Result(name, own, statistics.median(own), ratio))
+    return results
+
+
+def spread(rates: list[float]) -> float:
+    """(highest - lowest) / median; of the middle half alone where there are rounds enough to do without the rest."""
+    if len(rates) < MANY_ROUNDS:
+        return (max(rates) - min(rates)) / statistics.median(rates)
+    low, middle, high = statistics.quantiles(rates, n=4, method="inclusive")
+    return (high - low) / middle
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until a GPU has done what it was told; its calls return before."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def rate_of(work: Callable[[], object], count: int, device: torch.device, repeats: int, warm_up: int = 1) -> float:
+    """Items per s of `work`, which handles `count` of them, over `repeats` calls after `warm_up` more."""
+    for _ in range(warm_up):
+        work()
+    synchronise(device)
+    start = clock()
+    for _ in range(repeats):
+        work()
+    synchronise(device)
+    return count * repeats / max(clock() - start, 1e-9)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoded images in one memory-mapped file: decode once, then read tens of thousands of images per second."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from .images import UNREADABLE, BadImages, DataError, FolderImages, decode_image
+
+
+class CachedImages(Dataset):
+    """uint8 images (3, S, S) of a file made by `write_cache`; a whole batch (N, 3, S, S) is one gather."""
+
+    def __init__(self, file: Path, size: int) -> None:
+        self.file, self.size = file, size
+        count, rest = divmod(file.stat().st_size, 3 * size * size)
+        if rest or not count:
+            raise DataError(f"cache_dir: {file} is damaged; remove it, and it is made anew")
+        self.count = count
+        self.images = self.map()
+
+    def map(self) -> np.memmap:
+        return np.memmap(self.file, np.uint8, "r", shape=(self.count, 3, self.size, self.size))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.from_numpy(self.images[index].copy())
+
+    def __getitems__(self, indices: list[int]) -> Tensor:
+        """The batch that DataLoader asks for, without its way over single images.
+
+        One thread's gather fills the memory bus, and it lets Python's other threads run.
+        """
+        return torch.from_numpy(self.images.take(indices, axis=0))
+
+    def __getstate__(self) -> dict:
+        # A worker that is not forked maps the file again instead of receiving all of it.
+        return {**self.__dict__, "images": None}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.images = self.map()
+
+
+class Decoded(Dataset):
+    """Image i of a folder and no reason, or no image and the reason why."""
+
+    def __init__(self, source: FolderImages) -> None:
+        self.files, self.size = source.files, source.size
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[Tensor | None, str]:
+        try:
+            return decode_image(self.files[index], self.size), ""
+        except UNREADABLE as error:
+            return None, str(error)
+
+
+def cache_file(source: FolderImages, cache_dir: Path) -> Path:
+    """Its name changes with size, names, dates and lengths of the images, so a changed folder gets a new cache."""
+    seen = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in source.files]
+    digest = hashlib.sha256(json.dumps([source.size, seen]).encode()).hexdigest()[:16]
+    return cache_dir / f"images-{source.size}-{digest}.u8"
+
+
+def write_cache(
+    source: FolderImages, cache_dir: Path, max_bad: int, workers: int, prepare: Callable[[int], None] | None = None
+) -> Path:
+    """Decode every image of the folder once; returns the file, at once when it is there already.
+
+    Unreadable images are named and left out; more than `max_bad` raise DataError. The file gets its name when it is
+    complete. It takes 3 * S * S bytes for each image.
+    """
+    file = cache_file(source, cache_dir)
+    if file.exists():
+        return file
+    bad = BadImages(min(max_bad, len(source) - 1))
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(f".{os.getpid()}.tmp")
+    print(f"train-gan: decoding {len(source)} images into {file}", flush=True)
+    decoded = DataLoader(Decoded(source), batch_size=None, num_workers=workers, worker_init_fn=prepare)
+    try:
+        with temporary.open("wb") as out:
+            for path, (image, reason) in zip(source.files, decoded):
+                if image is None:
+                    bad.add(path, ValueError(reason))
+                else:
+                    out.write(image.numpy().tobytes())
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(file)
+    except OSError as error:
+        raise DataError(f"cache_dir: {cache_dir} cannot hold the decoded images: {error.strerror}") from error
+    finally:
+        if temporary.exists():
+            temporary.unlink()
+    return file

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sub-commands of train-gan, one module each: `add_arguments(parser)` and `run(options) -> exit code`.
+
+A module is imported only when its command is called, and imports torch only in `run`: `--help` and `--dry-run` work
+without it. Bad input raises an `errors.UserError`.
+"""
+
+from __future__ import annotations
+
+DEFAULT = "train"
+COMMANDS = {
+    "train": "train a GAN, or go on with a training (the default)",
+    "sample": "a grid of images from a checkpoint, as PNG",
+    "fid": "the Fréchet inception distance of a checkpoint",
+    "export": "the generator as TorchScript, torch.export, AOTInductor and ONNX, each compared",
+    "bench": "measure what each optimisation gives on this machine; the data path; inference",
+    "doctor": "what this installation has, chooses and lacks",
+}

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data parallelism under torchrun, on one node or many: NCCL between GPUs, gloo between CPUs.
+
+torchrun starts one process for each GPU and tells it its place in environment variables; nothing here launches any.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Iterator, NamedTuple
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+# A rank that has died shows as a collective that never ends.
+TIMEOUT = timedelta(minutes=10)
+
+
+class Ranks(NamedTuple):
+    """This process among all: `rank` of `world`, and `local_rank` of `local_world` on this node."""
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    local_world: int = 1
+    # A group over gloo beside NCCL, for what the CPUs agree on without touching the GPUs' queues.
+    hosts: Any = None
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes the run folder and prints."""
+        return self.rank == 0
+
+    def share(self, batch_size: int) -> int:
+        """Images of a global batch that this rank takes; ValueError when the ranks cannot share it evenly."""
+        if batch_size % self.world:
+            raise ValueError(f"batch_size: {batch_size} cannot be shared by {self.world} processes; take a multiple")
+        return batch_size // self.world
+
+    def part(self, batch: Any) -> Any:
+        """This rank's slice of what lies in the order of the global batch."""
+        size = self.share(len(batch))
+        return batch[self.rank * size : (self.rank + 1) * size]
+
+    def agree(self, value: Any) -> Any:
+        """Rank 0's value on every rank."""
+        if self.world == 1:
+            return value
+        box = [value]
+        distributed.broadcast_object_list(box, src=0, group=self.hosts)
+        return box[0]
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The element-wise maximum over all ranks of a tensor on the CPU."""
+        if self.world > 1:
+            distributed.all_reduce(values, distributed.ReduceOp.MAX, group=self.hosts)
+        return values
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The element-wise mean over all ranks of a tensor on the CPU."""
+        if self.world > 1:
+            distributed.all_reduce(values, group=self.hosts)
+            values /= self.world
+        return values
+
+    def wait(self) -> None:
+        if self.world > 1:
+            distributed.barrier(group=self.hosts)
+
+
+ALONE = Ranks()
+
+
+@contextmanager
+def join(on_gpu: bool) -> Iterator[Ranks]:
+    """Join the processes that torchrun started, and leave them at the end; alone where there is no torchrun."""
+    if "WORLD_SIZE" not in os.environ:
+        yield ALONE
+        return
+    place = {name: int(os.environ[name.upper()]) for name in ("rank", "local_rank", "local_world_size", "world_size")}
+    if on_gpu:
+        torch.cuda.set_device(place["local_rank"])
+    distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=TIMEOUT)
+    try:
+        hosts = distributed.new_group(backend="gloo", timeout=TIMEOUT) if on_gpu else None
+        yield Ranks(place["rank"], place["world_size"], place["local_rank"], place["local_world_size"], hosts)
+    finally:
+        distributed.destroy_process_group()
+
+
+def data_parallel(network: nn.Module, ranks: Ranks) -> nn.Module:
+    """DistributedDataParallel: the ranks' gradients are averaged while the backward pass still runs."""
+    if ranks.world == 1:
+        return network
+    on_gpu = next(network.parameters()).is_cuda
+    return DistributedDataParallel(
+        network,
+        device_ids=[ranks.local_rank] if on_gpu else None,
+        # Each rank's batch norm has the same weights; its statistics come from sync_batchnorm or stay its own.
+        broadcast_buffers=False,
+        # Gradients live in the communication buckets instead of being copied there.
+        gradient_as_bucket_view=True,
+    )
+
+
+@contextmanager
+def gradients_stay_local(network: nn.Module, local: bool) -> Iterator[None]:
+    """`no_sync` while gradients accumulate: only the last part of a batch sends them."""
+    if local and isinstance(network, DistributedDataParallel):
+        with network.no_sync():
+            yield
+    else:
+        yield

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one function in several processes of one torch.distributed group on this node, with a deadline.
+
+NCCL waits for a rank that is gone for as long as its own limit allows; so the caller here waits for results, never for
+processes, and ends them all at the deadline or with the first failure.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import time
+import traceback
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+
+# All ranks are on one node: its loopback is always there, while its name may lead nowhere in a sandbox.
+ON_ONE_NODE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+GOODBYE_SECONDS = 10
+
+
+class RankError(RuntimeError):
+    """A rank failed, died or was too slow; the text says which and why."""
+
+
+def run_ranks(work: Callable[..., Any], count: int, device_type: str, seconds: float, *arguments: Any) -> list[Any]:
+    """What `work(rank, device, *arguments)` returned in each of `count` ranks, NCCL on cuda and gloo on cpu.
+
+    `work` must be importable and its result something that pickle takes. Raises RankError.
+    """
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="gan-trainer-") as folder:
+        pipes, processes = [], []
+        for rank in range(count):
+            receiver, sender = context.Pipe(duplex=False)
+            call = (work, rank, count, device_type, folder, seconds, sender, arguments)
+            process = context.Process(target=_run_rank, args=call, daemon=True)
+            process.start()
+            # Only the rank may hold this end: its death then closes the pipe.
+            sender.close()
+            pipes.append(receiver)
+            processes.append(process)
+        try:
+            results = _collect(pipes, seconds)
+            for process in processes:
+                process.join(GOODBYE_SECONDS)
+        finally:
+            for process in processes:
+                process.kill()
+    return results
+
+
+def _collect(pipes: list[Connection], seconds: float) -> list[Any]:
+    deadline = time.monotonic() + seconds
+    results: dict[int, Any] = {}
+    while len(results) < len(pipes):
+        waiting = [pipe for rank, pipe in enumerate(pipes) if rank not in results]
+        ready = wait(waiting, max(0.0, deadline - time.monotonic()))
+        if not ready:
+            late = ", ".join(str(rank) for rank in range(len(pipes)) if rank not in results)
+            raise RankError(f"rank {late} did not finish within {seconds:g} s")
+        for pipe in ready:
+            rank = pipes.index(pipe)
+            try:
+                fine, answer = pipe.recv()
+            except EOFError as error:
+                raise RankError(f"rank {rank} died without a word") from error
+            if not fine:
+                raise RankError(f"rank {rank}: {answer}")
+            results[rank] = answer
+    return [results[rank] for rank in range(len(pipes))]
+
+
+def _run_rank(
+    work: Callable[..., Any],
+    rank: int,
+    count: int,
+    device_type: str,
+    folder: str,
+    seconds: float,
+    sender: Connection,
+    arguments: tuple,
+) -> None:
+    """The life of one rank; its answer is (True, result) or (False, what went wrong)."""
+    try:
+        for name, value in ON_ONE_NODE.items():
+            os.environ.setdefault(name, value)
+        device = torch.device(f"cuda:{rank}" if device_type == "cuda" else "cpu")
+        if device_type == "cuda":
+            torch.cuda.set_device(device)
+        else:
+            # What ranks do on a CPU is small, and they share it.
+            torch.set_num_threads(1)
+        dist.init_process_group(
+            "nccl" if device_type == "cuda" else "gloo",
+            init_method=(Path(folder) / "store").as_uri(),
+            rank=rank,
+            world_size=count,
+            timeout=timedelta(seconds=seconds),
+        )
+        answer = (True, work(rank, device, *arguments))
+        dist.destroy_process_group()
+    except Exception as error:
+        traceback.print_exc()
+        answer = (False, f"{type(error).__name__}: {' '.join(str(error).split())[:500]}")
+    sender.send(answer)
+    sender.close()

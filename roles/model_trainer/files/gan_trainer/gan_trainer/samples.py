@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grids of generated images, always from the same noise, so that a row of them shows the training's progress."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+
+def to_uint8(images: Tensor) -> Tensor:
+    """Images in [-1, 1] to uint8, rounded; what lies outside is cut."""
+    return images.float().mul(127.5).add(128.0).clamp(0, 255).to(torch.uint8)
+
+
+@torch.no_grad()
+def generate(generator: nn.Module, count: int, latent_dim: int, seed: int, batch: int = 64) -> Tensor:
+    """uint8 (count, 3, S, S) on the CPU; a function of the weights and the seed."""
+    device = next(generator.parameters()).device
+    noise = torch.randn(count, latent_dim, generator=torch.Generator().manual_seed(seed)).to(device)
+    return torch.cat([to_uint8(generator(part)).cpu() for part in noise.split(batch)])
+
+
+def make_grid(images: Tensor) -> Tensor:
+    """(N, 3, S, S) in rows of about the square root of N: (3, rows * S, columns * S), the rest black."""
+    count, _, height, width = images.shape
+    columns = math.ceil(math.sqrt(count))
+    rows = math.ceil(count / columns)
+    grid = images.new_zeros(rows * columns, 3, height, width)
+    grid[:count] = images
+    return grid.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).reshape(3, rows * height, columns * width)
+
+
+def save_png(image: Tensor, path: object) -> None:
+    """uint8 (3, H, W) as a PNG file."""
+    Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).save(path)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run from its first step to its last, or from its newest checkpoint on; the same call does both."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .batch_size import find_batch_size
+from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
+from .config import Config, ConfigError
+from .data import make_dataset, open_loader
+from .distributed import Ranks, join
+from .loop import Trainer
+from .memory import use_expandable_segments
+from .precision import Precision, choose_precision
+from .prefetch import Prefetcher
+from .profiling import StepProfiler
+from .reporting import Reporter
+from .run_folder import RunFolder
+from .samples import generate
+from .stability import TrainingError
+from .state import capture_state, restore_state
+from .stop_signal import StopSignal
+
+LARGEST_BATCH = 65_536
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The device of the configuration; TrainingError rather than a silent CPU when a GPU was demanded."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise TrainingError(f"device: cuda was demanded, but torch {torch.__version__} finds no usable GPU")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def train(config: Config, resume: str = "auto", profile: bool = False) -> None:
+    """Run `config` to its last step, or until SIGTERM or SIGUSR1, in this process or in all that torchrun started.
+
+    `profile` records a few steps (profiling.py). Raises a UserError.
+    """
+    if config.expandable_segments:
+        use_expandable_segments(os.environ)
+    device = choose_device(config.device)
+    with join(device.type == "cuda") as ranks, ExitStack() as stack:
+        if device.type == "cuda":
+            device = torch.device("cuda", ranks.local_rank)
+            torch.cuda.set_device(device)
+        capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+        precision = choose_precision(config.precision, capability)
+        folder = Path(config.run_dir)
+        # The first rank alone holds the folder, reads its checkpoint for all, and prints.
+        run = stack.enter_context(RunFolder(folder, config)) if ranks.first else None
+        state = ranks.agree(newest_state(folder, resume) if ranks.first else None)
+        config = settle_batch(config, state, device, precision, ranks)
+        trainer = Trainer(config, device, precision, ranks)
+        if state:
+            restore_state(trainer, state)
+        reporter = None
+        if run:
+            run.begin(config, trainer.steps_done)
+            if trainer.steps_done >= config.steps:
+                print(f"train-gan: {folder} already holds step {trainer.steps_done} of {config.steps}", flush=True)
+            else:
+                reporter = Reporter(folder, config, trainer.steps_done)
+                stack.callback(reporter.close)
+                introduce(reporter, trainer, resumed=bool(state))
+        if trainer.steps_done < config.steps:
+            profiler = (
+                stack.enter_context(StepProfiler(folder / "profile", trainer.on_gpu)) if profile and run else None
+            )
+            run_steps(trainer, run, reporter, profiler)
+
+
+def newest_state(folder: Path, resume: str) -> dict[str, Any] | None:
+    if resume == "never" and list_checkpoints(folder):
+        raise CheckpointError(f"run_dir: {folder} holds checkpoints; choose a new folder to start anew")
+    return load_checkpoint(folder)
+
+
+def settle_batch(
+    config: Config, state: dict[str, Any] | None, device: torch.device, precision: Precision, ranks: Ranks
+) -> Config:
+    """The configuration with its final batch size; a resumed run keeps the size that it was begun with."""
+    if config.auto_batch and device.type != "cuda":
+        raise ConfigError("auto_batch: true needs a GPU, and there is none; allowed here: false")
+    if config.auto_batch and state:
+        config = replace(config, batch_size=state["config"]["batch_size"])
+    elif config.auto_batch:
+        total = torch.cuda.get_device_properties(device).total_memory
+        streamed = config.data.endswith(".tar")
+        most = LARGEST_BATCH if streamed else min(LARGEST_BATCH, len(make_dataset(replace(config, cache_dir=""))))
+        config = replace(config, batch_size=find_batch_size(config, device, precision, total, ranks, most))
+    parts = ranks.world * config.accumulate
+    if config.batch_size % parts:
+        raise ConfigError(
+            f"batch_size: {config.batch_size} cannot be cut into {ranks.world} processes x {config.accumulate} "
+            f"accumulated parts; allowed: multiples of {parts}"
+        )
+    return config
+
+
+def introduce(reporter: Reporter, trainer: Trainer, resumed: bool) -> None:
+    """What runs, and why."""
+    config, ranks = trainer.config, trainer.ranks
+    verb = f"resumes after step {trainer.steps_done}" if resumed else "starts"
+    where = str(trainer.device) if ranks.world == 1 else f"{ranks.world} processes"
+    reporter.say(f"train-gan: {verb} on {where}, {trainer.precision.name}: {trainer.precision.because}")
+    if config.auto_batch:
+        reporter.say(f"train-gan: batch_size {config.batch_size} fills {config.memory_target:.0%} of the GPU's memory")
+    if ranks.world > 1 and config.model == "dcgan":
+        shared = trainer.on_gpu and config.sync_batchnorm
+        how = (
+            "over all processes (SyncBatchNorm)" if shared else "in each process alone: results depend on their number"
+        )
+        reporter.say(f"train-gan: batch norm takes its statistics {how}")
+
+
+def run_steps(
+    trainer: Trainer, run: RunFolder | None, reporter: Reporter | None, profiler: StepProfiler | None
+) -> None:
+    """All remaining steps. `run` and `reporter` are there on the first rank alone."""
+    config, ranks, stop = trainer.config, trainer.ranks, StopSignal(trainer.ranks)
+    lines = trainer.speed_up()
+    if reporter:
+        for line in lines:
+            reporter.say(f"train-gan: {line}")
+    with open_loader(config, trainer.steps_done, trainer.on_gpu, ranks, trainer.device) as loader:
+        batches = Prefetcher(loader, trainer.device, trainer.layout, config.prefetch)
+        first, looked = trainer.steps_done + 1, time.perf_counter()
+        for real in batches:
+            trainer.step(real)
+            step = trainer.steps_done
+            last = stop.agreed() or step == config.steps
+            logs, saves = last or step % config.log_every == 0, last or step % config.checkpoint_every == 0
+            if reporter:
+                reporter.advance()
+            if profiler:
+                profiler.step()
+            if step == first == 1 and run:
+                (run.folder / "memory.json").write_text(json.dumps(trainer.memory.phases, indent=2) + "\n")
+                reporter.say(trainer.memory.table())
+            if logs or saves:
+                reaction = trainer.check()
+                if reaction and reporter:
+                    reporter.say(f"train-gan: {reaction}")
+            if logs:
+                now = time.perf_counter()
+                statistics = {**trainer.statistics(), "data_wait": round(batches.waited / (now - looked), 4)}
+                batches.waited, looked = 0.0, now
+                if run:
+                    reporter.statistics(run.log(statistics))
+            if run and (last or step % config.sample_every == 0):
+                images = generate(trainer.average, config.sample_count, config.latent_dim, config.seed)
+                reporter.samples(images, step)
+            if saves and run:
+                save_checkpoint(run.folder, step, capture_state(trainer), config.keep_checkpoints)
+            if last:
+                break
+    # The first rank may still write; the others leave when it is done.
+    ranks.wait()

@@ -1,0 +1,89 @@
+"""The ways to start a training that are compared: how each is spelt, and what of it this machine can do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+# Makes the launcher of this checkout behave as the installed one.
+INSTALLED_LIBRARY = "/usr/local/lib/gpuwright"
+TUNED = "background_thread:true,metadata_thp:auto,thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1"
+BARE, AGAIN = "bare", "bare again"
+
+
+@dataclass
+class Arm:
+    """One way to start `python script.py`: words before the interpreter or in its place, and the environment."""
+
+    name: str
+    prefix: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    # Starts Python scripts itself, so the interpreter's name is part of `prefix`.
+    is_python: bool = False
+    note: str = ""
+
+    def command(self, python: str, *script: str) -> list[str]:
+        return [*self.prefix, *([] if self.is_python else [python]), *script]
+
+    def full_environment(self) -> dict[str, str]:
+        """A clean one: what the caller's shell sets must not be part of any arm."""
+        unwanted = ("LD_PRELOAD", "MALLOC_CONF", "OMP_", "GOMP_", "KMP_", "LOCAL_", "PYTORCH_", "CUDA_", "SLURM_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+        package = REPOSITORY / "roles/model_trainer/files/gan_trainer"
+        return {**kept, "PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore", **self.environment}
+
+
+def install_gpu_run(folder: Path) -> Path:
+    """The launcher as a node has it, but reading the modules of this checkout."""
+    text = (REPOSITORY / "roles/system_runtime/files/gpu-run").read_text()
+    assert INSTALLED_LIBRARY in text
+    program = folder / "gpu-run"
+    program.write_text(text.replace(INSTALLED_LIBRARY, str(REPOSITORY / "module_utils")))
+    program.chmod(0o755)
+    return program
+
+
+def launchers(python: str, gpu_run: Path, cuda: bool) -> list[Arm]:
+    """Bare twice (the control), the alternatives that this machine has, and gpu-run."""
+    arms = [Arm(BARE), Arm(AGAIN)]
+    if shutil.which("numactl"):
+        arms.append(Arm("numactl", ["numactl", "--cpunodebind=0", "--membind=0"]))
+    cpus = sorted(os.sched_getaffinity(0))
+    arms.append(Arm("GOMP_CPU_AFFINITY", environment={"GOMP_CPU_AFFINITY": f"{cpus[0]}-{cpus[-1]}"}))
+    run_cpu = [python, "-m", "torch.backends.xeon.run_cpu", "--ninstances", "1"]
+    arms.append(Arm("run_cpu", run_cpu, is_python=True))
+    torchrun = [python, "-m", "torch.distributed.run", "--nproc-per-node=1"]
+    if cuda:
+        arms.append(Arm("torchrun --numa-binding", [*torchrun, "--numa-binding=node"], is_python=True))
+    else:
+        note = "without --numa-binding, which ends in an error where PyTorch has no CUDA device"
+        arms.append(Arm("torchrun", torchrun, is_python=True, note=note))
+    arms.append(Arm("gpu-run", [str(gpu_run), "--"]))
+    return arms
+
+
+def allocators(gpu_run: Path, libraries: dict[str, str]) -> list[Arm]:
+    """gpu-run with each allocator whose library is there."""
+    arms = []
+    for name, conf in (("jemalloc", ""), ("jemalloc", TUNED), ("tcmalloc", "")):
+        if libraries.get(name):
+            environment = {"MALLOC_CONF": conf} if conf else {}
+            words = [str(gpu_run), "--allocator", name, "--"]
+            arms.append(Arm(name + (" tuned" if conf else ""), words, environment))
+    return arms
+
+
+def library_paths() -> dict[str, str]:
+    """{allocator: path} of the libraries that this machine has."""
+    folders = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu")
+    names = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+    found = {}
+    for allocator, name in names.items():
+        for folder in folders:
+            if (Path(folder) / name).exists():
+                found[allocator] = str(Path(folder) / name)
+                break
+    return found

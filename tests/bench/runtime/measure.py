@@ -1,0 +1,96 @@
+"""Run arms in turn and compare each with the bare one of its own round."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from arms import AGAIN, BARE, Arm
+from gpuwright.calibration_rule import MOST_SPREAD, spread
+
+WORKLOADS = Path(__file__).with_name("workloads.py")
+
+
+class Failed(RuntimeError):
+    """A command of an arm ended badly; the text says which and how."""
+
+
+def run(arm: Arm, python: str, *words: str, timeout: float = 900) -> dict:
+    """The JSON object that the workload printed under this arm."""
+    done = subprocess.run(
+        arm.command(python, str(WORKLOADS), *words),
+        env=arm.full_environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+    )
+    lines = [line for line in done.stdout.splitlines() if "RESULT {" in line]
+    if done.returncode != 0 or not lines:
+        raise Failed(f"{arm.name}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
+    return json.loads(lines[-1].partition("RESULT ")[2])
+
+
+def seconds_of(command: list[str], environment: dict[str, str]) -> float:
+    """Wall time of a command that must succeed."""
+    start = time.perf_counter()
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        raise Failed(f"{command[0]}: exit code {done.returncode}: {done.stderr.strip()[-400:]}")
+    return seconds
+
+
+def interleave(arms: list[Arm], rounds: int, once: Callable[[Arm], dict], label: str) -> list[dict[str, dict]]:
+    """[{arm: values}] of rounds in which every arm ran once, in another order each time; one warm-up is thrown away."""
+    order = random.Random(0)
+    once(arms[0])
+    results = []
+    for number in range(rounds):
+        values = {}
+        for arm in order.sample(arms, len(arms)):
+            values[arm.name] = once(arm)
+        results.append({arm.name: values[arm.name] for arm in arms})
+        print(f"{label}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+    return results
+
+
+def compare(rounds: list[dict[str, dict]], metric: str, higher_is_better: bool) -> dict:
+    """For every arm its median and the median of its paired ratios to bare (above 1: better than bare).
+
+    `spread` is the bare arm's own; where it exceeds the limit, ratios are left out: they would be noise.
+    """
+    base = [values[BARE][metric] for values in rounds]
+    own = spread(base)
+    table = {}
+    for arm in rounds[0]:
+        here = [values[arm][metric] for values in rounds]
+        ratios = [a / b if higher_is_better else b / a for a, b in zip(here, base, strict=True)]
+        row = {"median": statistics.median(here), "spread": spread(here)}
+        if own <= MOST_SPREAD:
+            row |= {"ratio": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}
+        table[arm] = row
+    return {"metric": metric, "higher_is_better": higher_is_better, "spread": own, "arms": table}
+
+
+def verdict(comparison: dict, ours: str, others: list[str], rounds: list[dict[str, dict]]) -> str:
+    """Whether `ours` is slower than the best of `others`, outside the noise that the two bare arms show."""
+    metric, up = comparison["metric"], comparison["higher_is_better"]
+    if "ratio" not in comparison["arms"][ours]:
+        return f"not told: bare alone varied by {comparison['spread']:.0%}"
+    best = max(others, key=lambda arm: comparison["arms"][arm]["ratio"])
+
+    def paired(one: str, two: str) -> list[float]:
+        pairs = [(values[one][metric], values[two][metric]) for values in rounds]
+        return [a / b if up else b / a for a, b in pairs]
+
+    noise = max(abs(ratio - 1) for ratio in paired(AGAIN, BARE))
+    ratio = statistics.median(paired(ours, best))
+    word = "slower than" if ratio < 1 - noise else "not slower than"
+    return f"{word} {best} ({ratio:.2f}x; two bare runs differ by up to {noise:.0%})"

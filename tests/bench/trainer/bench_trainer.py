@@ -1,0 +1,146 @@
+"""make bench-trainer: what can be measured of the trainer's speed on a CPU, beside what others do in the same run.
+
+1. Framework overhead: the trainer's step against a hand-written loop that watches nothing.
+2. Against Lightning, Accelerate and the newcomer's loop: same networks, losses, optimizer, batches, noise.
+3. The data path: a plain Pillow to float32 loader against uint8, memory map, memory map with whole batches.
+
+Arms take turns; ratios are medians of paired ratios; where an arm differs from itself by more than 15 % there is none.
+Time is CPU time of this process with one thread, so that what else runs on the machine counts little. Writes
+docs/benchmarks/trainer.json, trainer.md and trainer.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import arms
+import report
+import torch
+from gan_trainer.bench import data, timing
+from gan_trainer.bench.timing import summarise
+from gan_trainer.bench.training import make_batches
+from gan_trainer.config import Config, make_config
+
+CPU = torch.device("cpu")
+# float32 with every switch that is for GPUs off.
+COMMON = {"device": "cpu", "precision": "fp32", "compile": "off", "data": "synthetic", "lr_scaling": "none"}
+# So small that little but Python and PyTorch's own calls is left.
+TINY = make_config({**COMMON, "image_size": 32, "channels": 4, "latent_dim": 8, "batch_size": 2})
+# As large as one core trains in good time.
+SMALL = make_config({**COMMON, "image_size": 32, "channels": 16, "latent_dim": 64, "batch_size": 32})
+DEFAULT = make_config(COMMON)
+DATA = make_config({**COMMON, "image_size": 64, "batch_size": 32})
+AGREE_STEPS, AGREE = 5, 1e-3
+OVERHEAD_STEPS, DEFAULT_STEPS, WARM_UP = 200, 12, 2
+OVERHEAD_US, OVERHEAD_SHARE, DATA_RATIO = 20.0, 0.01, 3.0
+
+
+def run_arms(
+    found: dict[str, Callable[..., arms.Outcome]], config: Config, steps: arms.Steps, rounds: int
+) -> dict[str, Any]:
+    """Step times of each arm in each round, and how far the losses of the arms are apart."""
+    batches = make_batches(config, config.batch_size, pinned=False)
+    times: dict[str, list[float]] = {name: [] for name in found}
+    last: dict[str, arms.Outcome] = {}
+    for number in range(rounds):
+        for name in list(found) if number % 2 == 0 else reversed(list(found)):
+            last[name] = found[name](config, CPU, batches, steps)
+            times[name].append(last[name].step_s)
+    apart = arms.disagreement({name: last[name] for name in found}, AGREE_STEPS)
+    if max(apart.values()) > AGREE:
+        raise SystemExit(f"the arms do not train alike, so their times cannot be compared: {apart}")
+    return {"times": times, "disagreement": apart}
+
+
+def overhead(rounds: int) -> dict[str, Any]:
+    """What the trainer's step takes more than the hand-written loop's, in us, and as a part of a step.
+
+    It does not grow with the batch, so it is measured on batches of 2, where it is not lost in the step, with tiny
+    networks and with those of the default configuration; the share is of that configuration's own step. The two loops
+    take turns step by step: whatever slows the machine for longer than a step hits both.
+    """
+    tiny = extra_us(*steps_in_turns(TINY, OVERHEAD_STEPS * rounds))
+    wide = extra_us(*steps_in_turns(replace(DEFAULT, batch_size=2), DEFAULT_STEPS * rounds))
+    whole = statistics.median(steps_in_turns(DEFAULT, 2)[0]) * 1e6
+    limit = max(OVERHEAD_US, OVERHEAD_SHARE * whole)
+    # Where half of all steps lie on both sides of the goal, it cannot be told.
+    clear = wide["quartiles"][1] <= limit or wide["quartiles"][0] > limit
+    return {
+        "tiny": tiny,
+        "default": wide,
+        "default_step_us": round(whole, 1),
+        "share": round(wide["extra_us"] / whole, 4),
+        "goal": f"at most {OVERHEAD_US:g} us, or {OVERHEAD_SHARE:.0%} of a step",
+        "met": wide["extra_us"] <= limit if clear else None,
+    }
+
+
+def extra_us(bare: list[float], ours: list[float]) -> dict[str, Any]:
+    """Median and quartiles of the difference in us, and the bare step."""
+    extra = sorted(own - other for other, own in zip(bare, ours, strict=True))
+    low, middle, high = (round(extra[len(extra) * part // 4] * 1e6, 1) for part in (1, 2, 3))
+    bare_us = round(statistics.median(bare) * 1e6, 1)
+    return {"extra_us": middle, "quartiles": [low, high], "steps": len(extra), "bare_step_us": bare_us}
+
+
+def steps_in_turns(config: Config, count: int) -> tuple[list[float], list[float]]:
+    """Seconds of each step of the hand-written loop and of the trainer."""
+    batches = make_batches(config, config.batch_size, pinned=False)
+    loops = arms.best_step(config, CPU), arms.trainer_step(config, CPU)
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(WARM_UP + count):
+        for which in (0, 1) if number % 2 == 0 else (1, 0):
+            start = timing.clock()
+            loops[which](batches[number % len(batches)])
+            times[which].append(timing.clock() - start)
+    return times[0][WARM_UP:], times[1][WARM_UP:]
+
+
+def peers(rounds: int) -> dict[str, Any]:
+    found = {
+        "hand-written loop": arms.best(),
+        "gan_trainer": arms.trainer,
+        "newcomer's loop": arms.newcomer(),
+        "Lightning": arms.lightning,
+        "Accelerate": arms.accelerate,
+    }
+    measured = run_arms(found, SMALL, (3, 15), rounds)
+    rates = {name: [SMALL.batch_size / seconds for seconds in own] for name, own in measured["times"].items()}
+    return {"rows": report.rows(summarise(rates)), "disagreement": measured["disagreement"]}
+
+
+def data_path(rounds: int) -> dict[str, Any]:
+    data.ROUNDS = rounds
+    found = data.bench_data(DATA, CPU)
+    plain, best = found["paths"][0]["rates"], found["paths"][-1]["rates"]
+    gains = [fast / slow for slow, fast in zip(plain, best, strict=True)]
+    # What holds in every round, or in none, holds whatever the noise.
+    met = True if min(gains) >= DATA_RATIO else False if max(gains) < DATA_RATIO else None
+    goal = f"at least {DATA_RATIO:g} times the plain loader"
+    return {**found, "goal": goal, "lowest_gain": round(min(gains), 1), "met": met}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9, help="of each arm (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=report.FOLDER, help="folder of the results")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    timing.clock = time.process_time
+    found: dict[str, Any] = {"schema": 1, "kind": "cpu", "machine": report.machine(CPU), "rounds": options.rounds}
+    for name, measure in (("overhead", overhead), ("peers", peers), ("data", data_path)):
+        print(f"bench-trainer: {name} ...", flush=True)
+        found[name] = measure(options.rounds)
+    found["machine"]["load_at_end"] = report.load()
+    report.write(options.output, "cpu", found)
+    print(report.cpu_page(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The table of believable "N/A" against the captures: field x architecture x MIG mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpuwright.devices import CHIPS
+from gpuwright.nvidia_smi_absent import REMAPS_ROWS, RETIRES_PAGES, RULES, Card, believed, may_be_absent
+from gpuwright.nvidia_smi_values import UNKNOWN
+from gpuwright.nvidia_smi_xml import parse_log
+
+DATA = Path(__file__).parent / "data" / "nvidia_smi"
+NOT_FIELDS = ("name", "architecture", "processes", "health", "pci_id")
+V100 = Card("Tesla V100-PCIE-16GB", "volta", None, "Enabled")
+
+
+def test_every_rule_has_a_source_and_every_architecture_its_place():
+    assert all(rule.source and rule.fields for rule in RULES)
+    assert {architecture for architecture, _capability in CHIPS.values()} <= {*RETIRES_PAGES, *REMAPS_ROWS}
+
+
+@pytest.mark.parametrize("file", sorted(DATA.glob("*.xml")), ids=lambda file: file.stem)
+def test_what_healthy_cards_lack_is_in_the_table(file):
+    for gpu in parse_log(file.read_text())["gpus"]:
+        card = Card(gpu["name"], gpu["architecture"], gpu["mig_mode"], gpu["ecc_mode"])
+        fields = {name: gpu[name] for name in gpu if name not in NOT_FIELDS}
+        assert UNKNOWN not in fields.values()
+        # Older captures were shortened before these values were read.
+        fields.update(gpu["health"] if file.stem == "580-v100" else {})
+        assert [name for name, value in fields.items() if value is None and not may_be_absent(name, card)] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "allowed"),
+    [
+        ("temperature_c", {}, False),
+        ("uuid", {}, False),
+        ("a_field_of_tomorrow", {}, False),
+        ("retired_pages_pending", {}, False),
+        ("retired_pages_pending", {"ecc": "Disabled"}, True),
+        ("retired_pages_pending", {"ecc": UNKNOWN}, False),
+        ("retired_pages_pending", {"architecture": "hopper"}, True),
+        ("remapped_rows_pending", {}, True),
+        ("remapped_rows_pending", {"architecture": "hopper", "name": "NVIDIA H100"}, False),
+        ("remapped_rows_pending", {"architecture": "hopper", "name": "NVIDIA H100", "mig": "Enabled"}, True),
+        ("remapped_rows_pending", {"architecture": "hopper", "name": "NVIDIA H100", "mig": UNKNOWN}, False),
+        ("mig_mode", {}, True),
+        ("mig_mode", {"name": "NVIDIA A100-SXM4-40GB"}, False),
+        ("power_limit_w", {}, False),
+        ("power_limit_w", {"name": "NVIDIA GeForce RTX 3090"}, True),
+        ("ecc_mode", {"name": "NVIDIA GeForce RTX 3090"}, True),
+        ("serial", {}, True),
+    ],
+)
+def test_the_table(field, change, allowed):
+    card = V100._replace(**change)
+    assert may_be_absent(field, card) is allowed
+    assert believed(None, field, card) == (None if allowed else UNKNOWN)
+    assert believed(0, field, card) == 0 and believed(UNKNOWN, field, card) == UNKNOWN

@@ -10,8 +10,8 @@ RUN := $(VENV)/bin/python tests/run.py
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-container test-real bench-runtime bench-trainer gpu-bench \
-  fleet-up fleet-down venv packages docs lock clean
+.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-container test-real test-vm bench-runtime \
+  bench-trainer gpu-bench fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpret
 
 test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
 	@$(RUN) container
+
+test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)
+	@$(RUN) vm
 
 fleet-up: venv packages ## start the demo's hosts without touching them
 	@$(FLEET_TOOL) build

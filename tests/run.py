@@ -174,6 +174,13 @@ def container(suite: Suite) -> None:
         suite.add("what containers need", False)
 
 
+def vm(suite: Suite) -> None:
+    if call("tests/vm/install-packages"):
+        pytest_suite(suite, "vm", sys.executable, "-x", "-s", "tests/vm")
+    else:
+        suite.add("what the virtual machine needs", False)
+
+
 SUITES: dict[str, Callable[[Suite], None]] = {
     "lint": lint,
     "unit": unit,
@@ -182,10 +189,11 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "faults": faults,
     "container": container,
     "real": real,
+    "vm": vm,
 }
 NEEDS_FLEET = ("molecule", "faults", "real", "container")
 # Lanes of their own beside `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "real", "container")
+SLOW = ("faults", "real", "container", "vm")
 
 
 def main(wanted: str) -> int:

@@ -1,0 +1,135 @@
+"""One qemu process: started, reached over ssh, stopped. Its disk is an overlay, so that the image stays bare."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .gpu import Gpu
+from .paths import HOST, STATE
+
+MEMORY_MIB = 3072
+PROCESSORS = 2
+# A boot takes a minute and a half under emulation on a busy machine.
+BOOT_SECONDS = 600
+FORMATS = {".raw": "raw", ".qcow2": "qcow2"}
+
+
+class MachineError(Exception):
+    """The virtual machine did not do what it should; the message says what to look at."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def command(disk: Path, accelerator: str, console: Path, port: int, gpu: int) -> list[str]:
+    """qemu's command line: a PC with a BIOS, one virtio disk, a network of its own and the GPU."""
+    # arch-capabilities: some hypervisors offer that register to their guests and refuse it to guests of guests.
+    model = {
+        "kvm": ["-accel", "kvm", "-cpu", "host,-arch-capabilities"],
+        "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
+    }
+    return [
+        *("nice", "qemu-system-x86_64", "-name", HOST, "-machine", "pc,memory-backend=ram", *model[accelerator]),
+        # The process of the GPU maps the machine's memory, as any device would see it.
+        *("-m", str(MEMORY_MIB), "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on"),
+        *("-smp", str(PROCESSORS), "-nodefaults", "-display", "none", "-serial", f"file:{console},append=on"),
+        *("-drive", f"file={disk},format={FORMATS[disk.suffix]},if=virtio,cache=unsafe,discard=unmap"),
+        *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net"),
+        *("-device", "virtio-rng-pci", "-device", f"x-pci-proxy-dev,fd={gpu}"),
+    ]  # fmt: skip
+
+
+@dataclass
+class Machine:
+    """`start`, then `run`; `stop` ends it at once."""
+
+    disk: Path
+    key: Path
+    accelerator: str
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen | None = None
+
+    @property
+    def console(self) -> Path:
+        return STATE / "console.log"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.key.with_name("known_hosts")
+
+    def start(self, *boot: str) -> None:
+        """Switch it on; `boot`: further words for qemu, such as a kernel in place of the boot loader."""
+        STATE.mkdir(parents=True, exist_ok=True)
+        self.console.write_text("")
+        gpu = Gpu()
+        handle = gpu.plug.fileno()
+        with (STATE / "qemu.log").open("w") as log:
+            words = command(self.disk, self.accelerator, self.console, self.port, handle) + list(boot)
+            self.process = subprocess.Popen(words, pass_fds=[handle], stdout=log, stderr=log)
+        gpu.plug.close()
+
+    @property
+    def ssh_options(self) -> list[str]:
+        """Its host key is known by a name, since its port is another each time."""
+        options = (f"UserKnownHostsFile={self.known_hosts}", "StrictHostKeyChecking=yes", "HostKeyAlias=vm")
+        return [part for option in options for part in ("-o", option)]
+
+    def ssh(self, words: str) -> list[str]:
+        return [
+            *("ssh", "-i", str(self.key), "-p", str(self.port), "-o", "ConnectTimeout=10", *self.ssh_options),
+            *("admin@127.0.0.1", words),
+        ]
+
+    def run(self, script: str, check: bool = True, timeout: float = 900) -> str:
+        """Run a shell script as root in the machine and return what it prints."""
+        done = subprocess.run(
+            self.ssh("sudo sh -s"), input=script, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if check and done.returncode:
+            raise MachineError(f"exit status {done.returncode} of\n{script}\n{done.stdout}{done.stderr}")
+        return done.stdout.strip()
+
+    def answer(self, words: str) -> str:
+        """What a command prints, or nothing while the machine does not answer."""
+        done = subprocess.run(self.ssh(words), capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    def wait(self) -> None:
+        """Until it answers over ssh."""
+        self.wait_for(lambda: self.answer("uname -r") != "")
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Until a condition holds; the end of its console is the message when it never does."""
+        end = time.monotonic() + BOOT_SECONDS
+        while time.monotonic() < end and self.process and self.process.poll() is None:
+            if condition():
+                return
+            time.sleep(3)
+        console = self.console.read_text(errors="replace")[-2000:]
+        qemu = (STATE / "qemu.log").read_text()[-500:]
+        raise MachineError(f"The machine is not there after {BOOT_SECONDS} s. {qemu}\nEnd of its console:\n{console}")
+
+    def copy(self, folder: Path, place: str) -> None:
+        """A folder's files, to a folder in the machine."""
+        words = self.ssh(f"sudo mkdir -p {place} && sudo tar -x -C {place}")
+        with subprocess.Popen(["tar", "-c", "-C", str(folder), "."], stdout=subprocess.PIPE) as packing:
+            subprocess.run(words, stdin=packing.stdout, check=True)
+
+    def power_off(self) -> None:
+        """Shut down, so that everything is on the disk."""
+        self.run("systemctl poweroff", check=False)
+        assert self.process
+        self.process.wait(BOOT_SECONDS)
+
+    def stop(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()

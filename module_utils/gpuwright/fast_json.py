@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""json.loads for a start that must be quick: importing json, with re and enum behind it, takes longer than all the rest."""
+"""json.loads for a quick start: importing json, with re and enum behind it, takes longer than all the rest."""
 
 
 class _Settings:

@@ -10,8 +10,8 @@ class Record:
     def __init__(self, *values):
         if len(values) != len(self.__slots__):
             raise TypeError("{} has the fields {}".format(type(self).__name__, ", ".join(self.__slots__)))
-        for name, value in zip(self.__slots__, values):
-            setattr(self, name, value)
+        for index, name in enumerate(self.__slots__):
+            setattr(self, name, values[index])
 
     def as_dict(self):
         """{field: value}."""
@@ -20,7 +20,9 @@ class Record:
     def changed(self, **fields):
         """A copy with other values in some fields."""
         values = dict(self.as_dict(), **fields)
-        return type(self)(*(values.pop(name) for name in self.__slots__))
+        if len(values) > len(self.__slots__):
+            raise TypeError("{} has the fields {}".format(type(self).__name__, ", ".join(self.__slots__)))
+        return type(self)(*(values[name] for name in self.__slots__))
 
     def __eq__(self, other):
         return type(self) is type(other) and self.as_dict() == other.as_dict()

@@ -80,19 +80,20 @@ def choose_allocator(decision, option, policy, root):
         name, conf, source = arm.allocator, arm.malloc_conf, arm.why
         decision.warnings += [arm.problem] if arm.problem else []
     preloaded = decision.environment.get("LD_PRELOAD", "")
-    if preloaded or name != "none":
-        # Imported here, as most starts preload nothing.
-        from .preload import check_callers_preload, find_library
+    if not preloaded and name == "none":
+        decision.note("allocator", "malloc", source)
+        return
+    # Imported here, as most starts preload nothing.
+    from .preload import check_callers_preload, find_library
 
-        check_callers_preload(decision, preloaded, root)
+    check_callers_preload(decision, preloaded, root)
     if preloaded and not option:
         decision.note("allocator", "the caller's", "LD_PRELOAD is " + BY_CALLER + ", so none is added")
         decision.note("LD_PRELOAD", preloaded, BY_CALLER)
         return
     if name == "none":
         decision.note("allocator", "malloc", source)
-        if preloaded:
-            decision.note("LD_PRELOAD", preloaded, BY_CALLER)
+        decision.note("LD_PRELOAD", preloaded, BY_CALLER)
         return
     library = decision.allocator = find_library(name, policy, root)
     if library not in preloaded.split(":"):

@@ -18,6 +18,13 @@ options:
     description: Relative name and content of every file.
     type: dict
     required: true
+  compile_for:
+    description:
+      - Paths of Python interpreters. The first that is there keeps compiled files beside the modules in C(dest) itself,
+        readable by everybody; ordinary users cannot write them, and would compile at every start.
+    type: list
+    elements: path
+    default: []
 author: gpuwright
 """
 
@@ -26,6 +33,7 @@ EXAMPLES = r"""
   file_tree:
     dest: /usr/local/lib/gpuwright/gpuwright
     files: "{{ 'module_utils/gpuwright' | tree_files }}"
+    compile_for: [/usr/libexec/platform-python, /usr/bin/python3]
 """
 
 RETURN = r"""
@@ -37,16 +45,25 @@ removed:
   description: Names that were, or in check mode would be, removed.
   type: list
   returned: always
+compiled:
+  description: Names of the modules that were, or in check mode would be, compiled.
+  type: list
+  returned: always
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.bytecode import compile_modules, first_interpreter
 from ansible.module_utils.gpuwright.trees import apply_tree, tree_changes
 
 
 def main():
     """Compare, then write."""
     module = AnsibleModule(
-        argument_spec={"dest": {"type": "path", "required": True}, "files": {"type": "dict", "required": True}},
+        argument_spec={
+            "dest": {"type": "path", "required": True},
+            "files": {"type": "dict", "required": True},
+            "compile_for": {"type": "list", "elements": "path", "default": []},
+        },
         supports_check_mode=True,
     )
     dest, files = module.params["dest"], module.params["files"]
@@ -58,9 +75,12 @@ def main():
         to_write, to_remove = tree_changes(dest, files)
         if not module.check_mode:
             apply_tree(dest, files, to_write, to_remove)
+        python = first_interpreter(module.params["compile_for"])
+        compiled = compile_modules(dest, python, write=not module.check_mode) if python else []
     except (OSError, ValueError) as error:
         module.fail_json(msg="{} was not brought up to date: {}. Mend that and run again".format(dest, error))
-    module.exit_json(changed=bool(to_write or to_remove), written=to_write, removed=to_remove)
+    changed = bool(to_write or to_remove or compiled)
+    module.exit_json(changed=changed, written=to_write, removed=to_remove, compiled=compiled)
 
 
 if __name__ == "__main__":

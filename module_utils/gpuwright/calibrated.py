@@ -5,12 +5,11 @@ The choice holds for the machine and the libraries that were measured. When one 
 back to malloc and says so.
 """
 
-import collections
-import json
 import os
-import struct
 
-from .hostfiles import below, read_text, resolve
+from . import fast_json
+from .hostfiles import below, read_text
+from .record import Record
 from .runtime_policy import LaunchError
 
 CALIBRATED_PATH = "/etc/gpuwright/runtime-calibrated.json"
@@ -18,20 +17,21 @@ ALLOCATOR_NAMES = ("none", "jemalloc", "tcmalloc")
 # /proc/cpuinfo of a large machine takes milliseconds; its first entry holds the name.
 CPUINFO_BYTES = 4096
 
-Arm = collections.namedtuple("Arm", "allocator malloc_conf why problem")
-Arm.__doc__ = (
+
+class Arm(Record):
     """What a calibration says today: allocator ("none" is malloc), MALLOC_CONF, the reason, and a warning or ""."""
-)
+
+    __slots__ = ("allocator", "malloc_conf", "why", "problem")
 
 
 def calibrated_arm(root="/"):
     """The `Arm` to use now; malloc where nothing was measured, or where the measurement no longer holds."""
     try:
         with open(below(root, CALIBRATED_PATH), "rb") as file:
-            saved = json.loads(file.read().decode("utf-8"))
+            saved = fast_json.loads(file.read().decode("utf-8"))
         arm = Arm(saved["allocator"], saved["malloc_conf"], saved["why"], "")
         broken = saved["schema"] != 1 or arm.allocator not in ALLOCATOR_NAMES
-        if broken or not all(isinstance(text, str) and "\0" not in text for text in arm):
+        if broken or not all(isinstance(text, str) and "\0" not in text for text in arm.as_dict().values()):
             raise ValueError("not of this gpu-run's making")
         fault = _out_of_date(saved, root)
     except FileNotFoundError:
@@ -55,6 +55,9 @@ def _out_of_date(saved, root):
         if saved["machine"][name] != machine[name]:
             return "{} is {}, it was {}".format(name, machine[name], saved["machine"][name])
     if saved["allocator"] != "none":
+        # Imported here, as most starts preload nothing.
+        from .library_identity import library_identity
+
         path = saved["library"]["path"]
         if saved["library"] != library_identity(path, root):
             return "{} is another file than the one measured".format(path)
@@ -77,62 +80,10 @@ def machine_identity(root="/"):
     }
 
 
-def library_identity(path, root="/"):
-    """{path, file, size, build_id} of a library; nothing but the path of one that cannot be read."""
-    real = resolve(root, path)
-    try:
-        with open(real or "", "rb") as file:
-            build_id = _Elf(file).build_id()
-            size = os.fstat(file.fileno()).st_size
-    except OSError:
-        return {"path": path}
-    return {"path": path, "file": os.path.basename(real), "size": size, "build_id": build_id}
-
-
-class _Elf:
-    """Just enough of a 64-bit little-endian ELF file to find its build id (elf(5), ld --build-id)."""
-
-    HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-    PROGRAM = struct.Struct("<IIQQQQQQ")
-    NOTE = struct.Struct("<III")
-    PT_NOTE, NT_GNU_BUILD_ID = 4, 3
-
-    def __init__(self, file):
-        self.file = file
-
-    def build_id(self):
-        """Hexadecimal build id, "" where the file has none."""
-        head = self.file.read(self.HEADER.size)
-        if len(head) < self.HEADER.size or head[:6] != b"\x7fELF\x02\x01":
-            return ""
-        fields = self.HEADER.unpack(head)
-        offset, size, count = fields[5], fields[9], fields[10]
-        for number in range(count):
-            self.file.seek(offset + number * size)
-            entry = self.file.read(self.PROGRAM.size)
-            if len(entry) < self.PROGRAM.size:
-                return ""
-            kind, _, start, _, _, length, _, _ = self.PROGRAM.unpack(entry)
-            if kind == self.PT_NOTE:
-                self.file.seek(start)
-                found = self._in_notes(self.file.read(min(length, 4096)))
-                if found:
-                    return found
-        return ""
-
-    def _in_notes(self, notes):
-        while len(notes) >= self.NOTE.size:
-            name_size, size, kind = self.NOTE.unpack(notes[: self.NOTE.size])
-            name_end = self.NOTE.size + (name_size + 3) // 4 * 4
-            end = name_end + (size + 3) // 4 * 4
-            if kind == self.NT_GNU_BUILD_ID and notes[self.NOTE.size :].startswith(b"GNU\0"):
-                return notes[name_end : name_end + size].hex()
-            notes = notes[end:]
-        return ""
-
-
 def save(choice, root="/"):
     """Write the calibration in one step, readable by all; LaunchError where that cannot be done."""
+    import json
+
     path = below(root, CALIBRATED_PATH)
     temporary = "{}.{}".format(path, os.getpid())
     try:

@@ -8,9 +8,10 @@ import sys
 import tempfile
 import time
 
-from .calibrated import CALIBRATED_PATH, check_writable, library_identity, machine_identity, save
+from .calibrated import CALIBRATED_PATH, check_writable, machine_identity, save
 from .calibration_rule import BASE, CONTROL, LEAST_ROUNDS, judge
 from .launch_decision import decide
+from .library_identity import library_identity
 from .preload import prove_preload
 from .runtime_policy import LaunchError
 

@@ -4,15 +4,18 @@
 Every rank computes the same division from the same facts and takes its own part; they do not talk to each other.
 """
 
-import collections
+from .record import Record
 
-Share = collections.namedtuple("Share", "cpus sharing at_home")
-Share.__doc__ = """What one process gets.
 
-cpus     set of CPUs, never empty
-sharing  number of processes that run on exactly these CPUs: above 1 only where there are fewer CPUs than processes
-at_home  the CPUs lie on the wanted NUMA nodes
-"""
+class Share(Record):
+    """What one process gets.
+
+    cpus     set of CPUs, never empty
+    sharing  number of processes that run on exactly these CPUs: above 1 only where there are fewer CPUs than processes
+    at_home  the CPUs lie on the wanted NUMA nodes
+    """
+
+    __slots__ = ("cpus", "sharing", "at_home")
 
 
 def nearest(nodes, allowed, node_cpus):
@@ -52,7 +55,7 @@ def _places(wanted, pools):
     """
     if not any(node in pools for node in wanted):
         return [None] * len(wanted)
-    load = collections.Counter(node for node in wanted if node in pools)
+    load = {node: wanted.count(node) for node in pools}
     places = []
     for node in wanted:
         if node not in pools:

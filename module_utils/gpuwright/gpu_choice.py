@@ -4,7 +4,8 @@
 Sources: CUDA C++ Programming Guide (environment variables), NVIDIA MIG User Guide (device names), srun(1).
 """
 
-from .ranks import NUMBER, SLURM_RANK
+from .hostfiles import is_digits
+from .ranks import MOST_DIGITS, SLURM_RANK
 from .runtime_policy import LaunchError
 from .topology import UNKNOWN_NODE, find_all_gpus, gpu_model, reachable_gpus
 
@@ -44,7 +45,7 @@ def _in_cuda_order(decision, visible, gpus, listed, root):
             return visible
         message = "CUDA_DEVICE_ORDER={} numbers GPUs of different models by speed: which GPU this is cannot be told"
         decision.warnings.append(message.format(order) + ", so nothing is bound to its NUMA node; unset it")
-        return [gpu._replace(numa_node=UNKNOWN_NODE) for gpu in visible]
+        return [gpu.changed(numa_node=UNKNOWN_NODE) for gpu in visible]
     if listed is not None and "CUDA_DEVICE_ORDER" in decision.changed and not _one_model(gpus, root):
         message = (
             "GPUs of different models: CUDA_VISIBLE_DEVICES={} now counts as nvidia-smi does, CUDA by itself by speed"
@@ -61,7 +62,7 @@ def _one_model(gpus, root):
 def _demanded_gpus(option, gpus, allowed):
     """The GPUs of --gpus; LaunchError when one does not exist or the caller's environment excludes it."""
     words = option.split(",")
-    if not all(NUMBER.fullmatch(word) for word in words):
+    if not all(is_digits(word, MOST_DIGITS) for word in words):
         raise LaunchError("--gpus {!r}: expected GPU numbers such as 0 or 0,1".format(option))
     numbers = [int(word) for word in words]
     if len(set(numbers)) != len(numbers):
@@ -128,7 +129,7 @@ def slurm_minors(environ):
     """Numbers N of the devices /dev/nvidiaN that Slurm granted; [] when it named none."""
     text = next((environ[name] for name in SLURM_GPUS if environ.get(name)), "")
     words = [word.strip() for word in text.split(",")]
-    return [int(word) for word in words] if text and all(NUMBER.fullmatch(word) for word in words) else []
+    return [int(word) for word in words] if text and all(is_digits(word, MOST_DIGITS) for word in words) else []
 
 
 def place_ranks(decision, visible, rank, root):

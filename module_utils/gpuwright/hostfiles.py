@@ -2,7 +2,6 @@
 """Read a host's files below a root folder; what is absent or unreadable is None or empty, never an exception."""
 
 import os
-import re
 
 LIMIT_BYTES = 1024 * 1024
 MAX_LINKS = 40
@@ -65,9 +64,15 @@ def read_text(root, path):
     return None if data is None else data.decode("utf-8", "replace").strip()
 
 
+def is_digits(text, most):
+    """Whether the text is 1 to `most` decimal digits; str.isdigit() also takes those of other scripts."""
+    return 0 < len(text) <= most and not text.strip("0123456789")
+
+
 def to_int(text):
     """A decimal number, or None; stricter than int(), which also takes "1_0" and digits of other scripts."""
-    return int(text) if re.match(r"-?[0-9]{1,18}$", text or "") else None
+    text = text or ""
+    return int(text) if is_digits(text[text.startswith("-") :], 18) else None
 
 
 def read_int(root, path):

@@ -51,7 +51,7 @@ def as_json(decision, command):
     """The same for programs."""
     answer = {
         "schema": 1,
-        "gpus": [dict(gpu._asdict()) for gpu in decision.gpus],
+        "gpus": [gpu.as_dict() for gpu in decision.gpus],
         "cpus": format_cpu_list(decision.cpus),
         "memory_policy": decision.memory_policy,
         "memory_nodes": decision.memory_nodes,

@@ -7,7 +7,6 @@ Every function takes a `launch_decision.Decision` and notes in it what it chose 
 from .calibrated import calibrated_arm
 from .cgroups import cpu_quota
 from .gpu_choice import BY_CALLER
-from .preload import check_callers_preload, find_library
 from .ranks import is_torchruns_filler
 from .topology import cores_of, format_cpu_list, memory_nodes, node_memory
 
@@ -81,6 +80,12 @@ def choose_allocator(decision, option, policy, root):
         name, conf, source = arm.allocator, arm.malloc_conf, arm.why
         decision.warnings += [arm.problem] if arm.problem else []
     preloaded = decision.environment.get("LD_PRELOAD", "")
+    if not preloaded and name == "none":
+        decision.note("allocator", "malloc", source)
+        return
+    # Imported here, as most starts preload nothing.
+    from .preload import check_callers_preload, find_library
+
     check_callers_preload(decision, preloaded, root)
     if preloaded and not option:
         decision.note("allocator", "the caller's", "LD_PRELOAD is " + BY_CALLER + ", so none is added")
@@ -88,8 +93,7 @@ def choose_allocator(decision, option, policy, root):
         return
     if name == "none":
         decision.note("allocator", "malloc", source)
-        if preloaded:
-            decision.note("LD_PRELOAD", preloaded, BY_CALLER)
+        decision.note("LD_PRELOAD", preloaded, BY_CALLER)
         return
     library = decision.allocator = find_library(name, policy, root)
     if library not in preloaded.split(":"):

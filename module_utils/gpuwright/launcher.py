@@ -4,8 +4,9 @@
 The launcher ends in exec, so no process stays behind and exit code, signals, stdin and terminal are the command's own.
 """
 
+# Not signal: it makes enums of all its names, which takes a quarter of a start.
+import _signal
 import os
-import signal
 import sys
 
 from .launch_decision import decide
@@ -59,8 +60,8 @@ def _amend(decision, setting, why):
 def start(command, environment):
     """Become `command`; returns a shell's exit code, with one line on stderr, only when that fails."""
     # Python ignores these two, and what is ignored stays ignored across exec.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
     try:
         os.execvpe(command[0], command, environment)
     except (FileNotFoundError, ValueError):

@@ -4,14 +4,14 @@
 Sources: torchrun (environment variables), Open MPI, MVAPICH2 and Intel MPI (local rank), srun(1) (output environment).
 """
 
-import collections
 import os
-import re
 
-from .hostfiles import read_colon_lines, read_text, to_int
+from .hostfiles import is_digits, read_colon_lines, read_text, to_int
+from .record import Record
 from .runtime_policy import LaunchError
 
-NUMBER = re.compile("[0-9]{1,9}")
+# Digits of a rank or a device.
+MOST_DIGITS = 9
 # (rank on this host, number of ranks on this host) as the launchers name them, most specific first: torchrun may run
 # below srun or mpirun.
 RANK_VARIABLES = (
@@ -21,18 +21,21 @@ RANK_VARIABLES = (
     ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )
 SLURM_RANK = "SLURM_LOCALID"
-SLURM_COUNTS = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
 LAUNCHER_PROGRAMS = ("torchrun", "mpirun", "mpiexec", "orterun", "srun", "deepspeed", "accelerate")
 LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 MAX_ANCESTORS = 8
 
-Rank = collections.namedtuple("Rank", "index count variable")
-Rank.__doc__ = """This process among the ranks on this host: 0 <= index < count; the variable that told."""
 
-Launcher = collections.namedtuple("Launcher", "cpus command environment")
-Launcher.__doc__ = (
+class Rank(Record):
+    """This process among the ranks on this host: 0 <= index < count; the variable that told."""
+
+    __slots__ = ("index", "count", "variable")
+
+
+class Launcher(Record):
     """The process that started the ranks: CPUs it may use, its words, the environment it was born with."""
-)
+
+    __slots__ = ("cpus", "command", "environment")
 
 
 def find_rank(environ):
@@ -66,12 +69,13 @@ def _slurm_count(environ):
     """Tasks of this step on this node: entry SLURM_NODEID of a list such as "4(x2),3"."""
     node = _whole_number(environ, "SLURM_NODEID", 0) or 0
     for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
-        match = SLURM_COUNTS.fullmatch(part)
-        if not match:
+        tasks, repeated, times = part.partition("(x")
+        times = times[:-1] if times.endswith(")") else ""
+        if not is_digits(tasks, 6) or (repeated and not is_digits(times, 6)):
             break
-        node -= int(match.group(2) or 1)
+        node -= int(times) if repeated else 1
         if node < 0:
-            return int(match.group(1)) or None
+            return int(tasks) or None
     return to_int(environ.get("SLURM_NTASKS_PER_NODE")) or None
 
 
@@ -80,7 +84,7 @@ def _whole_number(environ, name, least):
     text = environ.get(name)
     if text is None:
         return None
-    if not NUMBER.fullmatch(text) or int(text) < least:
+    if not is_digits(text, MOST_DIGITS) or int(text) < least:
         raise LaunchError("{}={!r}: expected a whole number from {}".format(name, text, least))
     return int(text)
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's runtime policy, /etc/gpuwright/runtime.json."""
 
-import json
-
+from . import fast_json
 from .hostfiles import below
 
 POLICY_PATH = "/etc/gpuwright/runtime.json"
@@ -36,7 +35,7 @@ def load_policy(root="/"):
     """The host's policy with defaults filled in, the defaults alone without a file; LaunchError on a bad one."""
     try:
         with open(below(root, POLICY_PATH), "rb") as file:
-            policy = json.loads(file.read().decode("utf-8"))
+            policy = fast_json.loads(file.read().decode("utf-8"))
     except FileNotFoundError:
         return dict(DEFAULTS)
     except OSError as error:
@@ -48,6 +47,8 @@ def load_policy(root="/"):
     for key, value in policy.items():
         expected = _expectation(key, value)
         if expected:
+            import json
+
             message = "{}: {} is {}; expected {}; run the role system_runtime again"
             raise LaunchError(message.format(POLICY_PATH, key, json.dumps(value), expected))
     return dict(DEFAULTS, **policy)

@@ -5,10 +5,10 @@ Every function takes `root`, the folder that stands for "/". What cannot be read
 Sources: Linux Documentation/ABI (sysfs-devices-node, sysfs-devices-system-cpu, sysfs-bus-pci), set_mempolicy(2).
 """
 
-import collections
 import os
 
 from .hostfiles import below, exists, names_in, read_colon_lines, read_int, read_text, to_int
+from .record import Record
 
 NVIDIA_VENDOR_ID = "0x10de"
 # VGA controllers and 3D controllers; NVIDIA cards also carry audio and USB functions.
@@ -19,15 +19,18 @@ DRIVER_FOLDER = "/proc/driver/nvidia/gpus"
 
 NODE_FOLDER = "/sys/devices/system/node"
 
-Gpu = collections.namedtuple("Gpu", "index pci_id numa_node uuid minor")
-Gpu.__doc__ = """A GPU as CUDA numbers it under CUDA_DEVICE_ORDER=PCI_BUS_ID.
 
-index      0, 1, ... in ascending PCI order
-pci_id     domain:bus:device.function as sysfs writes it
-numa_node  node number, UNKNOWN_NODE where the firmware names none (usual in a virtual machine)
-uuid       "GPU-..." as the loaded driver tells it, "" without one
-minor      N of /dev/nvidiaN as the loaded driver tells it, None without one
-"""
+class Gpu(Record):
+    """A GPU as CUDA numbers it under CUDA_DEVICE_ORDER=PCI_BUS_ID.
+
+    index      0, 1, ... in ascending PCI order
+    pci_id     domain:bus:device.function as sysfs writes it
+    numa_node  node number, UNKNOWN_NODE where the firmware names none (usual in a virtual machine)
+    uuid       "GPU-..." as the loaded driver tells it, "" without one
+    minor      N of /dev/nvidiaN as the loaded driver tells it, None without one
+    """
+
+    __slots__ = ("index", "pci_id", "numa_node", "uuid", "minor")
 
 
 def parse_cpu_list(text):
@@ -89,7 +92,7 @@ def reachable_gpus(gpus, root="/"):
     device file can be opened at all, nothing is known and all are kept.
     """
     reachable = [gpu for gpu in gpus if gpu.minor is not None and _may_open(root, gpu.minor)]
-    return [gpu._replace(index=index) for index, gpu in enumerate(reachable or gpus)]
+    return [gpu.changed(index=index) for index, gpu in enumerate(reachable or gpus)]
 
 
 def find_gpus(root="/"):

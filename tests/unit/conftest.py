@@ -93,3 +93,20 @@ def run_module(ansible_path: Path, tmp_path: Path, node_python: str) -> Callable
         return {**answer, "rc_process": done.returncode}
 
     return run
+
+
+@pytest.fixture
+def gpu_run(tmp_path: Path, node_python: str) -> Path:
+    """The script gpu-run as installed, but with this checkout's library and the interpreter under test."""
+    text = (REPOSITORY / "roles/system_runtime/files/gpu-run").read_text()
+    for installed, here in {
+        "/usr/local/lib/gpuwright": str(MODULE_UTILS),
+        "/usr/libexec/platform-python": node_python,
+    }.items():
+        assert installed in text
+        text = text.replace(installed, here)
+    path = tmp_path / "bin" / "gpu-run"
+    path.parent.mkdir()
+    path.write_text(text)
+    path.chmod(0o755)
+    return path

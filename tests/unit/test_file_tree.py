@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,38 @@ def test_bytecode_is_left_alone(run_module, tmp_path: Path) -> None:
     cache.mkdir()
     (cache / "a.cpython-36.pyc").write_bytes(b"\0")
     assert run_module("file_tree", {"dest": str(dest), "files": FILES})["changed"] is False
+
+
+def test_modules_are_compiled_for_everybody(run_module, tmp_path: Path, node_python: str) -> None:
+    """Under a hardened root's umask as well; what is right is left alone, what is stale or closed is made anew."""
+    dest = tmp_path / "tree"
+    args = {"dest": str(dest), "files": FILES, "compile_for": ["/no/such/python", node_python]}
+    before = os.umask(0o077)
+    try:
+        assert run_module("file_tree", args)["compiled"] == ["a.py"]
+    finally:
+        os.umask(before)
+    (compiled,) = dest.glob("__pycache__/a.*.pyc")
+    assert (compiled.stat().st_mode & 0o777, compiled.parent.stat().st_mode & 0o777) == (0o644, 0o755)
+    assert run_module("file_tree", args)["changed"] is False
+    compiled.chmod(0o600)
+    assert run_module("file_tree", args, check=True)["compiled"] == ["a.py"]
+    assert compiled.stat().st_mode & 0o777 == 0o600
+    assert run_module("file_tree", args)["compiled"] == ["a.py"]
+    assert run_module("file_tree", {**args, "files": {**FILES, "a.py": "three = 3\n"}})["compiled"] == ["a.py"]
+    assert run_module("file_tree", {**args, "files": {**FILES, "a.py": "three = 3\n"}})["changed"] is False
+
+
+def test_compiled_modules_are_those_that_python_takes(run_module, tmp_path: Path, node_python: str) -> None:
+    dest = tmp_path / "tree"
+    run_module("file_tree", {"dest": str(dest), "files": {"a.py": "x = 1\n"}, "compile_for": [node_python]})
+    code = f"import sys; sys.path.insert(0, {str(dest)!r}); import a"
+    done = subprocess.run([node_python, "-I", "-S", "-v", "-c", code], capture_output=True, text=True)
+    assert "a.py" in done.stderr and f"code object from '{dest}/__pycache__/a." in done.stderr
+    assert "wrote " not in done.stderr
+
+
+def test_module_that_cannot_be_compiled_is_an_error(run_module, tmp_path: Path, node_python: str) -> None:
+    args = {"dest": str(tmp_path / "tree"), "files": {"a.py": "x = = 1\n"}, "compile_for": [node_python]}
+    answer = run_module("file_tree", args)
+    assert answer["failed"] is True and "cannot compile it" in answer["msg"] and "Mend that" in answer["msg"]

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from gpu_run_machines import a5, choose, write
-from gpuwright.calibrated import CALIBRATED_PATH, calibrated_arm, library_identity, machine_identity
+from gpuwright.calibrated import CALIBRATED_PATH, calibrated_arm, machine_identity
 from gpuwright.calibration_rule import BASE, CONTROL, chance, judge, spread
+from gpuwright.library_identity import library_identity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

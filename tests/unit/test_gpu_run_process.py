@@ -19,23 +19,6 @@ Run = Callable[..., subprocess.CompletedProcess]
 
 
 @pytest.fixture
-def gpu_run(tmp_path: Path, node_python: str) -> Path:
-    """The script as installed, but with this checkout's library and the interpreter under test."""
-    text = SCRIPT.read_text()
-    for installed, here in {
-        "/usr/local/lib/gpuwright": str(REPOSITORY / "module_utils"),
-        "/usr/libexec/platform-python": node_python,
-    }.items():
-        assert installed in text
-        text = text.replace(installed, here)
-    path = tmp_path / "bin" / "gpu-run"
-    path.parent.mkdir()
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
-
-
-@pytest.fixture
 def run(gpu_run: Path) -> Run:
     def start(*arguments: str, env: dict | None = None, **more: object) -> subprocess.CompletedProcess:
         environment = {"PATH": os.environ["PATH"], **(env or {})}

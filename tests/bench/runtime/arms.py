@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 # Makes the launcher of this checkout behave as the installed one.
 INSTALLED_LIBRARY = "/usr/local/lib/gpuwright"
-TUNED = "background_thread:true,metadata_thp:auto,thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1"
+INSTALLED_PYTHON = "/usr/libexec/platform-python"
 BARE, AGAIN = "bare", "bare again"
 
 
@@ -36,14 +39,38 @@ class Arm:
         return {**kept, "PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore", **self.environment}
 
 
-def install_gpu_run(folder: Path) -> Path:
-    """The launcher as a node has it, but reading the modules of this checkout."""
+def install_gpu_run(folder: Path, python: str = "") -> Path:
+    """The launcher and the compiled library of this checkout as a node has them; `python` runs it, if given."""
+    from gpuwright.bytecode import compile_modules, first_interpreter
+
     text = (REPOSITORY / "roles/system_runtime/files/gpu-run").read_text()
-    assert INSTALLED_LIBRARY in text
-    program = folder / "gpu-run"
-    program.write_text(text.replace(INSTALLED_LIBRARY, str(REPOSITORY / "module_utils")))
+    assert INSTALLED_LIBRARY in text and INSTALLED_PYTHON in text
+    library = folder / "library"
+    if not library.exists():
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / "module_utils/gpuwright", library / "gpuwright", ignore=ignored)
+    used = python or first_interpreter([INSTALLED_PYTHON, "/usr/bin/python3"])
+    compile_modules(str(library / "gpuwright"), used, write=True)
+    program = folder / f"gpu-run{Path(python).name}"
+    program.write_text(text.replace(INSTALLED_LIBRARY, str(library)).replace(INSTALLED_PYTHON, used))
     program.chmod(0o755)
     return program
+
+
+def oldest_python() -> str:
+    """A Python 3.6, which RHEL 8's platform-python is; "" where there is none."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for candidate in [shutil.which("python3.6"), *sorted(root.glob("versions/3.6*/bin/python3.6"))]:
+        # pyenv's shim may be in PATH and still refuse to run.
+        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:
+            return str(candidate)
+    return ""
+
+
+def tuned_conf() -> str:
+    """MALLOC_CONF of the role."""
+    defaults = yaml.safe_load((REPOSITORY / "roles/system_runtime/defaults/main.yml").read_text())
+    return defaults["system_runtime_malloc_conf"]
 
 
 def launchers(python: str, gpu_run: Path, cuda: bool) -> list[Arm]:
@@ -68,7 +95,7 @@ def launchers(python: str, gpu_run: Path, cuda: bool) -> list[Arm]:
 def allocators(gpu_run: Path, libraries: dict[str, str]) -> list[Arm]:
     """gpu-run with each allocator whose library is there."""
     arms = []
-    for name, conf in (("jemalloc", ""), ("jemalloc", TUNED), ("tcmalloc", "")):
+    for name, conf in (("jemalloc", ""), ("jemalloc", tuned_conf()), ("tcmalloc", "")):
         if libraries.get(name):
             environment = {"MALLOC_CONF": conf} if conf else {}
             words = [str(gpu_run), "--allocator", name, "--"]

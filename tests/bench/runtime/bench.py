@@ -7,18 +7,20 @@ import json
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from arms import AGAIN, BARE, REPOSITORY, Arm, allocators, install_gpu_run, launchers, library_paths
-from measure import Failed, compare, interleave, run, seconds_of, verdict
+from arms import AGAIN, BARE, REPOSITORY, Arm, allocators, install_gpu_run, launchers, library_paths, oldest_python
+from measure import Failed, compare, interleave, run, start_of, verdict
 from page import write_page
 
 RESULTS = REPOSITORY / "docs" / "benchmarks"
 GOMP = "GOMP_CPU_AFFINITY"
+OLDEST = "gpu-run, Python 3.6"
 SPEED_METRICS = [
     *((f"images/s, {workers} workers", True) for workers in (1, 2, 4)),
     *((f"CPU ms per image, {workers} workers", False) for workers in (1, 2, 4)),
@@ -64,34 +66,38 @@ def package_versions() -> dict[str, str]:
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if len(line.split(" ")) == 2)
 
 
-def start_cost(arms: list[Arm], python: str, rounds: int) -> list[dict]:
+def start_cost(arms: list[Arm], python: str, rounds: int, scratch: Path) -> list[dict]:
     """Milliseconds to start `true`, and to start Python; the launchers that are Python modules cannot start `true`."""
-    tables = []
     true = shutil.which("true") or "/bin/true"
     cpu = str(max(os.sched_getaffinity(0)))
     plain = [arm for arm in arms if not arm.is_python and arm.name != GOMP]
+    if oldest_python():
+        plain.append(Arm(OLDEST, [str(install_gpu_run(scratch, oldest_python())), "--"]))
 
     def once_true(arm: Arm) -> dict:
-        command = ["taskset", "-c", cpu, *arm.prefix, true]
-        return {"ms": 1000 * seconds_of(command, arm.full_environment())}
+        return start_of(["taskset", "-c", cpu, *arm.prefix, true], arm.full_environment())
 
     def once_python(arm: Arm) -> dict:
-        words = ["nothing"]
         start = time.perf_counter()
-        run(arm, python, *words)
+        run(arm, python, "nothing")
         return {"ms": 1000 * (time.perf_counter() - start)}
 
-    for label, chosen, once, count in (
-        ("start of `true` on one core", plain, once_true, 10 * rounds),
-        ("start of a Python script", [arm for arm in arms if arm.name != GOMP], once_python, rounds),
-    ):
-        results = interleave(chosen, count, once, label)
-        table = compare(results, "ms", False)
-        added = {arm.name: sorted(v[arm.name]["ms"] - v[BARE]["ms"] for v in results) for arm in chosen}
-        for name, values in added.items():
-            table["arms"][name]["added"] = values[len(values) // 2]
-        tables.append({"label": label, "rounds": results, **table})
-    return tables
+    label, script = "start of `true` on one core", "start of a Python script"
+    starts = interleave(plain, 10 * rounds, once_true, label)
+    scripts = interleave([arm for arm in arms if arm.name != GOMP], rounds, once_python, script)
+    return [
+        _start_table(label + ", CPU time", starts, "CPU ms"),
+        _start_table(label, starts, "ms"),
+        _start_table(script, scripts, "ms"),
+    ]
+
+
+def _start_table(label: str, rounds: list[dict], metric: str) -> dict:
+    """The comparison, with the median of what each arm adds to the bare one of its own round."""
+    table = compare(rounds, metric, False)
+    for name, row in table["arms"].items():
+        row["added"] = statistics.median(values[name][metric] - values[BARE][metric] for values in rounds)
+    return {"label": label, "rounds": rounds, **table}
 
 
 def speeds(arms: list[Arm], python: str, options: argparse.Namespace, folder: str) -> list[dict]:
@@ -142,7 +148,7 @@ def measure(options: argparse.Namespace, python: str, scratch: Path) -> dict:
     images = scratch / "images"
     images.mkdir()
     run(Arm("images"), python, "images", "--folder", str(images), "--images", "64")
-    starts = start_cost(arms, python, options.rounds)
+    starts = start_cost(arms, python, options.rounds, scratch)
     rows = speeds([*arms, *loads], python, options, str(images))
     others = [arm.name for arm in arms if arm.name not in ("gpu-run", AGAIN)]
     for row in [*starts, *rows]:

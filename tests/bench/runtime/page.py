@@ -16,7 +16,7 @@ quartiles over the median; where bare's own exceeds 15 %, the machine was too bu
 def write_page(result: dict) -> str:
     """Markdown."""
     parts = [HEAD, "## Machine\n", *_machine(result), "## Start cost\n"]
-    parts += [_comparison(row) for row in result["start"]]
+    parts += [START, *(_comparison(row) for row in result["start"])]
     parts += [f"`{name}`: {note}.\n" for name, note in result["notes"].items()]
     parts += ["## DataLoader and training\n", SPEED]
     parts += [f"No {name} on this machine: its arms are missing.\n" for name in result["missing"]]
@@ -25,6 +25,11 @@ def write_page(result: dict) -> str:
     parts += ["## Memory growth\n", _churn(result["churn"]), "## Local and remote memory\n", _bandwidth(result)]
     return "\n".join(parts)
 
+
+START = """CPU time is user and system time of the whole start; other work on the machine changes it less than wall
+time. gpu-run's library is compiled as the role leaves it on a node. `added` is the median of what an arm takes beyond
+the bare one of its own round.
+"""
 
 SPEED = """A plain DataLoader (no worker initialisation) decodes JPEG files of 256 x 256 pixels and scales them to 64;
 then a small convolutional network trains on the CPU. `jemalloc`, `jemalloc tuned` and `tcmalloc` are

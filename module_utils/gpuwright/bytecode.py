@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled modules beside a library that ordinary users run: they cannot write them and would compile at each start."""
+
+import json
+import os
+
+from .bounded import run_bounded
+
+SECONDS = 300
+# Run by the interpreter that will import the library, for only that one knows where and how its compiled files lie.
+# The modes do not follow root's umask: under 077 nobody else could read them.
+COMPILE = """
+import importlib.util, json, os, py_compile, struct, sys
+
+folder, write = sys.argv[1], sys.argv[2] == "write"
+
+def is_fresh(source, cache):
+    try:
+        status, made = os.stat(source), os.stat(cache)
+        with open(cache, "rb") as file:
+            header = file.read(16)
+    except OSError:
+        return False
+    expected = importlib.util.MAGIC_NUMBER + struct.pack(
+        "<4xLL" if sys.version_info >= (3, 7) else "<LL", int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF
+    )
+    modes = made.st_mode & 0o777, os.stat(os.path.dirname(cache)).st_mode & 0o777
+    return header.startswith(expected) and modes == (0o644, 0o755) and made.st_uid == os.geteuid()
+
+stale = []
+for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+    source = os.path.join(folder, name)
+    cache = importlib.util.cache_from_source(source)
+    if not name.endswith(".py") or is_fresh(source, cache):
+        continue
+    stale.append(name)
+    if write:
+        py_compile.compile(source, cache, doraise=True)
+        os.chmod(cache, 0o644)
+        os.chmod(os.path.dirname(cache), 0o755)
+print(json.dumps(stale))
+"""
+
+
+def first_interpreter(candidates):
+    """The first of the paths that is there, as the tools' own first lines choose; None without any."""
+    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+
+
+def compile_modules(folder, python, write):
+    """Names of the modules in `folder` whose compiled file was missing, stale or unreadable for others under `python`.
+
+    Writes them when `write` is true. Raises OSError where the interpreter or the compilation fails.
+    """
+    command = [python, "-I", "-S", "-c", COMPILE, folder, "write" if write else "look"]
+    # This variable would turn the compiled files into such as are checked by reading the whole source.
+    environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+    done = run_bounded(command, SECONDS, environment=environment)
+    if done.rc != 0:
+        last = done.problem or "".join(done.stderr.strip().splitlines()[-1:])
+        raise OSError("{} cannot compile it: {}".format(python, last))
+    return json.loads(done.stdout)

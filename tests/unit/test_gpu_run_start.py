@@ -1,0 +1,105 @@
+"""What a start of gpu-run may load, and that the small stand-ins for slow modules do what those do."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from gpuwright import fast_json
+from gpuwright.record import Record
+from hypothesis import given
+from hypothesis import strategies as st
+
+MODULE_UTILS = Path(__file__).resolve().parents[2] / "module_utils"
+# Each takes milliseconds; --explain, --calibrate and errors may load them.
+SLOW = {
+    "argparse",
+    "collections",
+    "ctypes",
+    "enum",
+    "functools",
+    "json",
+    "re",
+    "signal",
+    "struct",
+    "subprocess",
+    "typing",
+}
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+START = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from gpuwright import launcher
+def become(*_):
+    sys.stdout.write(" ".join(sys.modules))
+    sys.stdout.flush()
+    os._exit(0)
+os.execvpe = become
+launcher.main(["--", "true"], root=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("state", ["fresh", "policy", "calibrated"])
+def test_start_loads_nothing_slow(node_python: str, tmp_path: Path, state: str) -> None:
+    folder = tmp_path / "etc/gpuwright"
+    folder.mkdir(parents=True)
+    if state != "fresh":
+        (folder / "runtime.json").write_text('{"schema": 1, "allocator": "calibrated"}')
+    if state == "calibrated":
+        machine = {"cpu": None, "cpus": None, "nodes": None, "libc": os.confstr("CS_GNU_LIBC_VERSION")}
+        saved = {"schema": 1, "allocator": "none", "malloc_conf": "", "why": "nothing was faster", "machine": machine}
+        (folder / "runtime-calibrated.json").write_text(json.dumps(saved))
+    words = [node_python, "-I", "-S", "-c", START, str(MODULE_UTILS), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, timeout=30)
+    loaded = set(done.stdout.split())
+    assert "gpuwright.launch_decision" in loaded and done.stderr == ""
+    assert not loaded & SLOW
+
+
+@given(JSON_VALUES, st.booleans())
+def test_reads_what_json_reads(value: object, spread_out: bool) -> None:
+    text = json.dumps(value, indent=2 if spread_out else None)
+    assert fast_json.loads(f"\n{text} ") == json.loads(text)
+
+
+@given(st.text(alphabet='{}[]",:0123456789.eE+-truefalsn \n\\u', max_size=12))
+def test_answers_every_text_as_json_does(text: str) -> None:
+    def answer(loads: object) -> tuple:
+        try:
+            value = loads(text)
+        except ValueError as error:
+            return "error", str(error)
+        return "value", "nan" if isinstance(value, float) and math.isnan(value) else value
+
+    assert answer(fast_json.loads) == answer(json.loads)
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "\x0b1", "[1,]", "{} {}", "", "\ufeff{}", '"\n"'])
+def test_answers_odd_texts_as_json_does(text: str) -> None:
+    test_answers_every_text_as_json_does.hypothesis.inner_test(text)
+
+
+class Point(Record):
+    __slots__ = ("x", "y")
+
+
+class Place(Record):
+    __slots__ = ("x", "y")
+
+
+def test_record() -> None:
+    point = Point(1, {2})
+    assert (point.x, point.y, point.as_dict()) == (1, {2}, {"x": 1, "y": {2}})
+    assert point == Point(1, {2}) and point != Point(1, {3}) and point != Place(1, {2})
+    assert (point.changed(y=3), point.y, repr(Point(1, "a"))) == (Point(1, 3), {2}, "Point(x=1, y='a')")
+    for wrong in (lambda: Point(1), lambda: Point(1, 2, 3), lambda: point.changed(z=1)):
+        with pytest.raises(TypeError):
+            wrong()

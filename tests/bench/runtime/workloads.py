@@ -117,9 +117,9 @@ def churn(seconds: float) -> dict:
                 held -= live.pop().numel()
         now = time.perf_counter()
         samples.append((now - start, resident_mib()))
-    # The first quarter fills the memory.
     live.clear()
     time.sleep(SECONDS_AFTER)
+    # The first quarter fills the memory.
     settled = [mib for moment, mib in samples if moment > seconds / 4] or [samples[-1][1]]
     return {
         "resident MiB after a quarter": settled[0],

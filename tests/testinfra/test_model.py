@@ -89,7 +89,8 @@ def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, a
     assert seen["Uid"].split() == [host.check_output("id -u %s", trainer)] * 4
     variables = dict(line.split("=", 1) for line in environment if "=" in line)
     explained = json.loads(as_trainer("/usr/local/bin/gpu-run --json").stdout)
-    assert seen["Cpus_allowed_list"].strip() == explained["cpus"] == cpus_of_the_gpus(host)
+    assert seen["Cpus_allowed_list"].strip() == explained["cpus"]
+    assert numbers_in(explained["cpus"]) == cpus_of_the_gpus(host)
     for name in ("jemalloc", "tcmalloc"):
         library = policy["libraries"][name]
         assert (library.rsplit("/", 1)[-1].split(".so")[0] in maps) == (policy["allocator"] == name)
@@ -117,21 +118,22 @@ def number(limit: str) -> float:
     return float("inf") if limit == "unlimited" else float(limit)
 
 
-def cpus_of_the_gpus(host: Host) -> str:
-    """The CPUs that the kernel calls local to the NVIDIA devices: one list on hosts with one node."""
+def cpus_of_the_gpus(host: Host) -> set[int]:
+    """The CPUs that the kernel calls local to the NVIDIA devices, of all nodes that have one."""
     found = host.check_output("grep -l 0x10de /sys/bus/pci/devices/*/vendor").splitlines()
-    lists = {host.check_output("cat %s", file.replace("/vendor", "/local_cpulist")) for file in found}
-    assert len(lists) == 1
-    return lists.pop().strip()
+    lists = [host.check_output("cat %s", file.replace("/vendor", "/local_cpulist")) for file in found]
+    return {cpu for cpus in lists for cpu in numbers_in(cpus)}
+
+
+def numbers_in(cpus: str) -> set[int]:
+    """The CPUs of a list such as 0-3,8."""
+    parts = [part.split("-") for part in cpus.strip().split(",")]
+    return {cpu for part in parts for cpu in range(int(part[0]), int(part[-1]) + 1)}
 
 
 def physical_cores(host: Host, cpus: str) -> int:
     """Different sets of siblings among the CPUs of a list such as 0-3,8."""
-    numbers = []
-    for part in cpus.split(","):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
-    files = " ".join(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list" for number in numbers)
+    files = " ".join(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list" for cpu in numbers_in(cpus))
     return len(set(host.check_output(f"cat {files}").split()))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import html
 import importlib.machinery
 import importlib.util
@@ -60,8 +59,12 @@ def examine(play: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
             row.node(host)
         host.put("/etc/gpuwright/expectations.json", json.dumps(healthy_node.expectations(**row.expected)))
         monkeypatch.setenv("PATH", f"{tmp_path / 'fake_bin'}:/usr/bin:/bin")
-        collect = functools.partial(gpuwright.doctor.collect, nvidia_smi_seconds=SECONDS)
-        monkeypatch.setattr(gpuwright.doctor, "collect", collect)
+        collect = gpuwright.doctor.collect
+
+        def impatient(expectations: dict, root: str, _seconds: float, level: str) -> dict:
+            return collect(expectations, root, SECONDS, level)
+
+        monkeypatch.setattr(gpuwright.doctor, "collect", impatient)
         status = gpuwright.doctor.main(["--level", "quick", "--json"], root=host.root)
         report = json.loads(capsys.readouterr().out)
         monkeypatch.undo()

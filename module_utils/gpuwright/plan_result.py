@@ -160,14 +160,16 @@ def _kernel(family, host, driver):
 
 def _cuda(family, cuda):
     if cuda is None:
-        return {"version": "", "package": "", "prefix": "", "link": ""}
+        return {"version": "", "package": "", "compiler": [], "prefix": "", "link": ""}
     version = cuda.pins["cuda"]
     if family["distribution"]:
         # In the system's own folders, where a link to them would lead every search of /usr/local in a circle.
-        return {"version": version, "package": family["cuda"][version], "prefix": family["cuda_prefix"], "link": ""}
+        names = {"package": family["cuda"][version], "compiler": list(family["cuda_compiler"])}
+        return dict(names, version=version, prefix=family["cuda_prefix"], link="")
     package = family["cuda_package_prefix"] + version.replace(".", "-")
     prefix = family["cuda_prefix"] + version
-    return {"version": version, "package": package, "prefix": prefix, "link": "/usr/local/cuda"}
+    # NVIDIA's packages demand a compiler themselves.
+    return {"version": version, "package": package, "compiler": [], "prefix": prefix, "link": "/usr/local/cuda"}
 
 
 def _cudnn(family, cudnn):

@@ -205,7 +205,8 @@ def test_packages_of_debians_own_archive() -> None:
     assert plan["driver"]["components"] == ["contrib", "non-free", "non-free-firmware"]
     assert (plan["driver"]["module"], plan["driver"]["source_package"]) == ("nvidia-current", "nvidia-graphics-drivers")
     assert plan["driver"]["repository"] == {}
-    assert plan["cuda"] == {"version": "11.8", "package": "nvidia-cuda-toolkit", "prefix": "/usr", "link": ""}
+    toolkit = {"version": "11.8", "package": "nvidia-cuda-toolkit", "compiler": ["g++"], "prefix": "/usr", "link": ""}
+    assert plan["cuda"] == toolkit
     assert plan["cudnn"]["wheel"] == "nvidia-cudnn-cu11==9.10.2.21"
     assert plan["cudnn"]["header"] == "/opt/gpuwright/cudnn/9.10.2/include/cudnn_version.h"
 

@@ -11,6 +11,9 @@ HISTORY = "/var/lib/dnf/history.sqlite"
 # State of a transaction that dnf began and never closed; 1 is done, 2 is failed (libdnf, TransactionState).
 BEGUN = 0
 MOST_LINES = 3
+DAMAGE = re.compile(r"error|BDB|malformed|corrupt")
+# Who holds it is named by lock_holder; rpm calls that an error, too.
+IN_USE = re.compile(r"lock on |lock is held|Resource temporarily unavailable")
 VERIFY = ["rpm", "--verifydb"]
 # Dependencies alone: files are not compared.
 CHECK = ["rpm", "-Va", "--nofiles", "--nodigest"]
@@ -48,7 +51,7 @@ def state_findings(state, lock_holder):
     if verify is None:
         text = "The rpm database was not verified"
         found.append((text, "rpm --verifydb gave no answer in time", "Run `rpm --verifydb` on the node.", False))
-    elif re.search(r"error|BDB|malformed|corrupt", verify):
+    elif any(DAMAGE.search(line) and not IN_USE.search(line) for line in verify.splitlines()):
         step = "With no other package manager running: `rpm --rebuilddb`, then `rpm --verifydb` until it says nothing."
         found.append(("The rpm database is damaged", _short(verify.splitlines()), step, True))
     if unfinished and not lock_holder:

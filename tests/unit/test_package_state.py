@@ -80,6 +80,12 @@ def test_a_healthy_state_is_no_finding() -> None:
     assert state_findings({**FINE, "check": None}, None) == []
 
 
+def test_a_database_that_somebody_uses_is_not_damaged() -> None:
+    said = "error: can't create transaction lock on /var/lib/rpm/.rpm.lock (Resource temporarily unavailable)"
+    assert state_findings({**FINE, "verify": said}, {"pid": 7, "command": "dnf"}) == []
+    assert state_findings({**FINE, "verify": said + "\nerror: rpmdb: page 3 is damaged"}, None)[0][3]
+
+
 def test_many_broken_packages_are_counted() -> None:
     said = "\n".join(f"Unsatisfied dependencies for p{number}-1:" for number in range(9))
     assert state_findings({**FINE, "check": said}, None)[0][1].endswith("p2-1: and 6 more")

@@ -29,6 +29,7 @@ class Problem(object):
         self._fact_answers = {}
         self._pair_answers = {}
         self._pinned = {}
+        self._fitting = {}
         self._answers = {}
         # Sets of candidates are whole numbers here, a bit for each: what clashes is found by one operation.
         self._masks = {}
@@ -79,6 +80,18 @@ class Problem(object):
             if not any(self.refusal(fact, candidate) for fact in others)
         ]
 
+    def _allowed_set(self, kind, facts):
+        """The same as a set, from one set for each fact, which the many questions of a refusal have in common."""
+        left = sum(self._bits[id(candidate)] for candidate in self.pinned(kind, facts))
+        for fact in facts:
+            if fact.kind != "pin":
+                key = (id(fact), kind)
+                if key not in self._fitting:
+                    fits = [bit for bit, candidate in self._all[kind] if not self.refusal(fact, candidate)]
+                    self._fitting[key] = sum(fits)
+                left &= self._fitting[key]
+        return left
+
     def best_first(self, candidates, chosen):
         return sorted(candidates, key=lambda candidate: preference(candidate, chosen, self.as_of))
 
@@ -124,10 +137,9 @@ class Problem(object):
         # A refusal is explained by many questions, of which some come twice.
         key = (from_pypi,) + tuple((fact.name, fact.value if fact.kind == "pin" else id(fact.value)) for fact in facts)
         if key not in self._answers:
-            domains = {kind: self.allowed(kind, facts) for kind in self.kinds}
+            masks = {kind: self._allowed_set(kind, facts) for kind in self.kinds}
             if from_pypi:
-                domains["pytorch"] = [candidate for candidate in domains["pytorch"] if is_from_pypi(candidate)]
-            masks = {kind: sum(self._bits[id(candidate)] for candidate in domains[kind]) for kind in self.kinds}
+                masks["pytorch"] &= sum(bit for bit, candidate in self._all["pytorch"] if is_from_pypi(candidate))
             self._answers[key] = self._extend(collections.OrderedDict(), masks) if self._agree(masks) else None
         return self._answers[key]
 

@@ -103,8 +103,13 @@ def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, a
     assert "GOMP_CPU_AFFINITY" not in variables
     with host.sudo():
         ceiling = limits_of(host.check_output("cat /proc/1/limits"))
+    # Locked memory is asked for in KiB and told in bytes.
+    values = wish.get("system_tuning_values", {})
+    memory = values.get("limits_memlock", "unlimited")
+    memory = memory if memory == "unlimited" else str(int(memory) * 1024)
+    files = values.get("limits_nofile", "1048576")
     # A host in a container cannot go above its container's own hard limit, which is that of its first process.
-    for name, asked in (("Max locked memory", "unlimited"), ("Max open files", "1048576")):
+    for name, asked in (("Max locked memory", memory), ("Max open files", files)):
         reachable = asked if ceiling[name][1] == "unlimited" else min(asked, ceiling[name][1], key=number)
         assert limits_of(limits)[name] == [reachable, reachable]
 

@@ -11,7 +11,7 @@ RUN := $(VENV)/bin/python tests/run.py
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-container test-real test-vm bench-runtime \
-  bench-trainer gpu-bench fleet-up fleet-down venv packages docs lock clean
+  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real driver, toolkit and cuDNN from the archives (about 2.5 GB)
 	@$(RUN) real
+
+bench-plan: venv ## how long the plan takes to answer (1 minute)
+	@$(VENV)/bin/python tests/bench/plan_time.py
 
 bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same run (about 4 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/trainer/run bench_trainer.py

@@ -71,6 +71,12 @@ class Rules(object):
         rule = self._pair_rules.get((first.kind, second.kind))
         return rule(first, second) if rule else ""
 
+    @staticmethod
+    def pair_key(candidate, other):
+        """What the rule about two kinds looks at: candidates with equal keys fit the same ones of the kind `other`."""
+        seen = _SEEN.get((candidate.kind, other))
+        return seen(candidate) if seen else id(candidate)
+
     def _driver_drives(self, gpu, driver):
         architecture = gpu.architecture
         if architecture in driver.row["architectures"]:
@@ -251,3 +257,39 @@ def _pytorch_shares_with_tensorflow(pytorch, tensorflow):
         return ""
     text = "{} brings CUDA {} and {} CUDA {}: one environment cannot hold both"
     return text.format(pytorch.label, inside, tensorflow.label, tensorflow.row["cuda"])
+
+
+def _release(driver):
+    return driver.pins["driver_branch"], driver.pins["driver_version"]
+
+
+def _release_and_place(driver):
+    return _release(driver) + (driver.pins["driver_source"],)
+
+
+def _cuda_major(package):
+    return package.row["cuda"] and major(package.row["cuda"])
+
+
+def _wheels(package):
+    return tuple(package.row["pythons"])
+
+
+# What a rule about the second kind looks at in a candidate of the first; where it looks at all, there is no entry.
+_SEEN = {
+    ("driver", "cuda"): _release_and_place,
+    ("driver", "cudnn"): _release_and_place,
+    ("driver", "nccl"): _release_and_place,
+    ("driver", "pytorch"): _release,
+    ("driver", "tensorflow"): _release,
+    ("cuda", "driver"): lambda cuda: (major(cuda.pins["cuda"]), cuda.row["place"]["source"]),
+    ("cuda", "nccl"): lambda cuda: major(cuda.pins["cuda"]),
+    ("pytorch", "driver"): _cuda_major,
+    ("pytorch", "python"): _wheels,
+    ("pytorch", "tensorflow"): _cuda_major,
+    ("tensorflow", "driver"): _cuda_major,
+    ("tensorflow", "cuda"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cuda"]),
+    ("tensorflow", "cudnn"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cudnn"]),
+    ("tensorflow", "python"): _wheels,
+    ("tensorflow", "pytorch"): lambda tensorflow: (tensorflow.row["from_pip"], _cuda_major(tensorflow)),
+}

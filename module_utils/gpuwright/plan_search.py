@@ -18,6 +18,14 @@ label  for people: system_driver_branch "590"            origin  of a pin: the v
 """
 
 
+def _by_friends(friends_of):
+    """`[(friends, group)]`, each set of friends once."""
+    groups = {}
+    for group, friends in friends_of.items():
+        groups[friends] = groups.get(friends, 0) | group
+    return list(groups.items())
+
+
 class Problem(object):
     """The choices of one host; `kinds` are the parts that its plan has."""
 
@@ -32,13 +40,11 @@ class Problem(object):
         self._fitting = {}
         self._answers = {}
         # Sets of candidates are whole numbers here, a bit for each: what clashes is found by one operation.
-        self._masks = {}
         self._orders = {}
         self._all = {kind: [(1 << place, one) for place, one in enumerate(candidates[kind])] for kind in kinds}
         self._bits = {id(one): bit for members in self._all.values() for bit, one in members}
-        self._partners = {
-            kind: [other for other in self.kinds if self.rules.relate(kind, other)] for kind in self.kinds
-        }
+        self._arcs = [(one, two) for one in self.kinds for two in self.kinds if self.rules.relate(one, two)]
+        self._groups = {}
 
     def refusal(self, fact, candidate):
         """Why a GPU or the operating system rules a candidate out; "" when it does not."""
@@ -104,26 +110,29 @@ class Problem(object):
             self._orders[key] = [(self._bits[id(candidate)], candidate) for candidate in ordered]
         return [candidate for bit, candidate in self._orders[key] if bit & mask]
 
-    def _friends(self, candidate, kind, among, one_is_enough=False):
-        """Which candidates of another kind, `among` a set of them, go together with this one, as a set.
+    def _groups_of(self, kind, other):
+        """`[(friends, group)]`: all of a kind as sets that fit the same ones of the other kind, which are `friends`."""
+        if (kind, other) not in self._groups:
+            first, second = sorted((kind, other), key=self.kinds.index)
+            ones, twos = self._alike(first, second), self._alike(second, first)
+            friends_of_ones, friends_of_twos = dict.fromkeys(ones, 0), dict.fromkeys(twos, 0)
+            for group, one in ones.items():
+                for other_group, two in twos.items():
+                    if not self.rules.pair_refuses(one, two):
+                        friends_of_ones[group] |= other_group
+                        friends_of_twos[other_group] |= group
+            self._groups[first, second] = _by_friends(friends_of_ones)
+            self._groups[second, first] = _by_friends(friends_of_twos)
+        return self._groups[kind, other]
 
-        one_is_enough  the caller only asks whether the set is empty, so the first one found may stand for all
-        """
-        key = (id(candidate), kind)
-        known, friends = self._masks.get(key, (0, 0))
-        asked = among & ~known
-        if not asked or (one_is_enough and friends & among):
-            return friends & among
-        first = self.kinds.index(candidate.kind) < self.kinds.index(kind)
-        for bit, other in self._all[kind]:
-            if bit & asked:
-                known |= bit
-                if not self.rules.pair_refuses(*((candidate, other) if first else (other, candidate))):
-                    friends |= bit
-                    if one_is_enough:
-                        break
-        self._masks[key] = (known, friends)
-        return friends & among
+    def _alike(self, kind, other):
+        """`{set: one of it}`: the candidates of a kind that the rule about the other kind cannot tell apart."""
+        sets = {}
+        for bit, candidate in self._all[kind]:
+            key = self.rules.pair_key(candidate, other)
+            members, first = sets.get(key, (0, candidate))
+            sets[key] = (members | bit, first)
+        return dict(sets.values())
 
     def best(self, facts):
         """The answer for a plan: with a PyTorch that PyPI itself serves, and so a lock file, wherever there is one.
@@ -150,22 +159,13 @@ class Problem(object):
             return False
         while changed:
             changed = False
-            for kind in self.kinds:
-                for bit, candidate in self._all[kind]:
-                    if bit & masks[kind] and not self._has_partners(candidate, masks):
-                        masks[kind] ^= bit
+            for kind, other in self._arcs:
+                for friends, group in self._groups_of(kind, other):
+                    if group & masks[kind] and not friends & masks[other]:
+                        masks[kind] &= ~group
                         changed = True
                 if not masks[kind]:
                     return False
-        return True
-
-    def _has_partners(self, candidate, masks):
-        """Whether each kind with a rule about this candidate still has one that goes together with it."""
-        for other in self._partners[candidate.kind]:
-            # Looked up here first: this is asked some ten thousand times for one refusal, and mostly known.
-            known_friends = self._masks.get((id(candidate), other), (0, 0))[1]
-            if not known_friends & masks[other] and not self._friends(candidate, other, masks[other], True):
-                return False
         return True
 
     def hopeless_pair(self, domains):
@@ -182,8 +182,6 @@ class Problem(object):
         kind = self.kinds[len(chosen)]
         for candidate in self._members(kind, masks[kind], chosen):
             left = dict(masks, **{kind: self._bits[id(candidate)]})
-            for other in self._partners[kind]:
-                left[other] = self._friends(candidate, other, left[other])
             if self._agree(left):
                 extended = collections.OrderedDict(chosen)
                 extended[kind] = candidate

@@ -70,7 +70,14 @@ class Vm:
             stream.write(f"\n$ {' '.join(words)}\n")
             stream.flush()
             done = subprocess.run(
-                words, cwd=REPOSITORY, env=environment, stdout=stream, stderr=stream, timeout=PLAY_SECONDS, check=False
+                words,
+                cwd=REPOSITORY,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                timeout=PLAY_SECONDS,
+                check=False,
             )
         return Run(done.returncode, log.read_text()[start:])
 

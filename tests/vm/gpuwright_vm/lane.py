@@ -102,7 +102,9 @@ def inventory(machine: Machine) -> dict:
                 "verify_expected_gpu_model": "Tesla V100-PCIE-16GB",
                 "verify_expected_gpu_count": 1,
                 "verify_smoke_device": "cpu",
+                # What there is a lock file for.
                 "framework_pytorch_build": "cpu",
+                "framework_pytorch_version": "2.13.0",
                 "system_driver_source": "distribution",
                 "system_driver_version": DRIVER,
                 "system_driver_version_lock": True,

@@ -124,11 +124,10 @@ def page(matrix: dict[str, Any]) -> str:
     lines += table(["TensorFlow", "Python", "CUDA", "cuDNN", "which come from", ""], rows)
     lines += ["## Systems", ""]
     rows = [
-        [f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]),
-         "yes" if matrix["os_families"][row["family"]]["provisioned"] else "planned for only", mark(row)]
+        [f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]), mark(row)]
         for row in matrix["os_releases"]
-    ]  # fmt: skip
-    lines += table(["system", "updates until", "Python", "provisioned by this release", ""], rows)
+    ]
+    lines += table(["system", "updates until", "Python", ""], rows)
     return "\n".join(line.rstrip() for line in lines)
 
 

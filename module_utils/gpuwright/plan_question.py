@@ -108,8 +108,6 @@ def plan_table(plan, host):
         lines += [" " * (16 + CHOICE_WIDTH) + reason for reason in reasons[1:]]
     if plan["warnings"]:
         lines += ["", "Warnings"] + ["  - " + warning for warning in plan["warnings"]]
-    if not plan["provisioned"]:
-        lines += ["", "This release provisions RHEL 8, Rocky Linux 8 and AlmaLinux 8: for this system it only plans."]
     return "\n".join(lines)
 
 

@@ -20,7 +20,6 @@ def describe(matrix, host, release, problem, facts, answer):
     plan = collections.OrderedDict()
     plan["schema"] = SCHEMA
     plan["profile"] = ""
-    plan["provisioned"] = family["provisioned"]
     plan["driver"] = _driver(family, host, answer.get("driver"))
     plan["kernel"] = _kernel(family, host, answer.get("driver"))
     plan["cuda"] = _cuda(family, answer.get("cuda"))
@@ -85,7 +84,8 @@ def requirements(plan, packages, environment_packages):
 def _driver(family, host, driver):
     if driver is None:
         # Nothing to install: what is wanted is there.
-        texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version", "source_package"), "")
+        names = ("branch", "flavour", "source", "stream", "module", "version", "source_package", "branch_lock")
+        texts = dict.fromkeys(names, "")
         lists = {name: [] for name in ("components", "packages", "version_lock", "switch_removes")}
         return dict(texts, present=True, repository={}, **lists)
     version = driver.pins["driver_version"]
@@ -102,6 +102,7 @@ def _driver(family, host, driver):
         "repository": {} if archive else dict(family["cuda_repository"]),
         "components": list(archive["components"]) if archive else [],
         "source_package": archive["source_package"].format(branch=branch) if archive else "",
+        "branch_lock": "" if archive else family["branch_lock"].format(branch=version or branch),
         "stream": driver.row["stream"] if family["format"] == "rpm" else "",
         "module": flavour["module"],
         "version": version,

@@ -34,10 +34,9 @@ def read_facts(plan, ask, root="/", repositories=(), system=None, look=unreachab
     driver = plan["driver"]["packages"] + plan["driver"]["version_lock"]
     version = "-" + plan["driver"]["version"]
     names = sorted({name.split(version)[0] if len(version) > 1 else name for name in driver})
-    by_rpm = plan["provisioned"] and family == "redhat"
+    by_rpm = family == "redhat"
     rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
-    # Where nothing will be installed, neither repositories nor the state of dnf matter.
-    needed = [row for row in repositories if plan["provisioned"] and _lacks(row["packages"], family, missing)]
+    needed = [row for row in repositories if _lacks(row["packages"], family, missing)]
     return {
         "unreachable": look(needed, major, root, family) if needed else [],
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
@@ -80,8 +79,7 @@ def find_problems(host, plan, facts, wishes):
             time (s since 1970 on the controller, None: not told), space (rows of the matrix), space_percent (of that,
             0: not checked)
     """
-    found = [] if plan["provisioned"] else [_other_system(host)]
-    found += hardware_problems(host["gpus"], wishes)
+    found = hardware_problems(host["gpus"], wishes)
     found += secure_boot_problems(host, plan)
     found += use_problems(host, plan)
     found += lock_file_problems(plan, wishes)
@@ -91,16 +89,6 @@ def find_problems(host, plan, facts, wishes):
     if wishes["space_percent"] > 0:
         found += space_problems(facts, space_needed(plan, facts, wishes), wishes["space_percent"])
     return found
-
-
-def _other_system(host):
-    title = "{id} {version}".format(**host["os"])
-    can = "this release provisions RHEL 8, Rocky Linux 8, AlmaLinux 8 and Debian 12"
-    return problem(
-        "{} can be planned for, not installed: {}".format(title, can),
-        "os-release says " + title,
-        "See the plan with playbooks/plan.yml and install it by hand, or take the host out of the group gpu_nodes.",
-    )
 
 
 def hardware_problems(gpus, wishes):

@@ -183,13 +183,15 @@ def test_there_are_enough_questions() -> None:
 
 def test_packages_of_debian_have_its_names() -> None:
     plan = ask("V100", "debian 12", nccl="2.27.5")
-    assert plan["driver"]["packages"] == ["cuda-drivers-580", "nvidia-driver-pinning-580"]
+    assert plan["driver"]["packages"] == ["cuda-drivers"]
+    assert plan["driver"]["branch_lock"] == "nvidia-driver-pinning-580"
     assert plan["kernel"]["devel"][0].startswith("linux-headers-")
     assert plan["cudnn"]["packages"][0] == "libcudnn9-cuda-12=9.10.2.21-1"
     assert plan["nccl"]["packages"] == ["libnccl2=2.27.5-1+cuda12.9", "libnccl-dev=2.27.5-1+cuda12.9"]
-    assert (plan["driver"]["stream"], plan["provisioned"]) == ("", True)
+    assert plan["driver"]["stream"] == ""
     assert plan["driver"]["repository"]["id"] == "cuda-debian12-x86_64" and plan["driver"]["components"] == []
-    assert ask("A100", "ubuntu 24.04")["driver"]["packages"][0] == "nvidia-open-595"
+    exact = ask("A100", "ubuntu 24.04", driver_version="595.71.05")["driver"]
+    assert (exact["packages"], exact["branch_lock"]) == (["nvidia-open=595.71.05-*"], "nvidia-driver-pinning-595.71.05")
 
 
 def test_packages_of_debians_own_archive() -> None:
@@ -215,11 +217,12 @@ def test_packages_of_ubuntus_server_branches() -> None:
     plan = ask("V100", "ubuntu 22.04", driver_source="distribution")
     assert plan["driver"]["packages"] == [
         "nvidia-dkms-580-server",
-        "nvidia-headless-no-dkms-580-server",
+        "nvidia-compute-utils-580-server",
         "nvidia-utils-580-server",
         "nvidia-modprobe",
     ]
     assert plan["driver"]["source_package"] == "nvidia-graphics-drivers-580-server"
+    assert (plan["driver"]["branch_lock"], plan["driver"]["repository"]) == ("", {})
     assert plan["cuda"]["version"] == "11.5"
     assert ask("A100", "ubuntu 24.04", driver_source="distribution", driver_flavour="open")["driver"]["packages"][
         0

@@ -96,7 +96,6 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
         ({"the_plan": plan(locks=[])}, "There is no lock file", "framework_pytorch_allow_unlocked", True),
         ({"the_plan": plan(locks=[]), "allow_unlocked": True}, "There is no lock file", "make lock", False),
-        ({"the_plan": plan(system="ubuntu 22.04")}, "can be planned for, not installed", "gpu_nodes", True),
     ],
 )
 def test_each_fault_is_named(changes: dict[str, Any], problem: str, step: str, stops: bool) -> None:

@@ -1,0 +1,90 @@
+"""What the roles write for apt on Debian and Ubuntu, rendered for plans of every family that has apt."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+from gpuwright.apt_sources import parse_targets, sources_text, wanted_stanzas
+from test_plan_questions import MATRIX, REPOSITORY, ask
+
+SYSTEMS = [f"{row['id']} {row['version']}" for row in MATRIX["os_releases"]]
+APT_SYSTEMS = [system for system in SYSTEMS if system.split()[0] in ("debian", "ubuntu")]
+
+
+def plans(system: str) -> list[dict[str, Any]]:
+    """From NVIDIA's repository and from the distribution's archive, both kernel modules."""
+    sources = [{"driver_source": "nvidia"}, {"driver_source": "distribution"}]
+    return [ask(card, system, **pins) for card in ("V100", "A100") for pins in sources]
+
+
+def content_of(file: str, task: str) -> str:
+    """The text that a task copies, as it stands in the role."""
+    tasks = yaml.safe_load((REPOSITORY / "roles" / file).read_text())
+    return next(each["ansible.builtin.copy"]["content"] for each in tasks if each["name"].startswith(task))
+
+
+def shape(value: Any) -> Any:
+    """The keys of a plan, without its values."""
+    return {key: shape(inner) for key, inner in value.items()} if isinstance(value, dict) else type(value).__name__
+
+
+@pytest.mark.parametrize("system", APT_SYSTEMS)
+def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> None:
+    text = content_of("system_driver/tasks/apt.yml", "Keep unattended upgrades")
+    patterns = [re.compile(pattern) for pattern in re.findall(r'"(\^.*)";', text)]
+    names = {
+        name.split("=")[0]
+        for plan in plans(system)
+        for part in ("driver", "cudnn", "nccl")
+        for name in plan[part]["packages"] + plan[part].get("version_lock", [])
+    } | {plan["cuda"]["package"] for plan in plans(system)}
+    assert len(names) > 5
+    # An Ubuntu that was installed with its prebuilt modules still has them.
+    names |= {"linux-modules-nvidia-580-server-generic", "linux-objects-nvidia-580-server-6.8.0-50-generic"}
+    assert [name for name in sorted(names) if name and not any(pattern.search(name) for pattern in patterns)] == []
+    assert not any(pattern.search(name) for name in ("linux-image-generic", "openssl", "curl") for pattern in patterns)
+
+
+@pytest.mark.parametrize(
+    "system, source",
+    [
+        ("debian 12", "nvidia-graphics-drivers"),
+        ("ubuntu 22.04", "nvidia-graphics-drivers-535-server"),
+        ("ubuntu 24.04", "nvidia-graphics-drivers-535-server"),
+    ],
+)
+def test_an_exact_driver_is_held_with_all_that_is_built_with_it(system: str, source: str) -> None:
+    plan = ask("V100", system, driver_source="distribution", driver_version="535.261.03")
+    text = content_of("system_driver/tasks/apt.yml", "Hold all packages")
+    rendered = jinja2.Template(text, undefined=jinja2.StrictUndefined).render(gpu_node_plan=plan).splitlines()
+    assert rendered[1:] == [f"Package: src:{source}", "Pin: version 535.261.03-*", "Pin-Priority: 1001"]
+
+
+def test_ubuntu_gets_the_components_of_its_drivers_from_its_own_mirror() -> None:
+    """Components, suites and file of the sources that Ubuntu 24.04 is installed with (ubuntu.sources)."""
+    file = "/etc/apt/sources.list.d/ubuntu.sources"
+    mirror, security = "http://mirror.example/ubuntu/", "http://security.example/ubuntu/"
+    suites = [(mirror, "noble"), (mirror, "noble-updates"), (security, "noble-security")]
+    lines = [f"{file}:1|Ubuntu|{uri}|{suite}|{part}" for uri, suite in suites for part in ("main", "universe")]
+    lines.append("/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.sources:1|NVIDIA|http://nvidia.example/|/|")
+    components = ask("V100", "ubuntu 24.04", driver_source="distribution")["driver"]["components"]
+    stanzas = wanted_stanzas(parse_targets("\n".join(lines)), components, "/etc/apt/sources.list.d/ours.sources")
+    assert sources_text(stanzas, ["/usr/share/keyrings/ubuntu-archive-keyring.gpg"]).split("\n\n")[1:] == [
+        "Types: deb\nURIs: http://mirror.example/ubuntu/\nSuites: noble noble-updates\n"
+        "Components: restricted multiverse\nSigned-By: /usr/share/keyrings/ubuntu-archive-keyring.gpg",
+        "Types: deb\nURIs: http://security.example/ubuntu/\nSuites: noble-security\n"
+        "Components: restricted multiverse\nSigned-By: /usr/share/keyrings/ubuntu-archive-keyring.gpg\n",
+    ]
+
+
+def test_no_task_can_miss_a_word_of_the_plan_on_another_system() -> None:
+    """The tasks are the same everywhere, so a plan must say the same things everywhere."""
+    expected = {key: value for key, value in shape(ask("V100", "rhel 8.8")).items() if key != "repositories"}
+    for system in SYSTEMS:
+        found = {key: value for key, value in shape(ask("T4", system)).items() if key != "repositories"}
+        assert found["driver"].pop("repository"), system
+        assert found == {**expected, "driver": {k: v for k, v in expected["driver"].items() if k != "repository"}}

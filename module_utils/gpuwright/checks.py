@@ -5,6 +5,7 @@ from . import (
     checks_bus,
     checks_containers,
     checks_driver,
+    checks_framework,
     checks_gpu,
     checks_host,
     checks_identity,
@@ -24,7 +25,7 @@ from .verdict import QUICK, STANDARD, judge, within
 CARDS = (checks_gpu, checks_identity, checks_memory, checks_power, checks_bus)
 IN_SECONDS = CARDS + (checks_driver, checks_host, checks_tuning, checks_containers, checks_kernel)
 # At the level that each check names.
-LATER = (checks_links, checks_storage, checks_software, checks_smoke, checks_performance)
+LATER = (checks_links, checks_storage, checks_software, checks_framework, checks_smoke, checks_performance)
 CHECKS = tuple(check._replace(level=QUICK) for room in IN_SECONDS for check in room.CHECKS)
 CHECKS += tuple(check for room in LATER for check in room.CHECKS)
 

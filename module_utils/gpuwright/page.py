@@ -5,7 +5,7 @@ import os
 
 from .page_drawing import draw_share
 from .page_facts import changes
-from .page_host import anchor, findings, host_card, merged, verdict_of
+from .page_host import anchor, entry, host_card, to_do, verdict_of
 from .page_markup import el, join, soft, table, word
 from .page_style import STYLE
 from .page_values import in_words, look, shorten
@@ -62,7 +62,7 @@ def parse_report(record):
 
 def make_page(hosts, now):
     """The page as text; `hosts` are `read_folder`'s, `now` is the time in the report's format."""
-    ordered = sorted(hosts, key=lambda host: (RANK[verdict_of(host[1])], -len(_findings(host)), host[0]))
+    ordered = sorted(hosts, key=lambda host: (RANK[verdict_of(host[1])], -len(to_do(host[1])), host[0]))
     fleet = [
         el("h1", "GPU nodes"),
         soft("Made {} from the last verification of each host. Worst first.".format(now)),
@@ -81,10 +81,6 @@ def make_page(hosts, now):
     )
     body = el("body", el("main", el("section", *fleet, id="fleet"), *cards))
     return "<!DOCTYPE html>\n" + el("html", head, body, lang="en")
-
-
-def _findings(host):
-    return findings(host[1]) if host[1] else []
 
 
 def _numbers(hosts):
@@ -111,7 +107,7 @@ def _overview(hosts, now):
             (
                 el("a", name, href="#" + anchor(name)),
                 word(verdict_of(report)),
-                len(_findings(host)) if report else "?",
+                len(to_do(report)) if report else "?",
                 len(gpus) if isinstance(gpus, list) else "?",
                 shorten(in_words(look(report, "readings", "probe", "nvidia", "loaded", "version")), CELL),
                 shorten(in_words(look(report, "readings", "cuda", "version_file")), CELL),
@@ -141,20 +137,20 @@ def _next_steps(hosts):
     """Each finding once, with the hosts that have it: in a fleet the same thing is wrong on many."""
     groups = {}
     for host in hosts:
-        for status, names, message, action in merged(_findings(host)):
+        for status, names, message, action in to_do(host[1]):
             groups.setdefault((status, names, action), []).append((host[0], message))
     ordered = sorted(groups.items(), key=lambda item: (RANK[item[0][0]], -len(item[1]), item[0]))
     if len(hosts) <= FEW or not ordered:
         return ""
     items = [
-        el(
-            "li",
-            el("p", word(status), " ", el("b", checks), " on {}: ".format(how_many(names)), *links(names)),
-            el("p", names[0][1] if len({text for _name, text in names}) == 1 else "For example: " + names[0][1]),
-            el("p", action, class_="next"),
-            class_=status,
+        entry(
+            status,
+            checks,
+            [" on {}: ".format(how_many(hosts_of)), *links(hosts_of)],
+            ("" if len({message for _name, message in hosts_of}) == 1 else "For example: ") + hosts_of[0][1],
+            action,
         )
-        for (status, checks, action), names in ordered
+        for (status, checks, action), hosts_of in ordered
     ]
     return join([el("h2", "What to do next in the fleet"), el("ul", *items, class_="plain")])
 

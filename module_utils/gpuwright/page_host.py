@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the page that belongs to one host: what to do, what changed, and what it is."""
 
+import collections
+
 from .page_bench import seed_report
 from .page_drawing import draw_bar, draw_topology
 from .page_facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning
@@ -13,6 +15,8 @@ from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN, WARN
 RANK = {status: rank for rank, status in enumerate(SEVERITY + (SKIP,))}
 BAR_HEAD = ("Measurement", "Value", "Against its floor", "Floor", "Peak")
 STATES = {AS_WANTED: PASS, DIFFERS: WARN, NOT_READ: UNKNOWN}
+# Names of checks in one entry of a list.
+NAMED_CHECKS = 3
 NOTHING_TO_DO = "Nothing: the node is as it should be."
 
 
@@ -31,58 +35,62 @@ def host_card(name, report, before, problem, unfolded):
     if report is None:
         words = "The report of this host cannot be read: {}. Run: ansible-playbook playbooks/verify.yml -l {}"
         return el("section", title, el("p", words.format(problem, name)), class_="host", id=anchor(name))
-    parts = (
-        ("As built", _as_built(report)),
-        ("Topology", draw_topology(look(report, "readings", "probe"))),
-        ("Tuning", _tuning(report)),
-        ("Smoke test", _smoke(report)),
-        ("Bandwidth and computing speed", _performance(report)),
-        ("Training speed, documented and measured", seed_report(report)),
-        ("Not checked, and why", _not_checked(report)),
+
+    def part(title, content, class_=None):
+        return folded(title, content, unfolded, class_)
+
+    measured = el(
+        "div",
+        part("Smoke test", _smoke(report)),
+        part("Bandwidth and computing speed", _performance(report)),
     )
     card = [
         title,
         soft("{}; {}".format(report["time"], summary_line(report["checks"]))),
         el("div", el("div", _to_do(report)), el("div", _drift(changes(before, report), before)), class_="pair"),
+        part("As built", _as_built(report)),
+        el("div", part("Topology", draw_topology(look(report, "readings", "probe"))), measured, class_="beside"),
+        part("Tuning", _tuning(report)),
+        part("Training speed, documented and measured", seed_report(report)),
+        # On paper the table of all checks says it.
+        part("Not checked, and why", _not_checked(report), "noprint"),
+        _all_checks(report),
+        el("p", el("a", "To the fleet", href="#fleet"), class_="soft noprint"),
     ]
-    card += [folded(title, content, unfolded) for title, content in parts]
-    card += [_all_checks(report), el("p", el("a", "To the fleet", href="#fleet"), class_="soft noprint")]
     return el("section", *card, class_="host", id=anchor(name))
 
 
-def folded(title, content, unfolded):
-    return el("details", el("summary", el("h3", title)), content, open="open" if unfolded else None)
+def folded(title, content, unfolded, class_=None):
+    return el("details", el("summary", el("h3", title)), content, open="open" if unfolded else None, class_=class_)
 
 
-def findings(report):
-    """The checks that ask for something, worst first."""
-    found = [check for check in report["checks"] if check["status"] in (FAIL, UNKNOWN, WARN)]
-    return sorted(found, key=lambda check: RANK[check["status"]])
+def to_do(report):
+    """`[(status, ids, message, action)]`, worst first: what asks for something.
+
+    Checks that end so for one reason, such as a log that nobody may read, are one entry. Nothing without a report.
+    """
+    found = [check for check in report["checks"] if check["status"] in (FAIL, UNKNOWN, WARN)] if report else []
+    groups = collections.OrderedDict()
+    for check in sorted(found, key=lambda check: RANK[check["status"]]):
+        groups.setdefault((check["status"], check["message"], check["action"]), []).append(check["id"])
+    return [(status, tuple(names), message, action) for (status, message, action), names in groups.items()]
 
 
-def merged(checks):
-    """`[(status, ids, message, action)]`: checks that fail for one reason, such as a log that nobody may read, once."""
-    groups = []
-    for check in checks:
-        same = (check["status"], check["message"], check["action"])
-        known = next((names for key, names in groups if key == same), None)
-        if known is None:
-            groups.append((same, [check["id"]]))
-        else:
-            known.append(check["id"])
-    return [(status, ", ".join(names), message, action) for (status, message, action), names in groups]
+def entry(status, names, sentence, message, action):
+    """One thing to do. Of many checks the first are named, and all where they are unfolded, as they are on paper.
+
+    names  the ids of its checks        sentence  what follows them
+    """
+    few, all_of_them = ", ".join(names), ""
+    if len(names) > NAMED_CHECKS + 1:
+        few = "{} and {} more".format(", ".join(names[:NAMED_CHECKS]), len(names) - NAMED_CHECKS)
+        all_of_them = el("details", el("summary", "All {} checks".format(len(names))), el("p", ", ".join(names)))
+    parts = [el("p", word(status), " ", el("b", few), *sentence), el("p", message) if message else ""]
+    return el("li", *parts, el("p", action, class_="next"), all_of_them, class_=status)
 
 
 def _to_do(report):
-    items = [
-        el(
-            "li",
-            el("p", word(status), " ", el("b", names), " ", message),
-            el("p", action, class_="next"),
-            class_=status,
-        )
-        for status, names, message, action in merged(findings(report))
-    ]
+    items = [entry(status, names, [" ", message], "", action) for status, names, message, action in to_do(report)]
     body = el("ul", *items, class_="plain") if items else el("p", NOTHING_TO_DO)
     return join([el("h3", "What to do next"), body])
 
@@ -110,7 +118,8 @@ def _tuning(report):
     cells = [
         (name, el("b", state, class_=STATES[state]), found, wanted, why) for name, wanted, found, why, state in rows
     ]
-    return table(("Setting", "State", "Found", "Wanted", "Why"), cells, "Settings of the system, wanted and found")
+    head, caption = ("Setting", "State", "Found", "Wanted", "Why"), "Settings of the system, wanted and found"
+    return table(head, cells, caption, class_="wide tuned")
 
 
 def _smoke(report):
@@ -180,4 +189,5 @@ def _all_checks(report):
     ordered = sorted(report["checks"], key=lambda check: RANK[check["status"]])
     rows = [(check["id"], word(check["status"]), check["message"]) for check in ordered]
     title = "All {} checks ({} passed)".format(len(rows), counts(report["checks"])[PASS])
-    return folded(title, table(("Check", "Status", "Message"), rows, "Every check of this verification"), False)
+    found = table(("Check", "Status", "Message"), rows, "Every check of this verification")
+    return folded(title, el("div", found, class_="twice"), False)

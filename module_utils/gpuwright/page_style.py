@@ -43,6 +43,7 @@ ul.plain li { border-left: 4px solid currentColor; margin: .6rem 0; padding-left
 ul.plain p { color: var(--fg); } .next { background: var(--panel); border-radius: .3rem; padding: .2rem .5rem; }
 .next::before { color: var(--soft); content: "→ "; }
 ul.columns { columns: 16rem; }
+ul.plain details { border: 0; color: var(--fg); }
 details { border-top: 1px solid var(--line); } details > :last-child { margin-bottom: 1rem; }
 .pair + details { margin-top: 1rem; }
 summary { cursor: pointer; padding: .5rem 0; } summary h3 { display: inline; }
@@ -67,15 +68,28 @@ svg .gpu { fill: var(--bg); stroke: var(--plain); stroke-width: 1.5; } svg .narr
   .wide td[data-name]::before { color: var(--soft); content: attr(data-name) ": "; }
   .wide .group { border-bottom: 2px solid var(--line); }
 }
-@page { margin: 14mm; }
+@page { margin: 12mm; }
 @media print {
   :root { color-scheme: light; --bg: #fff; --fg: #000; --panel: #f3f3f3; --line: #999; --soft: #444; --good: #1a6b34;
     --bad: #b3202c; --warn: #805700; --unknown: #6639ba; --link: #000; --plain: #4a6fa5; }
-  body { font-size: 9.5pt; line-height: 1.35; max-width: none; padding: 0; } a { text-decoration: none; }
+  html { font-size: 8pt; } body { font-size: 8pt; line-height: 1.25; max-width: none; padding: 0; }
+  caption, thead th, .small, .word { font-size: 7.5pt; } a { text-decoration: none; }
   .host { border-top: 0; break-before: page; margin-top: 0; padding-top: 0; } .noprint { display: none; }
   h2, h3, h4, caption, summary { break-after: avoid; } tr, li, svg, .tiles { break-inside: avoid; }
   thead { display: table-header-group; } svg, .word, .next, .tiles li { print-color-adjust: exact; }
-  th, td { padding: .15rem .6rem .15rem 0; } .drawing { max-width: 110mm; } .meter { min-width: 4rem; }
+  p, ul { margin: .1rem 0; } h3, h4 { margin: .4rem 0 .2rem; } table { margin: .2rem 0 .6rem; }
+  th, td { padding: .06rem .6rem .06rem 0; } tbody th { min-width: 0; } .group td { padding-top: .3rem; }
+  .pair { display: block; } ul.plain { columns: 2; } ul.plain li { margin: 0 0 .5rem; }
+  .built tbody th, .tuned td:nth-child(2) { white-space: nowrap; } .tuned tbody th { min-width: 41mm; }
+  .built tbody th { width: 1%; } .built td:nth-child(2) { width: 32%; } .built td:nth-child(3) { width: 18%; }
+  .beside { display: grid; gap: 0 6mm; grid-template-columns: 58mm minmax(0, 1fr); }
+  .measures td:nth-child(3) { width: 30%; } .meter { min-width: 0; width: 60%; }
+  .twice { columns: 2; font-size: 7.5pt; } .twice thead { display: none; }
+  .twice table, .twice caption, .twice tbody { display: block; }
+  .twice tr { border-bottom: 1px solid var(--line); display: block; padding: .06rem 0 .06rem 18mm; }
+  .twice th, .twice td { border: 0; display: inline; padding: 0; }
+  .twice td:nth-child(2) { float: left; margin-left: -18mm; }
   details::details-content { content-visibility: visible; height: auto; } summary { list-style: none; }
+  details > :last-child { margin-bottom: .3rem; } summary { padding: .2rem 0; }
 }
 """)

@@ -2,8 +2,8 @@
 """The one place that decides versions: what a host is and what its owner pinned go in, a plan or a refusal comes out.
 
 Pure and deterministic: no clock, no file, no network. What fits what is data (roles/preflight/files/matrix/). The
-rules over it are in plan_rules, the search in plan_search, refusals in plan_input and plan_clash, and plan_result gives
-the plan its form.
+rules over it are in plan_rules, the search in plan_search, refusals in plan_input and plan_clash; plan_result gives the
+plan its form, plan_reasons its sentences.
 """
 
 from .plan_candidates import GPU_KINDS, KINDS, PINS, list_candidates

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a found combination down as the plan of docs/architecture.md: package names, paths, reasons and warnings."""
+"""Write a found combination down as the plan of docs/architecture.md: what is installed, from where and where to."""
 
 import collections
 
-from .plan_candidates import CPU_BUILD, DISTRIBUTION, KINDS, as_sentence, has_ended
+from .plan_candidates import CPU_BUILD, DISTRIBUTION, KINDS
+from .plan_reasons import choice_reason, find_warnings
 from .plan_rules import fits_dcgm
-from .versions import is_part_of, major, version_key
+from .versions import is_part_of, major
 
 SCHEMA = 1
 # Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
@@ -47,8 +48,8 @@ def describe(matrix, host, release, problem, facts, answer):
     plan["repositories"] = dict(family["repositories"])
     plan["amp"] = _amp(matrix, facts, answer["pytorch"])
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
-    plan["because"] = {kind: _because(problem, facts, answer, kind) for kind in KINDS if kind in answer}
-    plan["warnings"] = _warnings(matrix["as_of"], release, family, answer)
+    plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
+    plan["warnings"] = find_warnings(matrix["as_of"], release, family, answer)
     if not plan["pytorch"]["locked"]:
         text = "There is no lock file {}: pip takes what the indexes offer on the day and checks no hashes"
         plan["warnings"].append(text.format(lock))
@@ -231,97 +232,3 @@ def _amp(matrix, facts, pytorch):
     names = sorted({gpu.architecture for gpu in gpus})
     because = "{} computes in bfloat16, which has the range of float32 and needs no loss scaling"
     return {"dtype": "bfloat16", "because": because.format(" and ".join(names))}
-
-
-def _because(problem, facts, answer, kind):
-    """One sentence: what was chosen, by whom, and why nothing better."""
-    chosen = answer[kind]
-    pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
-    pins = list(collections.OrderedDict.fromkeys(pins))
-    how = "pinned by {}".format(" and ".join(pins)) if pins else "the best that fits"
-    parts = ["{}: {}".format(as_sentence(chosen.label), how), _remark(chosen)]
-    ranked = problem.best_first(problem.pinned(kind, facts), answer)
-    if ranked[0] is not chosen:
-        parts.append(_why_not(problem, facts, answer, ranked[0]))
-    newest = max((other for other in ranked if not _why_not(problem, facts, answer, other)), key=_release)
-    if _release(newest) > _release(chosen):
-        parts.append(_why_later(newest, problem.as_of))
-    return "; ".join(part for part in parts if part)
-
-
-def _release(candidate):
-    """The version by which newer and older are told apart."""
-    pin = "driver_branch" if candidate.kind == "driver" else candidate.kind
-    return version_key(candidate.pins[pin])
-
-
-def _why_later(newest, as_of):
-    """Why something newer that fits too was not preferred."""
-    row = newest.row
-    if "eol" in row and has_ended(row, as_of):
-        return "{} is newer, but past its end of life".format(newest.label)
-    if not row["verified"]:
-        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
-    if row.get("index", "pypi") != "pypi":
-        return "{} is newer, but PyPI does not serve it".format(newest.label)
-    return ""
-
-
-def _remark(chosen):
-    if chosen.kind in ("driver", "python") and chosen.row["eol"]:
-        return "updates until {}".format(chosen.row["eol"])
-    if chosen.kind == "pytorch":
-        return "served by PyPI" if chosen.row["index"] == "pypi" else "from the PyTorch index"
-    return ""
-
-
-def _why_not(problem, facts, answer, better):
-    """Why a candidate that would have been liked better was not taken."""
-    refusals = [problem.refusal(fact, better) for fact in facts if fact.kind != "pin"]
-    refusals += [problem.pair_refusal(better, other) for kind, other in answer.items() if kind != better.kind]
-    return next((refusal for refusal in refusals if refusal), "")
-
-
-def _warnings(as_of, release, family, answer):
-    title = "{name} {version}".format(**release)
-    found = _row_warnings(title, release, as_of)
-    found += _row_warnings("What is known of packages for " + family["name"], family, as_of)
-    for candidate in answer.values():
-        found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
-    if "driver" in answer:
-        remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
-        found += [as_sentence(remark)] if remark else []
-        found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
-    if "tensorflow" in answer:
-        found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])
-    return found
-
-
-def _row_warnings(label, row, as_of):
-    found = []
-    if "eol" in row and has_ended(row, as_of):
-        found.append("{} has had no updates{}".format(label, " since " + row["eol"] if row["eol"] else " for long"))
-    if not row["verified"]:
-        found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
-    return found
-
-
-def _cuda_warnings(driver, cuda, pytorch):
-    found = []
-    branch = driver.pins["driver_branch"]
-    if int(major(cuda.row["matching_driver"])) > int(branch):
-        text = "{} came with driver {}: on {} it runs, but PTX code is not compiled at run time"
-        found.append(text.format(cuda.label, cuda.row["matching_driver"], branch))
-    inside = pytorch.row["cuda"]
-    if inside and major(inside) != major(cuda.pins["cuda"]):
-        text = "{} was built with CUDA {}: its extensions cannot be compiled with toolkit {}"
-        found.append(text.format(pytorch.label, inside, cuda.pins["cuda"]))
-    return found
-
-
-def _tensorflow_warnings(pytorch, tensorflow):
-    inside = pytorch.row["cuda"]
-    if tensorflow.row["from_pip"] or not inside or major(inside) != major(tensorflow.row["cuda"]):
-        return []
-    text = "{} loads the node's cuDNN and {} its own of the same name: import one of them alone in a process"
-    return [text.format(tensorflow.label, pytorch.label)]

@@ -32,6 +32,7 @@ MODULES = (
     "links",
     "storage",
     "software",
+    "framework",
     "smoke",
     "performance",
     "tuning",
@@ -65,7 +66,7 @@ EQUIVALENT = {
     'checks_kernel more = "; {} more".format(len(events) - 1) if len(events) > 1 else ""': (
         "in test_one_xid_stands_alone"
     ),
-    "checks_software if code == card or (later and code < card):": "equal ones are taken by the first half",
+    "checks_framework if code == card or (later and code < card):": "equal ones are taken by the first half",
     'checks_tuning return wanted[name].text("wanted") if name in wanted else ""': (
         "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"
     ),

@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "module_utils"), str(REPOSITORY / "tests" / "unit")]
+sys.path.extend(str(Path(__file__).resolve().parents[2] / name) for name in ("module_utils", "tests", "tests/unit"))
+from playbook_run import REPOSITORY, Run, run_playbook
+
 FLEET = [sys.executable, "tests/fleet/fleet"]
 STATE = REPOSITORY / ".fleet" / "faults"
 HOST = "a5-21"
-
-
-@dataclass
-class Run:
-    """One run of ansible-playbook."""
-
-    rc: int
-    output: str
-
-    @property
-    def text(self) -> str:
-        """The output as one line, so that a message may be looked for wherever it was wrapped."""
-        return re.sub(r"\s+", " ", self.output)
-
-    @property
-    def changed(self) -> int:
-        """Changed tasks of the host in the recap."""
-        match = re.search(rf"^{HOST}\s+: ok=\d+\s+changed=(\d+)", self.output, re.MULTILINE)
-        assert match, self.output
-        return int(match.group(1))
+PLAY_SECONDS = 900
 
 
 def play(playbook: str, *arguments: str, fleet: str = "faults", **variables: object) -> Run:
     """Run a playbook on the hosts of a fleet; `variables` become extra variables."""
-    command = ["ansible-playbook", playbook, "-l", "gpu_nodes", *arguments]
-    if variables:
-        command += ["-e", json.dumps(variables)]
     inventory = REPOSITORY / ".fleet" / fleet / "inventory.yml"
-    environment = {**os.environ, "ANSIBLE_INVENTORY": str(inventory), "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=900)
-    return Run(done.returncode, done.stdout + done.stderr)
+    return run_playbook(inventory, PLAY_SECONDS, playbook, "-l", "gpu_nodes", *arguments, **variables)
 
 
 def on_host(script: str, check: bool = True, program: str = "sh -s") -> str:

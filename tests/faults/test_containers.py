@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from conftest import Run, on_host, play
+from conftest import on_host, play
+from playbook_run import Run
 
 pytestmark = pytest.mark.usefixtures("finished_host")
 SPEC = "/var/run/cdi/nvidia.yaml"

@@ -101,3 +101,14 @@ def test_paper_shows_everything(browser, tmp_path):
             assert any(check["id"] in text for text in pages)
     assert any("What this node is made of" in text for text in pages)
     assert any("To the fleet" in text for text in pages) is False
+
+
+def test_paper_is_short_and_has_what_is_folded_in_a_list(browser, tmp_path):
+    """At most three pages for a host of one or two GPUs, whatever was measured on it and is wrong with it."""
+    hosts = page_samples.fleet(5)
+    pages = printed(browser, write(tmp_path / "fleet.html", hosts))
+    starts = sorted(i for i, text in enumerate(pages) for host in hosts if text.startswith(host[0]))
+    lengths = [end - start for start, end in zip(starts, [*starts[1:], len(pages) - 1], strict=True)]
+    assert len(lengths) == 5 and max(lengths) <= 3, lengths
+    (unread,) = [text for text in pages if text.startswith("a5-03")]
+    assert "All 6 checks" in unread and "kernel.pcie_errors" in unread

@@ -95,7 +95,7 @@ def test_silently_wrong_double_backward_is_found(monkeypatch: pytest.MonkeyPatch
     trainer = trainer_for()
     line = compile_networks(trainer, wrong)[2]
     assert line.startswith("gradient penalty runs eagerly: compiled code differs from eager mode by 0.5")
-    assert trainer.compiled_penalty is None
+    assert trainer.penalties.compiled is None
     assert torch.allclose(losses(trainer), losses(trainer_for()), rtol=1e-5)
 
 

@@ -13,6 +13,7 @@ from gan_trainer.loop import Trainer
 from gan_trainer.networks import build
 from gan_trainer.optimizers import gradient_norm, guarded_step
 from gan_trainer.precision import Precision
+from gan_trainer.reaction import react
 from gan_trainer.stability import TrainingError, diagnose, first_bad_layer
 from gan_trainer.state import capture_state, restore_state
 
@@ -54,13 +55,13 @@ def test_update_with_bad_gradients_is_left_out_and_the_next_one_is_made(monkeypa
     assert torch.isnan(trainer.losses[0]) and torch.isfinite(trainer.losses[1])
     step(trainer, 3)
     assert not all(torch.equal(*pair) for pair in zip(before, parameters(trainer), strict=True))
-    note = trainer.check()
+    note = react(trainer)
     assert note == (
         "loss or gradients not finite: first in step 2, noticed in step 3, fp32, 1 of 3 steps; "
         "their updates were left out"
     )
     assert trainer.statistics()["updates_left_out"] == 1
-    assert trainer.check() == "", "each is told once"
+    assert react(trainer) == "", "each is told once"
 
 
 def test_bad_steps_are_numbered_from_the_start_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,15 +69,15 @@ def test_bad_steps_are_numbered_from_the_start_of_the_run(monkeypatch: pytest.Mo
     poison(monkeypatch, {5, 6})
     for seed in range(3):
         step(trainer, seed)
-    trainer.check(), trainer.statistics()
+    react(trainer), trainer.statistics()
     for seed in range(3, 7):
         step(trainer, seed)
-    assert "first in step 5, noticed in step 7, fp32, 2 of 4 steps" in trainer.check()
+    assert "first in step 5, noticed in step 7, fp32, 2 of 4 steps" in react(trainer)
     # No line of statistics between two looks, as with checkpoints closer than lines.
     step(trainer, 8)
     poison(monkeypatch, {1})
     step(trainer, 9)
-    assert "first in step 9, noticed in step 9, fp32, 1 of 6 steps" in trainer.check()
+    assert "first in step 9, noticed in step 9, fp32, 1 of 6 steps" in react(trainer)
 
 
 def test_learning_rates_are_halved_and_stay_so_after_a_resume(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +87,7 @@ def test_learning_rates_are_halved_and_stay_so_after_a_resume(monkeypatch: pytes
     full = trainer.statistics()["lr_generator"]
     step(trainer, 2)
     step(trainer, 3)
-    assert trainer.check().endswith("learning rates now times 0.5")
+    assert react(trainer).endswith("learning rates now times 0.5")
     step(trainer, 4)
     assert trainer.statistics()["lr_generator"] == pytest.approx(full / 2)
     other = trainer_for(on_nonfinite="lower_lr")
@@ -105,9 +106,9 @@ def test_too_many_bad_steps_stop_the_run(policy: str, bad: int, stops: bool, mon
         with pytest.raises(
             TrainingError, match=f"first in step 1, noticed in step 7, fp32, {bad} of 7 steps; .*input: "
         ):
-            trainer.check()
+            react(trainer)
     else:
-        assert trainer.check()
+        assert react(trainer)
 
 
 def test_gradient_that_is_no_number_under_a_finite_loss_is_seen() -> None:
@@ -120,7 +121,7 @@ def test_gradient_that_is_no_number_under_a_finite_loss_is_seen() -> None:
     assert torch.isfinite(trainer.losses).all()
     assert all(torch.equal(*pair) for pair in zip(before, parameters(trainer), strict=True))
     with pytest.raises(TrainingError, match="gradients not finite: discriminator.stages.0.0.weight and "):
-        trainer.check()
+        react(trainer)
 
 
 @pytest.mark.parametrize("where", ["input", "parameters", "activations", "nowhere"])
@@ -207,8 +208,8 @@ def test_lazy_penalty_comes_every_so_many_steps() -> None:
 @pytest.mark.filterwarnings("ignore:.*GradScaler is enabled")
 def test_penalties_stay_in_float32_beside_float16() -> None:
     trainer = Trainer(make_config({**TINY, "r1_gamma": 1.0}), CPU, Precision("fp16", ""))
-    assert trainer.penalty_precision.name == "fp32" and not trainer.penalty_shares_logits
-    assert Trainer(make_config(TINY), CPU, Precision("bf16", "")).penalty_shares_logits
+    assert trainer.penalties.precision.name == "fp32" and not trainer.penalties.share_logits
+    assert Trainer(make_config(TINY), CPU, Precision("bf16", "")).penalties.share_logits
 
 
 def test_bf16_and_fp32_agree_on_the_penalty(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gan_trainer import cli, loop
 from gan_trainer.checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
 from gan_trainer.config import Config, load_config, make_config
 from gan_trainer.precision import Precision
+from gan_trainer.reaction import react
 from gan_trainer.run_folder import RunFolder, RunFolderError
 from gan_trainer.smoke_run import Target, measure
 from gan_trainer.stability import TrainingError
@@ -172,7 +173,7 @@ def test_collapsed_loss_scale_is_a_diagnosis(tmp_path: Path) -> None:
     trainer = loop.Trainer(config_for(tmp_path), torch.device("cpu"), Precision("fp32", ""))
     trainer.scaler = torch.amp.GradScaler("cpu", init_scale=0.5)
     with pytest.raises(TrainingError, match="loss scale fell to 0.5 by step 0"):
-        trainer.check()
+        react(trainer)
 
 
 def scaled(monkeypatch: pytest.MonkeyPatch, **settings: float) -> tuple[dict, list[str]]:

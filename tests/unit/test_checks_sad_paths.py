@@ -5,7 +5,7 @@ from __future__ import annotations
 import healthy_node
 import pytest
 from gpuwright.checks import CHECKS, run_checks
-from gpuwright.checks_software import runs_on
+from gpuwright.checks_framework import runs_on
 from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import KERNEL, NVLINK, PCI_ID, performance_of
 

@@ -6,6 +6,7 @@ import copy
 import html.parser
 import json
 import random
+import re
 from pathlib import Path
 
 import healthy_node
@@ -13,9 +14,10 @@ import jsonschema
 import pytest
 from gpuwright.page import make_page, read_folder
 from gpuwright.page_facts import as_built, changes, tuning
+from gpuwright.page_host import to_do
 from gpuwright.page_markup import el, escape
 from gpuwright.page_speed import performance_bars, smoke_bars, status_of
-from page_samples import HOSTILE, broken, everywhere, fleet, report, whole
+from page_samples import HOSTILE, broken, everywhere, fleet, report, unread, whole
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((REPOSITORY / "roles/verify/files/report.schema.json").read_text())
@@ -215,6 +217,25 @@ def test_in_a_fleet_a_finding_is_told_once_with_its_hosts():
     assert "kernel.xid, kernel.sxid, kernel.lockups" in found.text
     assert "stale: 66 days ago" in found.text
     assert "What to do next in the fleet" not in page(*fleet(2)).text
+
+
+@pytest.mark.parametrize("record", [report(), broken(), unread()])
+def test_the_number_to_do_is_that_of_the_entries(record):
+    text = make_page([("a5-01", record, None, "")], NOW)
+    (number,) = re.findall(r'<td data-name="To do">([0-9]+)</td>', text)
+    assert int(number) == text.count('class="next"') == len(to_do(record))
+
+
+def test_checks_that_end_so_for_one_reason_are_one_entry():
+    """The first are named; all of them are there for who unfolds the entry, and on paper."""
+    names = [check["id"] for check in unread()["checks"] if check["message"].endswith("kernel_log: no permission")]
+    assert len(names) > 4 and tuple(names) in [entry[1] for entry in to_do(unread())]
+    short = "{} and {} more".format(", ".join(names[:3]), len(names) - 3)
+    for hosts in ([("a5-01", unread(), None, "")], fleet(4)):
+        text = page(*hosts).text
+        assert short in text and "All {} checks\n{}".format(len(names), ", ".join(names)) in text
+    (few,) = [entry[1] for entry in to_do(broken()) if "driver.version" in entry[1]]
+    assert len(few) < 5 and "{} ".format(", ".join(few)) in page(("a5-01", broken(), None, "")).text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.extend(str(folder) for folder in Path(__file__).resolve().parents[:2])
 from gpuwright_vm.lane import Vm, switch_on
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpuwright_vm.lane import DRIVER, LATER_LAYERS, Run, Vm
+from gpuwright_vm.lane import DRIVER, LATER_LAYERS, Vm
+from playbook_run import Run
 
 TUNED = {
     "/proc/sys/vm/swappiness": "10",

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from .paths import DEBIAN_DIR, EL8_DIR, content_hash
+from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, content_hash
 from .podman import podman
 from .shell import step
 
@@ -52,7 +52,8 @@ def import_base(base: Path) -> str:
 def build_el8_image(base: Path, repositories: Path) -> str:
     """RHEL 8.8 on the Debian 12 userland, or on what FLEET_EL8_IMAGE names; the image's name."""
     swapped = os.environ.get("FLEET_EL8_IMAGE", "")
-    key = content_hash([EL8_DIR, Path(__file__)], base.name, repositories.name, swapped, ca_fingerprint())
+    files = [EL8_DIR, CONTAINERFILE, Path(__file__)]
+    key = content_hash(files, base.name, repositories.name, swapped, ca_fingerprint())
 
     def fill(context: Path) -> None:
         copy_tree(EL8_DIR, context)
@@ -68,7 +69,7 @@ def build_el8_image(base: Path, repositories: Path) -> str:
 def build_debian_image(base: Path) -> str:
     """Debian 12 as its installer leaves it, with the simulated hardware but no simulated driver; the image's name."""
     shared = [EL8_DIR / "overlay" / name for name in SHARED_FILES]
-    key = content_hash([DEBIAN_DIR, *shared, Path(__file__)], base.name, ca_fingerprint())
+    key = content_hash([DEBIAN_DIR, CONTAINERFILE, *shared, Path(__file__)], base.name, ca_fingerprint())
 
     def fill(context: Path) -> None:
         copy_tree(DEBIAN_DIR, context)
@@ -84,12 +85,13 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def build_image(name: str, find_parent: Callable[[], str], fill: Callable[[Path], None]) -> str:
-    """Build the image unless it is there: `fill` puts its files into the folder that its Containerfile copies."""
+    """Build the image unless it is there: `fill` puts its files into the folder that the Containerfile copies."""
     if podman("image", "exists", name, check=False).returncode == 0:
         return name
     parent = find_parent()
     with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
         context = Path(temporary)
+        shutil.copy(CONTAINERFILE, context)
         fill(context)
         bundle = ca_bundle()
         if bundle:

@@ -10,6 +10,7 @@ FLEET_DIR = Path(__file__).resolve().parent.parent
 REPO_ROOT = FLEET_DIR.parent.parent
 EL8_DIR = FLEET_DIR / "el8"
 DEBIAN_DIR = FLEET_DIR / "debian12"
+CONTAINERFILE = FLEET_DIR / "Containerfile"
 PACKAGES_DIR = FLEET_DIR / "packages"
 HOSTS_FILE = FLEET_DIR / "hosts.yml"
 REPOSITORIES_FILE = FLEET_DIR / "repositories.yml"

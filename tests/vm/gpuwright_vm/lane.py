@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
 from dataclasses import dataclass
 
 import yaml
+from playbook_run import Run, run_playbook
 
 from . import accelerator
 from .image import build_image
 from .machine import Machine
-from .paths import HOST, REPOSITORY, STATE
+from .paths import HOST, STATE
 from .stub import PLACE, SOURCE_LINE, build_repository
 
+INVENTORY = STATE / "inventory.yml"
 DRIVER = "535.261.03"
 PLAY_SECONDS = 2700
 # The kernel has no part in them; the other lanes prove them.
 LATER_LAYERS = "system_cuda,framework,model,verify"
-
-
-@dataclass
-class Run:
-    """One run of ansible-playbook."""
-
-    rc: int
-    output: str
-
-    @property
-    def text(self) -> str:
-        """The output as one line, so that a message may be looked for wherever it was wrapped."""
-        return re.sub(r"\s+", " ", self.output)
 
 
 @dataclass
@@ -60,26 +45,7 @@ class Vm:
 
     def play(self, playbook: str, *arguments: str, **variables: object) -> Run:
         """Run a playbook against the machine; `variables` become extra variables."""
-        words = ["ansible-playbook", "-i", str(STATE / "inventory.yml"), playbook, *arguments]
-        if variables:
-            words += ["-e", json.dumps(variables)]
-        environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-        log = STATE / "ansible.log"
-        with log.open("a") as stream:
-            start = stream.tell()
-            stream.write(f"\n$ {' '.join(words)}\n")
-            stream.flush()
-            done = subprocess.run(
-                words,
-                cwd=REPOSITORY,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                timeout=PLAY_SECONDS,
-                check=False,
-            )
-        return Run(done.returncode, log.read_text()[start:])
+        return run_playbook(INVENTORY, PLAY_SECONDS, playbook, *arguments, **variables)
 
     def reboot(self) -> None:
         """As `reboot` on its command line, until it answers from another boot."""
@@ -123,7 +89,7 @@ def switch_on() -> Vm:
     machine = Machine(image.overlay(STATE / "disk.qcow2"), image.key, accel)
     vm = Vm(machine, {"kvm": "real", "tcg": "stub"}[accel], because)
     (STATE / "ansible.log").write_text("")
-    (STATE / "inventory.yml").write_text("---\n" + yaml.safe_dump(inventory(machine), sort_keys=False, width=200))
+    INVENTORY.write_text("---\n" + yaml.safe_dump(inventory(machine), sort_keys=False, width=200))
     machine.start()
     machine.wait()
     if vm.module == "stub":

@@ -62,14 +62,14 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
         network.forward = compiled
         lines.append(f"{name} is compiled, equal to eager mode within {TOLERANCE[trainer.precision.dtype]:g}")
         if name == "discriminator":
-            trainer.penalty_shares_logits = False
+            trainer.penalties.share_logits = False
     if trainer.config.r1_gamma > 0 or trainer.config.r2_gamma > 0:
         lines.append(compile_penalty(trainer, images, compiler))
     return lines
 
 
 def compile_penalty(trainer: Trainer, images: Tensor, compiler: Compiler) -> str:
-    plain, precision = trainer.plain_discriminator, trainer.penalty_precision
+    plain, precision = trainer.penalties.plain_discriminator, trainer.penalties.precision
     compiled = compiler(partial(functional_gradient_penalty, plain))
 
     def eager(batch: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def compile_penalty(trainer: Trainer, images: Tensor, compiler: Compiler) -> str
     fault = compare(trainer.discriminator, eager, compiled, images, precision)
     if agreed(trainer, fault):
         return f"gradient penalty runs eagerly: {fault or 'compiling failed on another process'}"
-    trainer.compiled_penalty = compiled
+    trainer.penalties.compiled = compiled
     return f"gradient penalty is compiled, equal to eager mode within {TOLERANCE[precision.dtype]:g}"
 
 

@@ -14,14 +14,15 @@ from .compiled import compile_networks
 from .config import Config
 from .cuda_graphs import GraphedUpdate
 from .distributed import ALONE, Ranks, data_parallel, gradients_stay_local
-from .losses import RELATIVISTIC, discriminator_loss, generator_loss, gradient_penalty
+from .losses import RELATIVISTIC, discriminator_loss, generator_loss
 from .memory import MemoryReport, read_memory
 from .networks import build, update_average
 from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate
+from .penalties import Penalties
 from .precision import Precision, autocast, make_scaler, set_tf32
 from .prefetch import normalise
 from .schedule import learning_rate_factor
-from .stability import TrainingError, Watch, diagnose
+from .stability import Watch
 
 
 class Trainer:
@@ -40,12 +41,7 @@ class Trainer:
         # Calls go through these: DistributedDataParallel around the networks, or the networks themselves.
         self.run_generator = data_parallel(self.generator, ranks)
         self.run_discriminator = data_parallel(self.discriminator, ranks)
-        # As it is before torch.compile: the penalties differentiate twice, which a compiled forward pass cannot.
-        self.plain_discriminator: Callable[[Tensor], Tensor] = self.discriminator.forward
-        self.compiled_penalty: Callable[[Tensor], Tensor] | None = None
-        # In float16 a gradient with respect to pixels would vanish, so the penalties get a float32 pass of their own.
-        self.penalty_precision = Precision("fp32", "penalties") if precision.name == "fp16" else precision
-        self.penalty_shares_logits = precision.name != "fp16"
+        self.penalties = Penalties(self.discriminator, config, precision)
         self.generator_optimizer = make_adam(self.generator, config.lr_generator, config)
         self.discriminator_optimizer = make_adam(self.discriminator, config.lr_discriminator, config)
         self.scaler = make_scaler(precision)
@@ -87,9 +83,8 @@ class Trainer:
         # Noise for the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
         shape = (len(real) * self.ranks.world, self.config.latent_dim)
         noise = self.ranks.part(torch.randn(shape, generator=self.noise, device=self.device))
-        penalised = self.config.r1_gamma > 0 or self.config.r2_gamma > 0
         self.last_batch = real, noise
-        self.update(real, noise, penalised and self.steps_done % self.config.penalty_every == 0)
+        self.update(real, noise, self.penalties.due(self.steps_done))
 
     def optimizers(self) -> tuple[tuple[torch.optim.Optimizer, float], ...]:
         """Each with its base learning rate."""
@@ -115,7 +110,7 @@ class Trainer:
             kept = None if several else fake
             with gradients_stay_local(self.run_discriminator, number < last):
                 loss, penalty = self.judge(images, fake.detach(), penalise)
-                total = loss if penalty is None else loss + penalty * self.config.penalty_every
+                total = loss if penalty is None else loss + penalty * self.penalties.every
                 self.scaler.scale(total / len(parts) if several else total).backward()
             d_losses.append(loss.detach())
             penalties += [] if penalty is None else [penalty.detach()]
@@ -147,24 +142,15 @@ class Trainer:
 
     def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor | None]:
         """The discriminator's loss, and its weighted penalties R1 and R2 together (None where there are none)."""
-        weights = (self.config.r1_gamma, self.config.r2_gamma) if penalise else (0.0, 0.0)
+        weights = self.penalties.weights if penalise else (0.0, 0.0)
         # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
-        sloped = [weight > 0 and self.penalty_shares_logits for weight in weights]
+        sloped = [weight > 0 and self.penalties.share_logits for weight in weights]
         images = [batch.detach().requires_grad_(slope) for batch, slope in zip((real, fake), sloped)]
         with autocast(self.precision, self.device.type):
             logits = [self.run_discriminator(batch) for batch in images]
             loss = discriminator_loss(self.config.loss, *logits)
-        terms = [weight * self.penalty(*pair) for weight, *pair in zip(weights, images, logits) if weight > 0]
+        terms = [weight * self.penalties.of(*pair) for weight, *pair in zip(weights, images, logits) if weight > 0]
         return loss, sum(terms) if terms else None
-
-    def penalty(self, images: Tensor, logits: Tensor) -> Tensor:
-        with autocast(self.penalty_precision, self.device.type):
-            if self.compiled_penalty:
-                return self.compiled_penalty(images)
-            if not self.penalty_shares_logits:
-                images = images.detach().requires_grad_(True)
-                logits = self.plain_discriminator(images)
-            return gradient_penalty(logits, images)
 
     def apply(self, optimizer: torch.optim.Optimizer, network: nn.Module) -> None:
         """Clip, then update; left out when a gradient is not finite. In fp16 that is the scaler's business, and no
@@ -179,44 +165,6 @@ class Trainer:
             finite = torch.isfinite(gradient_norm(parameters, self.config.clip_grad_norm))
             self.watch.gradients(finite)
             guarded_step(optimizer, finite)
-
-    def check(self) -> str:
-        """React to what the watch has seen since the last call; waits for the device.
-
-        Returns '' or a line about what was done; raises TrainingError with a diagnosis.
-        """
-        bad_steps, good_before, _ = self.watch.counts.tolist()
-        bad, minus_good = self.ranks.largest(torch.tensor([bad_steps, -good_before])).tolist()
-        first, steps = self.steps_at_restart - minus_good + 1, self.steps_done - self.steps_at_restart
-        scale = self.scaler.get_scale()
-        if self.scaler.is_enabled() and scale < 1.0:
-            raise TrainingError(
-                f"loss scale fell to {scale:g} by step {self.steps_done}: float16 gradients overflow in nearly every "
-                f"step. {self.diagnose()}. Lower the learning rates, or train with precision=fp32"
-            )
-        if not bad:
-            return ""
-        self.bad_steps += bad
-        self.watch.forget_bad_steps(steps)
-        what = (
-            f"loss or gradients not finite: first in step {first}, noticed in step {self.steps_done}, "
-            f"{self.precision.name}, {bad} of {steps} steps"
-        )
-        if self.config.on_nonfinite == "stop" or self.bad_steps > self.config.max_bad_steps:
-            raise TrainingError(
-                f"{what}; their updates were left out. {self.diagnose()}. Nothing of this was saved. Lower "
-                "lr_discriminator and lr_generator, or try precision=fp32 to tell overflow from divergence"
-            )
-        if self.config.on_nonfinite == "lower_lr":
-            self.lr_cut /= 2
-            return f"{what}; their updates were left out, learning rates now times {self.lr_cut:g}"
-        return f"{what}; their updates were left out"
-
-    def diagnose(self) -> str:
-        if self.last_batch is None:
-            return "no step was made"
-        with autocast(self.precision, self.device.type):
-            return diagnose(self.generator, self.discriminator, *self.last_batch)
 
     def statistics(self) -> dict[str, Any]:
         """Means since the last call, and the present learning rates, loss scale and peak memory in MiB (of a GPU)."""

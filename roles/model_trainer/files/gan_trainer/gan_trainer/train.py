@@ -23,6 +23,7 @@ from .memory import use_expandable_segments
 from .precision import Precision, choose_precision
 from .prefetch import Prefetcher
 from .profiling import StepProfiler
+from .reaction import react
 from .reporting import Reporter
 from .run_folder import RunFolder
 from .samples import generate
@@ -147,7 +148,7 @@ def run_steps(
                 (run.folder / "memory.json").write_text(json.dumps(trainer.memory.phases, indent=2) + "\n")
                 reporter.say(trainer.memory.table())
             if logs or saves:
-                reaction = trainer.check()
+                reaction = react(trainer)
                 if reaction and reporter:
                     reporter.say(f"train-gan: {reaction}")
             if logs:

@@ -24,6 +24,7 @@ from ..images import SyntheticImages
 from ..loop import Trainer
 from ..memory import use_expandable_segments
 from ..precision import choose_precision
+from ..reaction import react
 from ..train import choose_device
 from .timing import synchronise
 
@@ -91,7 +92,7 @@ def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALO
     trainer = make_trainer(config, device, ranks)
     found = measure_loop(trainer, trainer.step, batches, steps, device)
     try:
-        trainer.check()
+        react(trainer)
     except UserError:
         return found._replace(stable=False)
     return found

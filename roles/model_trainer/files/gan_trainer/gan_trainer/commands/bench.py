@@ -81,6 +81,7 @@ def make_fid(options: argparse.Namespace, config: Config, device: Any) -> Any:
     from ..bench.training import make_trainer
     from ..data import open_loader
     from ..fid import FeatureNetwork, measure_fid
+    from ..reaction import react
     from ..trained import Trained
 
     def fid(settings: Config) -> float:
@@ -90,7 +91,7 @@ def make_fid(options: argparse.Namespace, config: Config, device: Any) -> Any:
         with open_loader(settings, 0, pin_memory=device.type == "cuda") as batches:
             for images in batches:
                 trainer.step(images)
-        trainer.check()
+        react(trainer)
         trained = Trained(trainer.average, settings, trainer.steps_done)
         return measure_fid(trained, settings, network, FID_IMAGES[device.type], device)["fid"]
 

@@ -159,6 +159,10 @@ case "$1 $2" in
     *) exit 3 ;;
 esac
 """
+# In a mount namespace: what changes in /etc goes to a folder of the test.
+OWN_ETC = (
+    'mount --make-rprivate / && mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" /etc'
+)
 FAKE_RPM = "#!/bin/sh\nprintf 'nvidia-driver-cuda\\nkmod-nvidia-latest-dkms\\nkmod-nvidia-latest-dkms\\n'\n"
 
 
@@ -168,7 +172,8 @@ class Node:
     def __init__(self, folder: Path, fake_bin, python: str, ansible_path: Path) -> None:
         self.folder, self.fake_bin, self.python, self.ansible_path = folder, fake_bin, python, ansible_path
         self.modules = folder / "etc_dnf" / "modules.d"
-        self.modules.mkdir(parents=True)
+        for each in (self.modules, folder / "upper", folder / "work"):
+            each.mkdir(parents=True)
         (folder / "table").write_text(TABLE)
         self.log = folder / "dnf.log"
         self.dnf(FAKE_DNF)
@@ -187,10 +192,10 @@ class Node:
         file = self.folder / "args.json"
         arguments = {"name": NAME, "_ansible_check_mode": check, "_ansible_diff": True, **arguments}
         file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
-        script = 'mount --make-rprivate / && mount --bind "$1" /etc/dnf && shift && exec "$@"'
+        script = f'{OWN_ETC} && mkdir -p /etc/dnf && mount --bind "$1/etc_dnf" /etc/dnf && shift && exec "$@"'
         module = str(REPOSITORY / "library" / "dnf_module_stream.py")
         done = subprocess.run(
-            ["unshare", "--mount", "sh", "-c", script, "sh", str(self.modules.parent), self.python, module, str(file)],
+            ["unshare", "--mount", "sh", "-c", script, "sh", str(self.folder), self.python, module, str(file)],
             env={
                 "PATH": f"{self.folder / 'fake_bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
                 "PYTHONPATH": str(self.ansible_path),
@@ -205,14 +210,18 @@ class Node:
         return json.loads(done.stdout)
 
 
-def may_have_its_own_etc() -> bool:
-    return os.geteuid() == 0 and Path("/etc/dnf").is_dir() and subprocess.run(["unshare", "-m", "true"]).returncode == 0
+@pytest.fixture(scope="module")
+def own_etc(tmp_path_factory) -> None:
+    folder = tmp_path_factory.mktemp("etc")
+    for name in ("upper", "work"):
+        (folder / name).mkdir()
+    tried = ["unshare", "--mount", "sh", "-c", OWN_ETC, "sh", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(tried).returncode != 0:
+        pytest.skip("needs root, mount namespaces and overlayfs, to give the module an /etc/dnf of its own")
 
 
 @pytest.fixture
-def node(tmp_path, fake_bin, node_python, ansible_path):
-    if not may_have_its_own_etc():
-        pytest.skip("needs root, /etc/dnf and mount namespaces, to give the module an /etc/dnf of its own")
+def node(own_etc, tmp_path, fake_bin, node_python, ansible_path):
     return Node(tmp_path, fake_bin, node_python, ansible_path)
 
 

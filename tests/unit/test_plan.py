@@ -21,6 +21,7 @@ def test_the_plan_of_the_reference_machine() -> None:
         "branch": "580",
         "flavour": "proprietary",
         "source": "nvidia",
+        "branch_lock": "",
         "source_package": "",
         "components": [],
         "repository": {

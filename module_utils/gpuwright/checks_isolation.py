@@ -36,10 +36,10 @@ def iommu(readings, expected):
     ]
     if len(found) != expected.number("gpu_count"):
         return unknown("{} GPUs were looked at".format(len(found)))
+    value = ", ".join(sorted({word for _pci_id, word in found}))
     bent = ["{}: {}".format(pci_id, word) for pci_id, word in found if word not in STRAIGHT]
     if bent:
-        return warned(found[0][1], "off or identity", "the IOMMU translates: {}".format(", ".join(bent)))
-    value = ", ".join(sorted({word for _pci_id, word in found}))
+        return warned(value, "off or identity", "the IOMMU translates: {}".format(", ".join(bent)))
     return passed(value, "off or identity", "IOMMU: {}".format(value))
 
 

@@ -17,6 +17,8 @@ options:
     description:
       - What the node should be - C(schema) (1), C(gpu_count), C(gpu_model) (empty for any), C(plan) (what C(gpu_plan)
         returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(trainer_user).
+      - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
+        (lists of names); without them nothing of the kind is expected.
     type: dict
     required: true
   smoke:

@@ -3,17 +3,22 @@
 
 from . import (
     checks_bus,
+    checks_clocks,
     checks_containers,
     checks_driver,
     checks_framework,
     checks_gpu,
     checks_host,
     checks_identity,
+    checks_isolation,
     checks_kernel,
     checks_links,
     checks_memory,
+    checks_modules,
     checks_performance,
     checks_power,
+    checks_services,
+    checks_size,
     checks_smoke,
     checks_software,
     checks_storage,
@@ -22,10 +27,12 @@ from . import (
 from .checks_smoke import smoke_record
 from .verdict import QUICK, STANDARD, judge, within
 
-CARDS = (checks_gpu, checks_identity, checks_memory, checks_power, checks_bus)
-IN_SECONDS = CARDS + (checks_driver, checks_host, checks_tuning, checks_containers, checks_kernel)
+CARDS = (checks_gpu, checks_identity, checks_memory, checks_power, checks_clocks, checks_bus)
+HOST = (checks_host, checks_size, checks_tuning, checks_containers, checks_kernel)
+IN_SECONDS = CARDS + (checks_driver, checks_modules) + HOST
 # At the level that each check names.
-LATER = (checks_links, checks_storage, checks_software, checks_framework, checks_smoke, checks_performance)
+LATER = (checks_links, checks_isolation, checks_storage, checks_services, checks_software, checks_framework)
+LATER += (checks_smoke, checks_performance)
 CHECKS = tuple(check._replace(level=QUICK) for room in IN_SECONDS for check in room.CHECKS)
 CHECKS += tuple(check for room in LATER for check in room.CHECKS)
 

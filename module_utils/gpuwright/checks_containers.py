@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a container that asks for the GPUs will get them."""
 
-import re
-
-from .verdict import FAIL, QUICK, Check, failed, passed, skipped
+from .checks_driver import CARD_NODE, SHARED_NODES
+from .checks_host import in_container
+from .verdict import FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
 
 KIND = "nvidia.com/gpu"
-CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi says what nvidia-ctk says"
+NO_CONTAINERS = "no containers are meant to run here: /etc/gpuwright/containers.json is not there"
 INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
 
 
 def gpu_in_containers(readings, expected):
     """The CDI specification is there, lists every GPU, and was written for the driver that is loaded."""
     if readings.absent("containers"):
-        return skipped("no containers are meant to run here: /etc/gpuwright/containers.json is not there")
+        return skipped(NO_CONTAINERS)
     count = expected.number("gpu_count")
     engine = readings.one_of(("podman", "docker"), "containers", "engine")
     if not readings.flag("containers", "program"):
@@ -39,6 +39,29 @@ def gpu_in_containers(readings, expected):
     return passed(len(cards), count, "{} finds {} GPUs, by driver {}".format(engine, len(cards), loaded))
 
 
+def device_links(readings, expected):
+    """/dev/char has a link to each device node that containers get: systemd knows devices by these links.
+
+    Without them a running container loses its GPUs at the next systemctl daemon-reload.
+    """
+    if readings.absent("containers"):
+        return skipped(NO_CONTAINERS)
+    if in_container(readings):
+        return skipped(in_container(readings))
+    engine = readings.one_of(("podman", "docker"), "containers", "engine")
+    names = readings.names("device_links")
+    cards = [name for name in names if CARD_NODE.fullmatch(name)]
+    shared = [name for name in SHARED_NODES if name in names]
+    if len(cards) < expected.number("gpu_count") or len(shared) < len(SHARED_NODES):
+        return unknown("device nodes are missing", action="First do what driver.device_nodes says.")
+    without = [name for name in cards + shared if not readings.flag("device_links", name)]
+    value = len(cards + shared) - len(without)
+    if without:
+        words = "no link in /dev/char leads to {}; {} may lose it".format(", ".join(without), engine)
+        return warned(value, len(cards + shared), words)
+    return passed(value, value, "/dev/char leads to all {} device nodes".format(value))
+
+
 CHECKS = (
     Check(
         "containers.gpu",
@@ -51,5 +74,17 @@ CHECKS = (
         QUICK,
         FAIL,
         "own: one device node of each GPU, libraries of the loaded driver",
+    ),
+    Check(
+        "containers.device_links",
+        "system",
+        "Do containers keep the GPUs when systemd reloads?",
+        "Run on the node: nvidia-ctk system create-dev-char-symlinks",
+        device_links,
+        "files",
+        True,
+        QUICK,
+        WARN,
+        "NVIDIA/gpu-operator#430, NVIDIA/nvidia-container-toolkit#48; gpu-operator's validator makes the same links",
     ),
 )

@@ -68,6 +68,14 @@ def remapped_count(gpu):
     return (WARN if number else PASS, number, words)
 
 
+def unrepairable(gpu):
+    """The driver does not call the card's memory beyond repair, which is its last word; drivers from 590 on say it."""
+    if gpu.absent("health", "unrepairable_memory"):
+        return SKIP, None, "this driver or card does not say whether memory is beyond repair"
+    flag = gpu.flag("health", "unrepairable_memory")
+    return (FAIL if flag else PASS, "yes" if flag else "no", "the driver calls the memory beyond repair")
+
+
 def bar1(gpu):
     """The window through which the processor reaches the card's memory is there; without it peer access cannot work."""
     size = gpu.number("health", "bar1_total_mib")
@@ -140,6 +148,16 @@ CHECKS = (
         FAIL,
         source("remapped_rows"),
         "rows",
+    ),
+    card(
+        "unrepairable_memory",
+        "Can the card's memory still be repaired?",
+        DIAGNOSE,
+        unrepairable,
+        "no",
+        "no memory beyond repair",
+        FAIL,
+        "DCGM checkUnrepairableMemory: the flag alone fails",
     ),
     card(
         "bar1",

@@ -5,6 +5,8 @@ import re
 
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
 SCHEMA = 1
+# What an inventory may say besides, and what stands for it in a record of an older release: nothing is asked for.
+OPTIONAL = (("modules", list, "a list"), ("services", list, "a list"), ("host", dict, "a record"))
 PLAN_PARTS = ("driver", "cuda", "cudnn", "nccl", "pytorch", "runtime")
 
 # name: (pattern of its text, what was expected in words). The user name is what useradd accepts.
@@ -34,8 +36,20 @@ def parse_expectations(record):
         parsed[name] = int(value) if words.startswith("a whole number") else str(value)
     if parsed["schema"] != SCHEMA:
         raise ValueError("expectations: schema is {}; this program knows {}".format(parsed["schema"], SCHEMA))
+    for name, kind, words in OPTIONAL:
+        parsed.setdefault(name, kind())
+        if not isinstance(parsed[name], kind):
+            raise ValueError("expectations: {} is {!r}; expected {}".format(name, parsed[name], words))
+    parsed["host"] = {name: parse_size(name, value) for name, value in parsed["host"].items()}
     plan = record.get("plan")
     missing = [part for part in PLAN_PARTS if not (isinstance(plan, dict) and isinstance(plan.get(part), dict))]
     if missing:
         raise ValueError("expectations: plan has no {}; expected what gpu_plan returned".format(", ".join(missing)))
     return parsed
+
+
+def parse_size(name, value):
+    """A count of the host, which may come as digits in a text, too."""
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
+        raise ValueError("expectations: host.{} is {!r}; expected a whole number, 0 or more".format(name, value))
+    return int(value)

@@ -52,12 +52,18 @@ RULES = (
     Rule(REMAPPING, data_centre=False, source=CONSUMER),
     Rule(REMAPPING, mig=("Enabled",), source="A100 and H100 with MIG: captures of telegraf and nvidia_gpu_exporter"),
     Rule(("utilization_gpu", "utilization_memory"), mig=("Enabled",), source="H100 with MIG: nvidia_gpu_exporter"),
+    Rule(("clocks_applied", "clocks_default"), data_centre=False, source=CONSUMER),
+    Rule(
+        ("clocks_applied", "clocks_default"),
+        architectures=("ada", "hopper", "blackwell", UNKNOWN),
+        source="nvidia-smi(1): for Tesla from Kepler on; drivers from 590 on call them deprecated (telegraf capture)",
+    ),
     Rule(("mig_mode",), mig_capable=False, source="nvidia-smi(1): MIG is a mode of A100, A30 and newer of their class"),
     # What some card of every kind lacks, so that its absence says nothing.
     Rule(
         ("serial", "throttle_reasons", "fan_speed", "temperature_memory_c", "temperature_slowdown_c")
         + ("temperature_margin_c", "sram_uncorrected_aggregate", "sram_threshold_exceeded", "recovery_action")
-        + ("fabric_state", "fabric_status", "used_memory_mib"),
+        + ("fabric_state", "fabric_status", "used_memory_mib", "unrepairable_memory", "gsp_firmware"),
         source="captures of all generations",
     ),
 )

@@ -10,6 +10,9 @@ from .nvidia_smi_absent import believed
 from .nvidia_smi_values import UNKNOWN, clean, first_known, read_flag, read_mode, read_number, read_text, total
 
 WIDTH = re.compile(r"([0-9]{1,2})x$")
+# In the place of what a newer driver no longer tells of any card.
+GONE = "functionality has been deprecated"
+DEPRECATED = "deprecated"
 
 
 def read_health(gpu, card):
@@ -34,6 +37,11 @@ def read_health(gpu, card):
         "bar1_total_mib": read_number(gpu.findtext("bar1_memory_usage/total"), "MiB"),
         "fabric_state": _text_if_there(gpu, "fabric/state"),
         "fabric_status": _text_if_there(gpu, "fabric/status"),
+        "performance_state": read_text(gpu.findtext("performance_state")),
+        "clocks_applied": _clocks(gpu, "applications_clocks"),
+        "clocks_default": _clocks(gpu, "default_applications_clocks"),
+        "unrepairable_memory": _flag_if_there(gpu, "ecc_errors/unrepairable_memory"),
+        "gsp_firmware": _text_if_there(gpu, "gsp_firmware_version"),
     }
     return {field: believed(value, field, card) for field, value in found.items()}
 
@@ -81,6 +89,17 @@ def _retired(gpu, kind):
 def _default_power(gpu):
     tags = [gpu.find(block + "/default_power_limit") for block in ("gpu_power_readings", "power_readings")]
     return first_known(read_number(tag.text, "W", whole=False) for tag in tags if tag is not None)
+
+
+def _clocks(gpu, block):
+    """ "MEMORY,GRAPHICS" in MHz, as nvidia-smi --applications-clocks takes them; DEPRECATED where they are no more."""
+    texts = [gpu.findtext("{}/{}".format(block, name)) for name in ("mem_clock", "graphics_clock")]
+    if all(GONE in clean(text) for text in texts):
+        return DEPRECATED
+    numbers = [read_number(text, "MHz") for text in texts]
+    if numbers == [None, None]:
+        return None
+    return UNKNOWN if None in numbers or UNKNOWN in numbers else "{},{}".format(*numbers)
 
 
 def _width(gpu, name):

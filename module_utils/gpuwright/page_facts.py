@@ -46,6 +46,7 @@ def as_built(report):
         ("System", "Secure Boot", look(probe, "secure_boot"), "", ""),
         ("Driver", "driver", look(probe, "nvidia", "loaded", "version"), branch(plan), "driver"),
         ("Driver", "module flavour", look(probe, "nvidia", "loaded", "flavour"), look(plan, "driver", "flavour"), ""),
+        ("Driver", "GSP firmware", gsp_firmware(report), "", ""),
         (
             "CUDA",
             "CUDA toolkit",
@@ -91,6 +92,13 @@ def processor(cpu):
 
 def mebibytes(value):
     return "{:.0f} GiB".format(value / 1024) if is_number(value) and value >= 1024 else value
+
+
+def gsp_firmware(report):
+    """Versions of the firmware that runs a part of the driver on the cards; none on cards before Turing."""
+    gpus = as_list(look(report, "readings", "nvidia_smi", "gpus"))
+    found = {in_words(look(gpu, "health", "gsp_firmware")) for gpu in gpus}
+    return sorted(found) or NOT_MEASURED
 
 
 def branch(plan):

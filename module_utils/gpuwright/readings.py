@@ -14,6 +14,7 @@ from .probe import probe
 from .readings_access import (
     read_account,
     read_device_access,
+    read_device_links,
     read_file,
     read_password_state,
     read_unsafe_files,
@@ -21,8 +22,11 @@ from .readings_access import (
 from .readings_bench import read_bench
 from .readings_containers import read_containers
 from .readings_host import HOST_READERS, read_driver_files, read_switches
+from .readings_isolation import read_isolation, read_machine
 from .readings_links import read_infiniband, read_nvlink, read_ways
 from .readings_locks import read_package_locks
+from .readings_modules import read_asked, read_kernel_modules, read_parameters
+from .readings_services import read_services
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_cudnn_of_wheel,
@@ -80,13 +84,16 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "driver_files": attempt(read_driver_files, root),
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
         "device_nodes": attempt(read_device_nodes, root, host, user),
+        "device_links": attempt(read_links_of_nodes, root, host),
+        "parameters": {"asked": attempt(read_asked, root), "loaded": attempt(read_parameters, root)},
+        "kernel_modules": attempt(read_kernel_modules, root, expectations.get("modules", [])),
         "tuning": attempt(read_tuning, root),
         "containers": attempt(read_containers, root),
     }
     if level == QUICK:
         return readings
     readings.update(collect_software(expectations, root))
-    readings.update(collect_links(host))
+    readings.update(collect_links(root, host))
     if level == DEEP:
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
@@ -107,16 +114,22 @@ def collect_software(expectations, root):
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),
         "disks": attempt(read_disks, root),
+        "services": attempt(read_services, root, expectations.get("services", [])),
         "locks": attempt(read_package_locks, root),
         "bench": attempt(read_bench, root, expectations),
     }
 
 
-def collect_links(host):
+def collect_links(root, host):
     """How the GPUs of the probe are wired to each other."""
     if "unreadable" in host:
-        return {name: {"unreadable": host["unreadable"]} for name in ("nvlink", "gpu_ways")}
-    return {"nvlink": attempt(read_nvlink, host["gpus"]), "gpu_ways": attempt(read_ways, host["gpus"])}
+        return {name: {"unreadable": host["unreadable"]} for name in ("nvlink", "gpu_ways", "machine", "isolation")}
+    return {
+        "nvlink": attempt(read_nvlink, host["gpus"]),
+        "gpu_ways": attempt(read_ways, host["gpus"]),
+        "machine": attempt(read_machine),
+        "isolation": attempt(read_isolation, root, host["gpus"]),
+    }
 
 
 def read_unit_state(unit):
@@ -153,6 +166,12 @@ def read_device_nodes(root, host, user):
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     return read_device_access(root, host["nvidia"]["device_nodes"], account)
+
+
+def read_links_of_nodes(root, host):
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    return read_device_links(root, host["nvidia"]["device_nodes"])
 
 
 def read_cuda(root, plan):

@@ -7,9 +7,10 @@ Functions raise OSError or ValueError for what cannot be read; `readings.attempt
 import os
 import stat
 
-from .hostfiles import below, resolve
+from .hostfiles import below, names_in, resolve
 
 PASSWD_FIELDS = 7
+CHARACTER_DEVICES = "/dev/char"
 # Enough examples to act on; the count says how many there are.
 EXAMPLES = 10
 
@@ -68,6 +69,20 @@ def read_device_access(root, paths, account):
             "owner": "{}:{}".format(status.st_uid, status.st_gid),
         }
     return found
+
+
+def read_device_links(root, paths):
+    """`{path: flag}`: whether /dev/char has a link to this device node, under the node's number."""
+    links = {
+        (name, resolve(root, "{}/{}".format(CHARACTER_DEVICES, name))) for name in names_in(root, CHARACTER_DEVICES)
+    }
+    return {path: (number_of(below(root, path)), below(root, path)) in links for path in paths}
+
+
+def number_of(full):
+    """ "195:0", as /dev/char names a device."""
+    number = os.stat(full).st_rdev
+    return "{}:{}".format(os.major(number), os.minor(number))
 
 
 def why_unsafe(mode, owner, group):

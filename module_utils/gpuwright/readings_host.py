@@ -8,7 +8,7 @@ import re
 
 from .bounded import find_program
 from .devices import NVIDIA_VENDOR
-from .hostfiles import exists, names_in, read_assignments, read_text, resolve
+from .hostfiles import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
 from .kernel_log import read_container
 from .probe_hardware import PCI_FOLDER
 from .probe_nvidia import LIBRARY_FOLDERS
@@ -58,6 +58,15 @@ def read_environment(root):
     return sorted(name for path in ENVIRONMENT_FILES for name in read_assignments(root, path))
 
 
+def read_swap_mib(root):
+    """All swap space, 0 for none."""
+    text = read_colon_lines(read_text(root, "/proc/meminfo")).get("SwapTotal", "")
+    match = re.match(r"([0-9]{1,15}) kB$", text)
+    if not match:
+        raise ValueError("/proc/meminfo says SwapTotal: {!r}".format(text))
+    return int(match.group(1)) // 1024
+
+
 def read_switches(root):
     """How many NVSwitches the PCI bus shows."""
     names = names_in(root, PCI_FOLDER)
@@ -94,4 +103,5 @@ HOST_READERS = (
     ("governors", read_governors),
     ("blocked_tasks", read_blocked_tasks),
     ("environment", read_environment),
+    ("swap_mib", read_swap_mib),
 )

@@ -36,6 +36,12 @@ MODULES = (
     "smoke",
     "performance",
     "tuning",
+    "containers",
+    "modules",
+    "clocks",
+    "size",
+    "isolation",
+    "services",
 )
 FLIPPED = {
     ast.Eq: ast.NotEq,

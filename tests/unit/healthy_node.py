@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import stat
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,9 @@ ELF_LIBRARY = struct.pack("=16sHH", b"\x7fELF\x02\x01\x01", 3, {"x86_64": 62, "a
 
 KERNEL = "4.18.0-477.10.1.el8_8.x86_64"
 PCI_ID = "0000:3b:00.0"
+BRIDGE = "0000:3a:00.0"
+# The device nodes and their numbers, of those that the kernel keeps for local use.
+NODES = {"nvidia0": (240, 0), "nvidiactl": (240, 255), "nvidia-uvm": (241, 0)}
 MODULE = {"version": "580.95.05", "flavour": "proprietary", "licence": "NVIDIA"}
 
 KERNEL_LOG = f"""\
@@ -81,6 +85,9 @@ EXPECTATIONS = {
     "venv": "/opt/gpuwright/venvs/current",
     "smoke_device": "cuda",
     "trainer_user": "trainer",
+    "modules": [],
+    "services": [],
+    "host": {},
 }
 
 # What gan_trainer.performance says of a V100 that is as fast as others have measured.
@@ -130,6 +137,8 @@ READINGS = {
         "schema": 1,
         "hostname": "a5-01",
         "kernel": {"running": KERNEL, "next_boot": KERNEL, "installed": [KERNEL], "with_headers": [KERNEL]},
+        "cpu": {"sockets": 2, "physical_cores": 20, "logical_cpus": 20},
+        "memory_mib": 128000,
         "secure_boot": "enabled",
         "module_key_enrolled": True,
         "gpus": [
@@ -211,6 +220,11 @@ READINGS = {
                     "bar1_total_mib": 16384,
                     "fabric_state": None,
                     "fabric_status": None,
+                    "performance_state": "P0",
+                    "clocks_applied": "877,1245",
+                    "clocks_default": "877,1245",
+                    "unrepairable_memory": None,
+                    "gsp_firmware": None,
                 },
             }
         ],
@@ -229,6 +243,23 @@ READINGS = {
         "governors": ["performance"],
         "blocked_tasks": {"nvidia": [], "others": []},
         "environment": [],
+        "swap_mib": 4095,
+    },
+    "parameters": {
+        "asked": [
+            {"name": "DeviceFileMode", "value": "0660", "source": "/etc/modprobe.d/nvidia.conf"},
+            {"name": "TemporaryFilePath", "value": "/var", "source": "/proc/cmdline"},
+        ],
+        "loaded": {"DeviceFileMode": "432", "EnableMSI": "1", "TemporaryFilePath": '"/var"'},
+    },
+    "kernel_modules": {},
+    "device_links": {f"/dev/{name}": True for name in NODES},
+    "services": {
+        "toolkit": [
+            {"unit": "gpuwright-boot-check.service", "active": "inactive", "enabled": "enabled"},
+            {"unit": "gpuwright-check.timer", "active": "active", "enabled": "enabled"},
+        ],
+        "inventory": [],
     },
     "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
     "containers": {
@@ -300,6 +331,8 @@ READINGS = {
     "permissions": {"missing": [], "looked_at": 31234, "unsafe_count": 0, "unsafe": []},
     "nvlink": None,
     "gpu_ways": None,
+    "machine": "none",
+    "isolation": [{"pci_id": PCI_ID, "iommu": "identity", "bridges": [{"pci_id": BRIDGE, "acs": "off"}]}],
     "infiniband": None,
     "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
     "performance": record([MEASURED], None, [], "measured on 1 idle GPUs as user trainer", []),
@@ -307,6 +340,10 @@ READINGS = {
 
 
 NVLINK = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "wired": True, "links": 12, "active": 12}
+TWO_APART = [
+    {"pci_id": PCI_ID, "iommu": "identity", "bridges": [{"pci_id": BRIDGE, "acs": "off"}]},
+    {"pci_id": "0000:5e:00.0", "iommu": "off", "bridges": [{"pci_id": "0000:5d:00.0", "acs": "absent"}]},
+]
 # Checks that make sense on other nodes only, and what makes this one such a node; a path begins in the readings, or in
 # the expectations or the smoke test when its first word says so.
 OTHER_NODES: dict[str, dict[tuple, object]] = {
@@ -316,6 +353,11 @@ OTHER_NODES: dict[str, dict[tuple, object]] = {
         ("nvidia_smi", "gpus", 0, "health", "fabric_state"): "Completed",
         ("nvidia_smi", "gpus", 0, "health", "fabric_status"): "Success",
     },
+    "gpu.unrepairable_memory": {("nvidia_smi", "gpus", 0, "health", "unrepairable_memory"): False},
+    "gpu.iommu": {("isolation",): TWO_APART, ("expectations", "gpu_count"): 2},
+    "gpu.acs": {("isolation",): TWO_APART, ("expectations", "gpu_count"): 2},
+    "driver.modules": {("kernel_modules",): {"gdrdrv": "live"}, ("expectations", "modules"): ["gdrdrv"]},
+    "host.size": {("expectations", "host"): {"sockets": 2, "cpus": 20, "memory_gib": 128, "swap_gib": 4}},
     "driver.fabric_manager": {("switches",): 4},
     "gpu.nvlink": {("nvlink",): [{**NVLINK, "errors": {"replay": 0}}]},
     "gpu.nvlink_errors": {("nvlink",): [{**NVLINK, "errors": {"replay": 0}}]},
@@ -435,6 +477,17 @@ def put_node(host: HostTree) -> None:
     for node, cpus in ((0, "0-9"), (1, "10-19")):
         host.put(f"/sys/devices/system/node/node{node}/cpulist", cpus + "\n")
         host.put(f"/sys/devices/system/node/node{node}/meminfo", f"Node {node} MemTotal: {64000 * 1024} kB\n")
+    processors = [f"processor: {n}\nphysical id: {n // 10}\ncore id: {n % 10}" for n in range(20)]
+    host.put("/proc/cpuinfo", "\n\n".join(processors) + "\n")
+    host.put("/proc/meminfo", f"MemTotal: {128000 * 1024} kB\nSwapTotal: {4096 * 1024 - 4} kB\n")
+    put_bridge(host, BRIDGE, PCI_ID)
+    host.link(f"/sys/bus/pci/devices/{PCI_ID}/iommu_group", "../../../../../kernel/iommu_groups/30")
+    host.put("/sys/kernel/iommu_groups/30/type", "identity\n")
+    host.put("/etc/modprobe.d/nvidia.conf", "# ours\noptions nvidia NVreg_DeviceFileMode=0660\n")
+    host.put("/proc/driver/nvidia/params", 'DeviceFileMode: 432\nEnableMSI: 1\nTemporaryFilePath: "/var"\n')
+    for name in ("gpuwright-boot-check.service", "gpuwright-check.timer"):
+        host.put(f"/etc/systemd/system/{name}")
+    host.put("/proc/cmdline", "root=/dev/sda1 ro nvidia.NVreg_TemporaryFilePath=/var")
     host.put("/proc/1/stat", "1 (systemd) S 0 1 1 0 -1\n")
     put_program(host, "/usr/bin/nvidia-smi", "exit 0")
     host.put("/usr/lib64/libcuda.so.580.95.05")
@@ -442,9 +495,9 @@ def put_node(host: HostTree) -> None:
     host.put("/usr/lib64/libnvidia-ml.so.580.95.05")
     host.link("/usr/lib64/libnvidia-ml.so.1", "libnvidia-ml.so.580.95.05")
     host.put("/usr/bin/nvidia-smi")
-    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
-        host.put(f"/dev/{name}")
-        (host.folder / "dev" / name).chmod(0o666)
+    for name, (major, minor) in NODES.items():
+        host.link(f"/dev/char/{major}:{minor}", f"../{name}")
+        put_device(host.folder / "dev" / name, major, minor)
     host.put("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\ntrainer:x:991:991::/var/lib/trainer:/sbin/nologin\n")
     host.put("/etc/group", "root:x:0:\nwheel:x:10:alice\ntrainer:x:991:\n")
     host.put("/etc/shadow", "root:$6$abc:19000::::::\ntrainer:!!:19000::::::\n")
@@ -480,11 +533,46 @@ def put_node(host: HostTree) -> None:
     host.link("/opt/gpuwright/venvs/current", "abc")
 
 
+def put_device(file: Path, major: int, minor: int) -> None:
+    """A device node that everybody may open; only root can make one, and others have a file in its place."""
+    if os.geteuid() == 0:
+        os.mknod(file, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+    else:
+        file.touch()
+    file.chmod(0o666)
+
+
+def put_bridge(host: HostTree, bridge: str, card: str, config: bytes | None = None) -> None:
+    """The card below a PCIe bridge, as sysfs shows it; without `config` the bridge has access control, switched off."""
+    place = f"../../../devices/pci{bridge[:7]}/{bridge}"
+    devices = host.folder / "sys/bus/pci/devices"
+    (devices / place).resolve().mkdir(parents=True)
+    (devices / card).rename((devices / place / card).resolve())
+    host.link(f"/sys/bus/pci/devices/{card}", f"{place}/{card}")
+    host.link(f"/sys/bus/pci/devices/{bridge}", place)
+    host.put(f"/sys/bus/pci/devices/{bridge}/config", configuration(0) if config is None else config)
+
+
+def configuration(control: int, start: int = 0x150) -> bytes:
+    """4096 bytes of configuration space: at 0x100 error reporting (1), at `start` access control (0xd)."""
+    extended = struct.pack("<I", start << 20 | 0x10001).ljust(start - 0x100, b"\0")
+    return (bytes(0x100) + extended + struct.pack("<IHH", 0x1000D, 0x1F, control)).ljust(4096, b"\0")
+
+
 def put_program(host: HostTree, path: str, script: str) -> None:
     host.put(path, f"#!/bin/sh\n{script}\n")
     (host.folder / path.lstrip("/")).chmod(0o755)
 
 
+SHOWN = """\
+Id=gpuwright-boot-check.service
+ActiveState=inactive
+UnitFileState=enabled
+
+Id=gpuwright-check.timer
+ActiveState=active
+UnitFileState=enabled
+"""
 SMARTCTL = {
     "smart_status": {"passed": True},
     "nvme_smart_health_information_log": {"critical_warning": 0, "available_spare": 100, "percentage_used": 3},
@@ -495,7 +583,8 @@ def put_commands(write: Callable[[str, str], object]) -> None:
     """What the node's programs answer; `write(name, script)` puts one of them into PATH."""
     answers = {
         "nvidia-smi": f"cat {DATA}/nvidia_smi/580-v100.xml",
-        "systemctl": "echo active",
+        "systemctl": f"if [ $1 = show ]; then cat <<'E'\n{SHOWN}E\nelse echo active; fi",
+        "systemd-detect-virt": "echo none; exit 1",
         "nv-fabricmanager": "echo 'Fabric Manager version is : 580.95.05'",
         "journalctl": f"cat <<'E'\n{KERNEL_LOG}E",
         "modinfo": "printf 'version:        580.95.05\\nlicense:        NVIDIA\\n'",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import healthy_node
+import node_rows
 import pytest
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.checks_framework import runs_on
@@ -741,6 +742,7 @@ CASES = [
     ("performance.spread", {SPEED: BUSY}, {}, SKIP, "in use"),
     ("performance.spread", {}, {"gpu_count": 2}, UNKNOWN, "1 of 2"),
 ]
+CASES += node_rows.ROWS
 
 
 @pytest.mark.parametrize(("check_id", "changes", "wishes", "status", "words"), CASES)

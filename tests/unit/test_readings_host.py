@@ -12,11 +12,14 @@ from gpuwright.readings_host import (
     read_environment,
     read_governors,
     read_library,
+    read_swap_mib,
     read_switches,
 )
 from host_tree import HostTree
 
 V100 = (Path(__file__).parent / "data/nvidia_smi/580-v100.xml").read_text()
+
+FLAG = "<unrepairable_memory>{}</unrepairable_memory>"
 
 
 @pytest.fixture
@@ -85,6 +88,13 @@ def test_driver_files(host):
         ("gpu_temp_slow_threshold>87 C<", "gpu_temp_slow_threshold>N/A<", "temperature_slowdown_c", None),
         ("gpu_temp_slow_threshold>87 C<", "gpu_temp_slow_threshold>87<", "temperature_slowdown_c", "unknown"),
         ("default_power_limit>250.00 W<", "default_power_limit>N/A<", "power_default_w", "unknown"),
+        ("performance_state>P0<", "performance_state>Unknown Error<", "performance_state", "unknown"),
+        ("gsp_firmware_version>N/A<", "gsp_firmware_version>580.95.05<", "gsp_firmware", "580.95.05"),
+        ("</ecc_errors>", "</ecc_errors>\n", "unrepairable_memory", None),
+        ("</ecc_errors>", f"{FLAG.format('Yes')}</ecc_errors>", "unrepairable_memory", True),
+        ("</ecc_errors>", f"{FLAG.format('No')}</ecc_errors>", "unrepairable_memory", False),
+        ("</ecc_errors>", f"{FLAG.format('N/A')}</ecc_errors>", "unrepairable_memory", None),
+        ("</ecc_errors>", f"{FLAG.format('ERR!')}</ecc_errors>", "unrepairable_memory", "unknown"),
         ("<state>N/A<", "<state>Completed<", "fabric_state", "Completed"),
         ("<retired_count>0<", "<retired_count>N/A<", "retired_pages_single_bit", "unknown"),
         (
@@ -98,6 +108,45 @@ def test_driver_files(host):
 def test_health_of_a_card(tag, text, name, expected):
     assert tag in V100
     assert parse_log(V100.replace(tag, text))["gpus"][0]["health"][name] == expected
+
+
+GONE = "Requested functionality has been deprecated"
+
+
+@pytest.mark.parametrize(
+    ("memory", "graphics", "name", "expected"),
+    [
+        ("877 MHz", "1245 MHz", "Tesla V100-PCIE-16GB", "877,1245"),
+        (GONE, GONE, "NVIDIA RTX PRO 6000 Blackwell", "deprecated"),
+        (f"[{GONE}]", f"[{GONE}]", "Tesla V100-PCIE-16GB", "deprecated"),
+        (GONE, "1245 MHz", "Tesla V100-PCIE-16GB", "unknown"),
+        ("N/A", "N/A", "NVIDIA GeForce RTX 3090", None),
+        ("N/A", "N/A", "Tesla V100-PCIE-16GB", "unknown"),
+        ("N/A", "1245 MHz", "NVIDIA GeForce RTX 3090", "unknown"),
+        ("877", "1245", "Tesla V100-PCIE-16GB", "unknown"),
+        ("ERR!", "1245 MHz", "Tesla V100-PCIE-16GB", "unknown"),
+    ],
+)
+def test_application_clocks(memory, graphics, name, expected):
+    begin, end = V100.index("<applications_clocks>"), V100.index("</applications_clocks>")
+    block = f"<applications_clocks><graphics_clock>{graphics}</graphics_clock><mem_clock>{memory}</mem_clock>"
+    log = parse_log((V100[:begin] + block + V100[end:]).replace("Tesla V100-PCIE-16GB", name))
+    assert log["gpus"][0]["health"]["clocks_applied"] == expected
+    # As in captures of drivers that leave the block out.
+    assert parse_log(V100[:begin] + V100[end + 22 :])["gpus"][0]["health"]["clocks_applied"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("SwapTotal: 2048 kB", 2), ("SwapTotal: 0 kB", 0), ("MemTotal: 5 kB", None), ("SwapTotal: many kB", None)],
+)
+def test_swap(host, text, expected):
+    host.put("/proc/meminfo", text + "\n")
+    if expected is None:
+        with pytest.raises(ValueError, match="SwapTotal"):
+            read_swap_mib(host.root)
+    else:
+        assert read_swap_mib(host.root) == expected
 
 
 def test_a_card_with_row_remapping_must_say_how_many():

@@ -237,7 +237,7 @@ def test_a_node_without_a_fabric_manager(monkeypatch):
 
 
 def test_links_of_a_node_that_was_not_probed():
-    assert readings.collect_links({"unreadable": "no sysfs"}) == {
-        "nvlink": {"unreadable": "no sysfs"},
-        "gpu_ways": {"unreadable": "no sysfs"},
+    names = ("nvlink", "gpu_ways", "machine", "isolation")
+    assert readings.collect_links("/", {"unreadable": "no sysfs"}) == {
+        name: {"unreadable": "no sysfs"} for name in names
     }

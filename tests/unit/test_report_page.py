@@ -141,6 +141,22 @@ def test_as_built_has_reasons():
     assert row == ("Driver", "driver", "580.95.05", "580.*", "volta ends at 580", False)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "found"),
+    [
+        ([{"health": {"gsp_firmware": "580.95.05"}}, {"health": {"gsp_firmware": "580.95.05"}}], "580.95.05"),
+        ([{"health": {"gsp_firmware": None}}], "none"),
+        ([{"health": {"gsp_firmware": "unknown"}}, {}], "none, unknown"),
+        ([], "not measured"),
+        ({"unreadable": "no driver"}, "not measured"),
+    ],
+)
+def test_firmware_of_the_cards_is_as_built(gpus, found):
+    record = report()
+    record["readings"]["nvidia_smi"]["gpus"] = gpus
+    assert next(row.found for row in as_built(record) if row.part == "GSP firmware") == found
+
+
 def test_as_built_says_what_is_not_as_planned():
     record = broken()
     record["readings"]["locks"] = {"streams": {"nvidia-driver": "enabled open-dkms"}, "versions": []}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what bends the way between two GPUs of a node of its own: the IOMMU and access control (ACS) in bridges.
+
+A virtual machine needs both, and they are its host's business; so is all of this in a container.
+"""
+
+from .checks_host import in_container
+from .verdict import STANDARD, WARN, Check, passed, skipped, unknown, warned
+
+BARE_METAL = "none"
+STRAIGHT = ("off", "identity")
+TRANSLATED = ("DMA", "DMA-FQ")
+OTHERS = ("blocked", "unmanaged")
+ACS_STATES = ("on", "off", "absent")
+SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
+
+
+def no_way_to_judge(readings, expected):
+    """Why there is nothing to judge, or ""."""
+    if expected.number("gpu_count") < 2:
+        return "there is one GPU"
+    if in_container(readings):
+        return in_container(readings)
+    machine = readings.text("machine")
+    return "" if machine == BARE_METAL else "a virtual machine ({}): its host decides".format(machine)
+
+
+def iommu(readings, expected):
+    """The IOMMU is off or passes the GPUs' transfers through: translating them bends the way between two GPUs."""
+    reason = no_way_to_judge(readings, expected)
+    if reason:
+        return skipped(reason)
+    found = [
+        (gpu.pci_id("pci_id"), gpu.one_of(STRAIGHT + TRANSLATED + OTHERS, "iommu"))
+        for gpu in readings.each("isolation")
+    ]
+    if len(found) != expected.number("gpu_count"):
+        return unknown("{} GPUs were looked at".format(len(found)))
+    value = ", ".join(sorted({word for _pci_id, word in found}))
+    bent = ["{}: {}".format(pci_id, word) for pci_id, word in found if word not in STRAIGHT]
+    if bent:
+        return warned(value, "off or identity", "the IOMMU translates: {}".format(", ".join(bent)))
+    return passed(value, "off or identity", "IOMMU: {}".format(value))
+
+
+def acs(readings, expected):
+    """No bridge between processor and GPU has access control switched on: it sends what GPUs tell each other upwards.
+
+    The register lies in a part of the configuration space that only root may read.
+    """
+    reason = no_way_to_judge(readings, expected)
+    if reason:
+        return skipped(reason)
+    gpus = readings.each("isolation")
+    if len(gpus) != expected.number("gpu_count"):
+        return unknown("{} GPUs were looked at".format(len(gpus)))
+    on, number = set(), 0
+    for gpu in gpus:
+        for bridge in gpu.each("bridges"):
+            name = bridge.pci_id("pci_id")
+            number += 1
+            if bridge.one_of(ACS_STATES, "acs") == "on":
+                on.add(name)
+    if on:
+        return warned(len(on), 0, "ACS is on in {}".format(", ".join(sorted(on))))
+    return passed(0, 0, "ACS is on in none of {} bridges".format(number))
+
+
+CHECKS = (
+    Check(
+        "gpu.iommu",
+        "system",
+        "Is the way between GPUs straight, without an IOMMU that translates?",
+        "Switch VT-d or AMD-Vi off in the firmware, or boot with iommu=pt: grubby --update-kernel=ALL --args=iommu=pt "
+        "; leave it where this host runs virtual machines.",
+        iommu,
+        "",
+        True,
+        STANDARD,
+        WARN,
+        SOURCE,
+    ),
+    Check(
+        "gpu.acs",
+        "system",
+        "Is the way between GPUs straight, without access control in bridges?",
+        "Switch ACS off in the firmware, or for this boot: setpci -s BRIDGE ECAP_ACS+0x6.w=0000 ; leave it where this "
+        "host runs virtual machines.",
+        acs,
+        "bridges",
+        True,
+        STANDARD,
+        WARN,
+        SOURCE,
+    ),
+)

@@ -11,7 +11,7 @@ from .verdict import PASS, QUICK, SKIP, WARN, Check, Unreadable
 CLOCKS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})")
 STATE = re.compile(r"P[0-9]{1,2}")
 # Cards whose memory keeps its clock: idle or not, they are in P0. Others go down when idle (L40: P8).
-ALWAYS_P0 = re.compile(r"\b(V100S?|A100|A800|H20|H100|H200|H800|B200)\b")
+ALWAYS_P0 = re.compile(r"\b(V100S?|A100|H100|H200)\b")
 HIGHEST = "P0"
 
 
@@ -88,6 +88,6 @@ CHECKS = (
         HIGHEST,
         "performance state P0",
         WARN,
-        "sichek components/nvidia/config: pstate 0 for V100, A100, A800, H20, H100, H200 and B200, 8 for L40",
+        "sichek components/nvidia/config: pstate 0 for V100 and A100, 8 for L40; captures of idle H100 and H200 in P0",
     ),
 )

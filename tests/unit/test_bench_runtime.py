@@ -44,14 +44,31 @@ def test_no_ratio_where_bare_itself_varies(bench: dict) -> None:
     noisy = rounds([100, 140, 60, 100], [1, 2, 3, 4])
     table = bench["measure"].compare(noisy, "x", True)
     assert table["spread"] > 0.15 and not any("ratio" in row for row in table["arms"].values())
-    assert bench["measure"].verdict(table, "gpu-run", ["numactl"], noisy) == "not told: bare alone varied by 20%"
 
 
-@pytest.mark.parametrize(("ours", "word"), [([101, 99, 100], "not slower than"), ([80, 82, 81], "slower than")])
+@pytest.mark.parametrize(
+    ("ours", "word"),
+    [([101, 99, 100], "not slower than"), ([80, 82, 81], "slower than"), ([120, 130, 140], "faster than")],
+)
 def test_verdict_knows_the_noise(ours: list, word: str, bench: dict) -> None:
     values = rounds([100, 101, 99], ours)
     table = bench["measure"].compare(values, "x", True)
     assert bench["measure"].verdict(table, "gpu-run", ["bare", "numactl"], values).startswith(word + " ")
+
+
+def test_interval_of_a_median_is_that_of_the_tables(bench: dict) -> None:
+    """Ranks for 95 % from tables of the sign test: 9 values, second and eighth; 15, fourth and twelfth; 5, all."""
+    for count, ranks in {5: (1, 5), 6: (1, 6), 9: (2, 8), 15: (4, 12), 20: (6, 15)}.items():
+        assert bench["measure"].interval([float(number) for number in range(count, 0, -1)]) == ranks
+
+
+def test_cost_of_a_start_is_judged_by_its_interval(bench: dict) -> None:
+    values = rounds([10.0] * 9, [28.0, 29, 30, 31, 28, 29, 30, 31, 99])
+    assert bench["measure"].cost_verdict("gpu-run", values, "x", 40) == (
+        "adds 20.0 ms (95 % interval 18.0 to 21.0); goal at most 40 ms: met"
+    )
+    assert bench["measure"].cost_verdict("gpu-run", values, "x", 19).endswith("not told")
+    assert bench["measure"].cost_verdict("gpu-run", values, "x", 17).endswith("missed")
 
 
 def test_page_says_what_was_not_told(bench: dict) -> None:

@@ -9,7 +9,9 @@ Written by `make bench-runtime`; do not edit. `runtime.json` beside it holds eve
 Every arm runs once in every round, in another order each time, and is compared with the bare arm of its own round.
 A ratio is the median of these paired ratios; above 1 is better than bare, and the range behind it is the lowest and
 the highest round. `bare again` is the same as bare: what it differs by is noise. Spread is the distance of the
-quartiles over the median; where bare's own exceeds 15 %, the machine was too busy and no ratio is printed.
+quartiles over the median; where bare's own exceeds 15 %, the machine was too busy and no ratio is printed. Below
+each table stands what the rounds tell of gpu-run beside the arm that it looks worst against: the median of their
+paired ratios, and the interval in which that median lies with 95 % confidence (order statistics).
 """
 
 

@@ -102,3 +102,5 @@ def test_a_node_in_service_is_not_rebooted_unasked() -> None:
     back = play("site.yml", system_driver_branch="570", system_driver_reboot="allowed")
     assert back.rc == 0, back.output
     assert on_host("cat /proc/sys/kernel/random/boot_id") != boot
+    mended = play("site.yml", system_driver_allow_stream_switch=True, system_driver_reboot="allowed")
+    assert mended.rc == 0, mended.output

@@ -126,8 +126,8 @@ def test_without_monitoring_nothing_is_left_and_nothing_is_gated(host_file) -> N
     gone = play("playbooks/system.yml", "--tags", "system_monitor", **absent)
     assert gone.rc == 0, gone.output
     assert play("playbooks/system.yml", "--tags", "system_monitor", **absent).changed == 0
-    assert on_host("systemctl list-unit-files 'gpuwright-*' --no-legend", check=False) == ""
-    units = "/etc/systemd/system/gpuwright* /etc/systemd/system/*.wants/gpuwright*"
+    assert on_host("systemctl list-unit-files 'gpuwright-*check*' --no-legend", check=False) == ""
+    units = "/etc/systemd/system/gpuwright*check* /etc/systemd/system/*.wants/gpuwright*check*"
     assert on_host(f"ls {units} {METRICS} /var/lib/gpuwright/boot-check.json", check=False) == ""
     state, journal = start()
     assert state in ("active", "inactive") and "not gated: monitoring is not installed" in journal, journal

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the disks' health, and of what a training's process may hold of the host."""
 
+import re
+
 from .checks_host import in_container
-from .verdict import STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict import STANDARD, WARN, Check, Unreadable, failed, passed, skipped, unknown, warned
 
 WORN_PERCENT = 100
 LIVE = ("live", "running")
@@ -66,6 +68,8 @@ def limits(readings, expected):
 
 
 def count(text):
+    if not re.match("[0-9]{1,20}$", text):
+        raise Unreadable("a limit is neither a number nor {}: {!r}".format(NO_LIMIT, text))
     return int(text)
 
 

@@ -7,7 +7,7 @@ import pytest
 from gpuwright import verdict
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, UNKNOWN, WARN, Check, Evidence, Unreadable, judge, worst
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 # What tools, broken files and other programs put where a value was expected.
@@ -266,6 +266,7 @@ PATHS = healthy_node.leaves(node()["readings"])
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JSON), min_size=1, max_size=4))
+@example([(("smoke", "limits", "memlock"), ":")])
 def test_values_of_any_shape_break_no_check(changes):
     record = node()["readings"]
     for path, value in changes:

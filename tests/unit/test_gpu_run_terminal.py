@@ -28,6 +28,8 @@ class Terminal:
         self.seen = b""
         self.pid, self.master = pty.fork()
         if self.pid == 0:
+            # A shell that starts the tests in the background makes them ignore Control-C.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
             os.execvpe(str(command[0]), [str(word) for word in command], {"PATH": os.environ["PATH"]})
 

@@ -15,7 +15,8 @@ from .stub import PLACE, SOURCE_LINE, build_repository
 
 INVENTORY = STATE / "inventory.yml"
 DRIVER = "535.261.03"
-PLAY_SECONDS = 2700
+# Under emulation, beside other work, what a processor does in five minutes.
+PLAY_SECONDS = 7200
 # The kernel has no part in them; the other lanes prove them.
 LATER_LAYERS = "system_cuda,framework,model,verify"
 

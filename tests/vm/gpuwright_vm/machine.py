@@ -40,7 +40,8 @@ def command(disk: Path, accelerator: str, console: Path, port: int, gpu: int) ->
         *("nice", "qemu-system-x86_64", "-name", HOST, "-machine", "pc,memory-backend=ram", *model[accelerator]),
         # The process of the GPU maps the machine's memory, as any device would see it.
         *("-m", str(MEMORY_MIB), "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on"),
-        *("-smp", str(PROCESSORS), "-nodefaults", "-display", "none", "-serial", f"file:{console},append=on"),
+        *("-smp", str(PROCESSORS), "-nodefaults", "-display", "none"),
+        *("-chardev", f"file,id=console,path={console},append=on", "-serial", "chardev:console"),
         *("-drive", f"file={disk},format={FORMATS[disk.suffix]},if=virtio,cache=unsafe,discard=unmap"),
         *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net"),
         *("-device", "virtio-rng-pci", "-device", f"x-pci-proxy-dev,fd={gpu}"),

@@ -68,6 +68,17 @@ def fake_bin(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 @pytest.fixture
+def on_path(fake_bin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Write a shell script that this process finds before the system's program of that name."""
+
+    def write(name: str, script: str) -> None:
+        folder = fake_bin(name, f"#!/bin/sh\n{script}\n").parent
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    return write
+
+
+@pytest.fixture
 def run_module(ansible_path: Path, tmp_path: Path, node_python: str) -> Callable[..., dict]:
     """Run `library/<name>.py` with an args JSON; the answer is the module's JSON with `rc` of the process added."""
 

@@ -20,15 +20,6 @@ def host(tmp_path):
     return HostTree(tmp_path / "node")
 
 
-@pytest.fixture
-def on_path(fake_bin, monkeypatch):
-    def write(name: str, script: str) -> None:
-        folder = fake_bin(name, f"#!/bin/sh\n{script}\n").parent
-        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-    return write
-
-
 @pytest.mark.parametrize(
     ("control", "start", "expected"), [(0, 0x100, "off"), (0x1D, 0x100, "on"), (0, 0x150, "off"), (4, 0xFF8, "on")]
 )

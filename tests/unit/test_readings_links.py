@@ -48,15 +48,6 @@ def host(tmp_path):
     return HostTree(tmp_path / "node")
 
 
-@pytest.fixture
-def on_path(fake_bin, monkeypatch):
-    def write(name: str, script: str) -> None:
-        folder = fake_bin(name, f"#!/bin/sh\n{script}\n").parent
-        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-    return write
-
-
 def test_nvlink_of_each_card(on_path, tmp_path):
     for name, text in (("s", STATUS), ("e", ERRORS)):
         (tmp_path / name).write_text(text)

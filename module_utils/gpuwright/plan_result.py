@@ -209,8 +209,8 @@ def _dcgm(matrix, facts, driver):
     architectures = [fact.value.architecture for fact in facts if fact.kind == "gpu"]
     for row in matrix["dcgm"] if driver else []:
         if fits_dcgm(row, architectures, driver):
-            return {"version": row["version"], "packages": list(row["packages"])}
-    return {"version": "", "packages": []}
+            return {name: row[name] for name in ("version", "packages", "exporter")}
+    return {"version": "", "packages": [], "exporter": []}
 
 
 def _index_url(matrix, pytorch):

@@ -73,8 +73,8 @@ def test_the_timer_ticks(host: Host, metrics_file: str) -> None:
 
 @pytest.mark.el8_alternative
 def test_dcgm_runs_and_starts_at_boot(host: Host) -> None:
-    service = host.service("nvidia-dcgm")
-    assert service.is_running and service.is_enabled
+    for service in (host.service("nvidia-dcgm"), host.service("nvidia-dcgm-exporter")):
+        assert service.is_running and service.is_enabled
     assert host.package("datacenter-gpu-manager-4-cuda12").is_installed
 
 

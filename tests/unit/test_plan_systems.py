@@ -241,4 +241,6 @@ def test_an_image_is_built_for_the_kernel_that_it_will_boot() -> None:
     [("V100", "cuda12"), ("T4", "cuda13"), ("V100 A100", "cuda12"), ("K80", "datacenter-gpu-manager")],
 )
 def test_dcgm_goes_with_gpus_and_driver(gpus: str, package: str) -> None:
-    assert ask(gpus)["dcgm"]["packages"][-1].endswith(package)
+    dcgm = ask(gpus)["dcgm"]
+    assert dcgm["packages"][-1].endswith(package)
+    assert dcgm["exporter"] == (["datacenter-gpu-manager-exporter"] if dcgm["version"] == "4" else [])

@@ -137,7 +137,8 @@ def test_settings_hold_after_the_reboot(vm: Vm, bare: dict, provisioned: Run) ->
     assert {path: now[path] for path in TUNED} == TUNED
     assert bare["settings"] != now
     assert vm.run("gpu-tune >/dev/null; echo $?") == "0", vm.run("gpu-tune", check=False)
-    assert vm.run("systemctl show -P ActiveState -P Result gpuwright-tuning").split() == ["active", "success"]
+    state = vm.run("systemctl show -p ActiveState,Result gpuwright-tuning").splitlines()
+    assert sorted(state) == ["ActiveState=active", "Result=success"]
     skipped = {row["name"]: row["reason"] for row in json.loads(vm.read("/etc/gpuwright/tuning.json"))["skipped"]}
     assert "cpufreq" in skipped["cpu_governor"]
 

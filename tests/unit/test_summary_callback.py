@@ -328,22 +328,24 @@ def test_colours_on_a_terminal_and_the_same_text_without(run):
 def test_heartbeat(run):
     run.host("a5-01", seconds=3.4)
     run.host("a5-02", seconds=0)
-    tasks = [
-        {
-            "name": "Build the {{ thing }}",
-            "ansible.builtin.command": "sleep {{ seconds }}",
-            "vars": {"thing": "module"},
-        },
-        {"name": "Quick", "ansible.builtin.command": "true"},
-    ]
-    _code, output = run(tasks, GPUWRIGHT_HEARTBEAT_SECONDS="1")
+    task = {
+        "name": "Build the {{ thing }}",
+        "ansible.builtin.command": "sleep {{ seconds }}",
+        "vars": {"thing": "module"},
+    }
+    _code, output = run([task], GPUWRIGHT_HEARTBEAT_SECONDS="1")
     beats = [line for line in output.splitlines() if line.startswith("  ... ")]
-    # 1, 2 and 3 s after the start; the first may still wait for both hosts on a busy machine.
-    assert 2 <= len(beats) <= 4, output
+    # One a second; on a busy machine more of them, and the first may still wait for both hosts.
+    assert len(beats) >= 2, output
     assert beats[-1] == f"  ... Build the module: {len(beats)} s, waiting for a5-01"
-    assert not [line for line in beats if "Quick" in line]
     # No line is torn: every heartbeat is a line of its own, and every line of Ansible's is whole.
     assert re.search(r"^changed: \[a5-01\]$", output, re.MULTILINE)
+
+
+def test_no_heartbeat_of_a_task_that_ends_before_it(run):
+    run.host("a5-01")
+    _code, output = run([{"ansible.builtin.command": "true"}], GPUWRIGHT_HEARTBEAT_SECONDS="60")
+    assert "  ... " not in output
 
 
 def test_heartbeats_arrive_while_the_task_runs(run):

@@ -8,6 +8,8 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from gpuwright.apt_sources import parse_targets, sources_text, wanted_stanzas
 from test_plan_questions import MATRIX, REPOSITORY, ask
 
@@ -62,6 +64,25 @@ def test_an_exact_driver_is_held_with_all_that_is_built_with_it(system: str, sou
     text = content_of("system_driver/tasks/apt.yml", "Hold all packages")
     rendered = jinja2.Template(text, undefined=jinja2.StrictUndefined).render(gpu_node_plan=plan).splitlines()
     assert rendered[1:] == [f"Package: src:{source}", "Pin: version 535.261.03-*", "Pin-Priority: 1001"]
+
+
+@pytest.mark.parametrize(
+    "said, suffix",
+    [("installed 6.1.176-1", "=6.1.176-1"), ("config-files 6.1.176-1", ""), ("", ""), (None, "")],
+    ids=["follows a kernel", "removed", "never had", "not asked"],
+)
+@pytest.mark.parametrize("system", APT_SYSTEMS)
+def test_headers_do_not_bring_a_newer_kernel(system: str, said: str | None, suffix: str) -> None:
+    """apt updates packages of one source together, so the headers' metapackage is asked for at the kernel's version."""
+    kernel = ask("V100", system)["kernel"]
+    role = yaml.safe_load((REPOSITORY / "roles/system_kernel/vars/main.yml").read_text())
+    facts = {"gpu_node_plan": {"kernel": {**kernel, "devel": ["linux-headers-6.1.0-50-amd64"]}}, **role}
+    if said is not None:
+        facts["__system_kernel_image"] = {"stdout": said}
+    found = Templar(loader=DataLoader(), variables=facts).template(role["__system_kernel_versioned"])
+    assert found[0] == "linux-headers-6.1.0-50-amd64"
+    assert found[1:4] == ["gcc", "make", "dkms"]
+    assert found[4:] in ([f"linux-headers-amd64{suffix}"], [f"linux-headers-generic{suffix}"])
 
 
 def test_ubuntu_gets_the_components_of_its_drivers_from_its_own_mirror() -> None:

@@ -170,6 +170,23 @@ def test_a_package_manager_that_cannot_be_asked_lacks_everything(tmp_path: Any) 
     assert read["unreachable"] == ["asked"]
 
 
+@pytest.mark.parametrize("rehearsal", [{"changed": True}, {"msg": "No package matching 'dkms' is available"}])
+def test_lists_that_apt_cannot_read_are_the_problem(rehearsal: dict[str, Any]) -> None:
+    node = make_host("V100", "debian 12")
+    node["os"]["family"] = "debian"
+    found = {
+        "inventory_hostname": "cut-off",
+        "__preflight_lists": {"msg": "Failed to update apt cache: Failed to fetch http://mirror.example/InRelease"},
+        "__preflight_rehearsal": rehearsal,
+        "gpu_node": node,
+        "gpu_node_plan": plan(system="debian 12"),
+    }
+    (row,) = problems.preflight_problems([found])
+    assert row["stops"] and "http://mirror.example/InRelease" in row["problem"] and "dkms" not in row["problem"]
+    found["__preflight_lists"] = {"changed": False}
+    assert [row["problem"][:9] for row in problems.preflight_problems([found])] == ["Packages:"] * ("msg" in rehearsal)
+
+
 def test_all_problems_of_all_hosts_are_one_table() -> None:
     conflict = solve(MATRIX, make_host(), {"cuda": "13.0"})["conflicts"]
     dnf = {"rc": 1, "msg": "x", "failures": ["No package kernel-devel-4.18.0-1.el8.x86_64 available."]}

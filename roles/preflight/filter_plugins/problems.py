@@ -21,6 +21,7 @@ TASK_RESULTS = (
     "__preflight_variables",
     "__preflight_probe",
     "__preflight_answer",
+    "__preflight_lists",
     "__preflight_rehearsal",
     "__preflight_checks",
 )
@@ -61,7 +62,9 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
         rows.append(
             _row("No plan could be made", _message(answer), "This is a fault of the matrix or the probe; report it.")
         )
-    rehearsal = results["__preflight_rehearsal"]
+    # Where apt cannot read its lists, that is the problem, and what it found in the old ones is none.
+    lists = results["__preflight_lists"]
+    rehearsal = lists if lists.get("msg") else results["__preflight_rehearsal"]
     # The task never fails for itself: a failure is read from dnf's return code, and from apt's having a message at all.
     by_apt = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
     if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg")):

@@ -43,7 +43,7 @@ molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
 
-test-real: venv ## slower: Debian 12 with NVIDIA's real driver, toolkit and cuDNN from the archives (about 2.5 GB)
+test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real
 
 bench-plan: venv ## how long the plan takes to answer (1 minute)

@@ -18,8 +18,8 @@ CACHE = Path(
     os.environ.get("GPUWRIGHT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuwright"
 )
 SCENARIOS = ("el8", "el8-alternative")
-# NVIDIA's real packages from Debian's archive: about 1.8 GB.
-REAL_SCENARIOS = ("debian12",)
+# Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
+REAL_SCENARIOS = ("debian12", "debian12-alternative")
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
 NODE_CODE = ("library", "module_utils")

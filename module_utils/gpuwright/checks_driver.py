@@ -200,7 +200,8 @@ CHECKS = (
         "driver.nouveau_absent",
         "system",
         "Is nouveau out of the way?",
-        "Check that rd.driver.blacklist=nouveau is in /proc/cmdline (grubby --info=ALL), then reboot.",
+        "Check that it is blacklisted (modprobe --showconfig | grep nouveau ; on RHEL also grubby --info=ALL), then "
+        "reboot.",
         nouveau_absent,
     ),
     Check(

@@ -170,7 +170,7 @@ CHECKS = (
         "driver.nvidia_smi_file",
         "system",
         "Is nvidia-smi the program that the driver brought?",
-        "Run: rpm -V nvidia-driver-cuda ; then ansible-playbook site.yml --tags system",
+        "Run: rpm -V nvidia-driver-cuda (Debian: dpkg -V nvidia-smi) ; then ansible-playbook site.yml --tags system",
         nvidia_smi_file,
         "",
         True,

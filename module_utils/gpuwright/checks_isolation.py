@@ -72,7 +72,7 @@ CHECKS = (
         "system",
         "Is the way between GPUs straight, without an IOMMU that translates?",
         "Switch VT-d or AMD-Vi off in the firmware, or boot with iommu=pt: grubby --update-kernel=ALL --args=iommu=pt "
-        "; leave it where this host runs virtual machines.",
+        "(Debian: /etc/default/grub, then update-grub) ; leave it where this host runs virtual machines.",
         iommu,
         "",
         True,

@@ -14,7 +14,10 @@ DEFAULT_TIMEOUT_SECONDS = 30
 
 Meaning = collections.namedtuple("Meaning", "status message action")
 
-INSTALL = "ansible-playbook site.yml --tags system; where rpm knows it already: dnf reinstall nvidia-driver-cuda"
+INSTALL = (
+    "ansible-playbook site.yml --tags system; where its package is there already: dnf reinstall nvidia-driver-cuda "
+    "(Debian: apt-get install --reinstall the package that `dpkg -S bin/nvidia-smi` names)"
+)
 KERNEL_LOG = "dmesg | grep -iE 'nvrm|xid'"
 
 NOT_LOADED = Meaning(
@@ -46,7 +49,11 @@ BY_EXIT_STATUS = {
     9: NOT_LOADED,
     10: Meaning("failed", "the driver has trouble with interrupts or timed out", KERNEL_LOG),
     12: NO_LIBRARY,
-    13: Meaning("failed", "nvidia-smi and libnvidia-ml.so have different versions", "rpm -qa '*nvidia*' | sort"),
+    13: Meaning(
+        "failed",
+        "nvidia-smi and libnvidia-ml.so have different versions",
+        "rpm -qa '*nvidia*' | sort (Debian: dpkg -l '*nvidia*')",
+    ),
     14: Meaning("failed", "the InfoROM of a GPU is corrupted", "nvidia-smi; have the GPU it names replaced"),
     15: LOST,
     16: RESET,

@@ -96,6 +96,7 @@ def _driver(family, host, driver):
     archive = family["distribution"]
     install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"]]
     libraries = [name.format(branch=branch) for name in names["libraries"]]
+    lock = "" if archive else family["branch_lock"].format(branch=version or branch)
     return {
         "branch": driver.pins["driver_branch"],
         "flavour": driver.pins["driver_flavour"],
@@ -103,12 +104,12 @@ def _driver(family, host, driver):
         "repository": {} if archive else dict(family["cuda_repository"]),
         "components": list(archive["components"]) if archive else [],
         "source_package": archive["source_package"].format(branch=branch) if archive else "",
-        "branch_lock": "" if archive else family["branch_lock"].format(branch=version or branch),
+        "branch_lock": lock,
         "stream": driver.row["stream"] if family["format"] == "rpm" else "",
         "module": flavour["module"],
         "version": version,
         "present": is_driver_present(host, driver),
-        "packages": _at_version(family, install, version),
+        "packages": _of_branch(install, branch) if lock and not version else _at_version(family, install, version),
         "version_lock": _at_version(family, install + libraries, version),
         "switch_removes": list(family["switch_removes"]),
     }
@@ -119,6 +120,11 @@ def _at_version(family, names, version):
     pattern = "{}-{}" if family["format"] == "rpm" else "{}={}-*"
     unlike = (family["distribution"] or {}).get("own_versions", ())
     return [pattern.format(name, version) if version and name not in unlike else name for name in names]
+
+
+def _of_branch(names, branch):
+    """How apt is asked for a branch whose packages are called as those of all branches: another may be installed."""
+    return ["{}={}.*".format(name, branch) for name in names]
 
 
 def _kernels(host):

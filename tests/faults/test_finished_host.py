@@ -104,3 +104,23 @@ def test_a_node_in_service_is_not_rebooted_unasked() -> None:
     assert on_host("cat /proc/sys/kernel/random/boot_id") != boot
     mended = play("site.yml", system_driver_allow_stream_switch=True, system_driver_reboot="allowed")
     assert mended.rc == 0, mended.output
+
+
+def test_a_held_driver_gives_way_to_another_version_that_is_asked_for() -> None:
+    """A hold keeps updates away, not the administrator who changes the version in the inventory."""
+    held = play("playbooks/system.yml", system_driver_version_lock=True)
+    assert held.rc == 0, held.output
+    before = on_host("modinfo -F version nvidia")
+    locks = "grep -c 'nvidia-driver-cuda-3:{}-' /etc/dnf/plugins/versionlock.list"
+    assert on_host(locks.format(before)) == "1"
+    wish = {"system_driver_version": "580.82.07", "system_driver_version_lock": True}
+    assert before != wish["system_driver_version"]
+    changed = play("playbooks/system.yml", system_driver_reboot="allowed", **wish)
+    assert changed.rc == 0, changed.output
+    version = "nvidia-smi --query-gpu=driver_version --format=csv,noheader"
+    assert on_host(version) == wish["system_driver_version"]
+    assert on_host(locks.format(wish["system_driver_version"])) == "1"
+    assert play("playbooks/system.yml", **wish).changed == 0
+    back = play("playbooks/system.yml", system_driver_version=before, system_driver_reboot="allowed")
+    assert back.rc == 0 and on_host(version) == before, back.output
+    assert on_host(locks.format(".*"), check=False) == "0"

@@ -13,12 +13,14 @@ UNITS = ("gpuwright-cdi.service", "gpuwright-cdi.path")
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_engine_and_toolkit_are_installed(host: Host) -> None:
     assert host.package("podman").is_installed
     assert host.package("nvidia-container-toolkit-base").is_installed
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_every_gpu_is_described_for_the_driver_that_is_loaded(host: Host, wish: dict) -> None:
     spec = yaml.safe_load(host.file(SPEC).content_string)
     assert spec["kind"] == "nvidia.com/gpu"
@@ -31,6 +33,7 @@ def test_every_gpu_is_described_for_the_driver_that_is_loaded(host: Host, wish: 
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_it_was_written_since_the_boot_and_will_be_again(host: Host) -> None:
     # Gone with the last boot: what is there was written since.
     assert host.check_output("stat -f -c %T /var/run/cdi") == "tmpfs"
@@ -42,6 +45,7 @@ def test_it_was_written_since_the_boot_and_will_be_again(host: Host) -> None:
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 @pytest.mark.parametrize("path", ["/etc/subuid", "/etc/subgid"])
 def test_rootless_users_have_numbers_that_nobody_else_has(host: Host, wish: dict, path: str) -> None:
     lines = re.findall(r"^([^:#]+):(\d+):(\d+)$", host.file(path).content_string, re.MULTILINE)
@@ -52,6 +56,7 @@ def test_rootless_users_have_numbers_that_nobody_else_has(host: Host, wish: dict
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_their_containers_run_without_a_login(host: Host, trainer: str) -> None:
     assert host.file(f"/var/lib/systemd/linger/{trainer}").is_file
     uid = host.user(trainer).uid
@@ -59,6 +64,7 @@ def test_their_containers_run_without_a_login(host: Host, trainer: str) -> None:
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_the_report_says_that_containers_find_the_gpus(report: dict, wish: dict) -> None:
     check = next(check for check in report["checks"] if check["id"] == "containers.gpu")
     assert (check["status"], check["value"]) == ("PASS", wish["verify_expected_gpu_count"])

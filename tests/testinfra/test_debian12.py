@@ -116,3 +116,13 @@ def test_one_run_judges_both_systems_of_the_inventory(host: Host) -> None:
         assert checks[name]["status"] == "PASS", checks[name]
     page = (REPOSITORY / "reports/index.html").read_text()
     assert "exit status 9" in page and page.index("deb12-01") < page.index("a5-51")
+
+
+def test_dcgm_is_refused_where_no_repository_has_it(host: Host) -> None:
+    inventory = os.environ["MOLECULE_EPHEMERAL_DIRECTORY"] + "/inventory"
+    command = ["ansible-playbook", "-i", inventory, "-l", "deb12-01", "-e", "system_monitor_dcgm=true"]
+    command += ["playbooks/system.yml", "--tags", "system_monitor"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    assert done.returncode != 0
+    assert "Set system_driver_source: nvidia, or system_monitor_dcgm: false" in " ".join(done.stdout.split())
+    assert "changed=0 " in done.stdout

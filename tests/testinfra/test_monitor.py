@@ -61,6 +61,7 @@ def test_the_gate_is_open_for_the_trainer(as_trainer) -> None:
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_the_timer_ticks(host: Host, metrics_file: str) -> None:
     """The scenario's interval is one minute."""
     before = last_run(host, metrics_file)
@@ -72,6 +73,7 @@ def test_the_timer_ticks(host: Host, metrics_file: str) -> None:
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_dcgm_runs_and_starts_at_boot(host: Host) -> None:
     for service in (host.service("nvidia-dcgm"), host.service("nvidia-dcgm-exporter")):
         assert service.is_running and service.is_enabled
@@ -79,6 +81,7 @@ def test_dcgm_runs_and_starts_at_boot(host: Host) -> None:
 
 
 @pytest.mark.el8_alternative
+@pytest.mark.debian12_alternative
 def test_node_exporter_is_installed_when_asked_for(host: Host, wish: dict) -> None:
     assert host.package(wish["system_monitor_node_exporter_package"]).is_installed
 

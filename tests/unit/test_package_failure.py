@@ -51,6 +51,11 @@ APT_CASES = [
     ),
     ({"msg": "E: Version '1-*' for 'nvidia-smi' was not found"}, "no enabled repository has nvidia-smi", "apt-cache"),
     (
+        {"msg": "no available installation candidate for cuda-drivers=580.95.05-*"},
+        "no enabled repository has cuda-drivers=580.95.05-*",
+        "`apt-cache policy 'cuda-drivers'`",
+    ),
+    (
         {"msg": "Failed to update apt cache: W:Updating from such a repository NO_PUBKEY A4B4"},
         "not signed",
         "apt-get update",

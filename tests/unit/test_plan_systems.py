@@ -183,7 +183,9 @@ def test_there_are_enough_questions() -> None:
 
 def test_packages_of_debian_have_its_names() -> None:
     plan = ask("V100", "debian 12", nccl="2.27.5")
-    assert plan["driver"]["packages"] == ["cuda-drivers"]
+    assert plan["driver"]["packages"] == ["cuda-drivers=580.*"]
+    # Another branch is another version of the same packages.
+    assert ask("V100", "debian 12", driver_branch="570")["driver"]["packages"] == ["cuda-drivers=570.*"]
     assert plan["driver"]["branch_lock"] == "nvidia-driver-pinning-580"
     assert plan["kernel"]["devel"][0].startswith("linux-headers-")
     assert plan["cudnn"]["packages"][0] == "libcudnn9-cuda-12=9.10.2.21-1"

@@ -76,7 +76,8 @@ def package_failure(result: dict, names: list[str], family: str = "redhat") -> s
         if match:
             what = next((value for value in match.groupdict().values() if value), "")
             values = {"what": what, "of_what": f" ({what})" if what else ""}
-            values.update({name: text.format(what=what, some=some) for name, text in COMMANDS[manager].items()})
+            commands = COMMANDS[manager].items()
+            values.update({name: text.format(what=what.split("=")[0], some=some) for name, text in commands})
             return f"Packages: {cause.format(**values)}. {manager} said: {said[:600]} {action.format(**values)}"
     command = COMMANDS[manager]["install"].format(some=some)
     return f"Packages: {some} could not be installed. {manager} said: {said[:600]} Run `{command}` there to see it."

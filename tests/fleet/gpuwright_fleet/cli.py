@@ -26,12 +26,13 @@ from .shell import FleetError, run, say
 from .wheelhouse import build_wheelhouse
 
 KEEP = 2
+PLATFORMS = ("el8", "debian12", "debian12-nvidia")
 USED_SECONDS = 3600
 
 
 @dataclass(frozen=True)
 class Built:
-    """What containers are made of; `images` by platform (el8, debian12)."""
+    """What containers are made of; `images` by platform."""
 
     images: dict[str, str]
     repositories: Path
@@ -82,6 +83,8 @@ def build(platforms: set[str]) -> Built:
         images = {"el8": build_el8_image(base, repositories)}
         if "debian12" in platforms:
             images["debian12"] = build_debian_image(build_base(DEBIAN_DIR))
+        if "debian12-nvidia" in platforms:
+            images["debian12-nvidia"] = build_debian_image(build_base(DEBIAN_DIR), repositories)
         built = Built(images, repositories, build_wheelhouse())
         prune()
         return built
@@ -124,7 +127,7 @@ def up(fleet: str, only: str | None) -> None:
         say(f"-> fleet {fleet}: {', '.join(names)}")
         containers.start_repository_server(fleet, built.images["el8"], built.repositories, plan["repo"])
         for host in hosts:
-            image = built.images[platform_of(host.hardware)]
+            image = built.images[host.platform]
             containers.start_host(fleet, image, host, plan["repo"], state, built.wheelhouse)
         write_files(fleet, hosts, state, built.repositories)
         containers.wait_ready(fleet, hosts, state / "ssh_config")
@@ -138,9 +141,7 @@ def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositor
     keys = [line for host in hosts for line in containers.host_keys(fleet, host)]
     (state / "known_hosts").write_text("\n".join(keys) + "\n")
     (state / "ssh_config").write_text(inventory.ssh_config_text(hosts, state))
-    kernels = {
-        host.name: containers.newest_kernel(fleet, host) for host in hosts if platform_of(host.hardware) != "el8"
-    }
+    kernels = {host.name: containers.newest_kernel(fleet, host) for host in hosts if host.platform == "debian12"}
     data = inventory.inventory(hosts, state, fingerprints, kernels)
     (state / "inventory.yml").write_text(inventory.inventory_text(data))
 
@@ -171,7 +172,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fleet", description="Test hosts that look like bare GPU servers.")
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("build", help="build and cache image, repositories and wheelhouse")
-    command.add_argument("--platform", choices=("el8", "debian12"), default="el8", help="default: el8")
+    command.add_argument("--platform", choices=PLATFORMS, default="el8", help="default: el8")
     commands.add_parser("status", help="show the running fleets")
     for name, text in (("up", "start a fleet"), ("reset", "make its hosts bare again"), ("down", "remove it")):
         command = commands.add_parser(name, help=text)

@@ -27,6 +27,10 @@ class Host:
     hardware: dict[str, Any]
 
     @property
+    def platform(self) -> str:
+        return self.hardware.get("platform", "el8")
+
+    @property
     def gpus(self) -> list[dict[str, Any]]:
         return self.hardware["gpus"]
 

@@ -19,7 +19,10 @@ SHARED_FILES = (
     "etc/systemd/journald.conf.d/fleet.conf",
     "usr/libexec/fleet/hardware.py",
     "usr/libexec/fleet/init",
+    "usr/libexec/fleet/python",
 )
+# And with a kernel that is simulated as theirs is.
+KERNEL_FILES = ("usr/lib/systemd/system/fleet-modules.service", "usr/libexec/fleet/kernel.py")
 CA_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
 
@@ -66,18 +69,29 @@ def build_el8_image(base: Path, repositories: Path) -> str:
     return build_image(f"localhost/gpuwright-el8:{key}", lambda: swapped or import_base(base), fill)
 
 
-def build_debian_image(base: Path) -> str:
-    """Debian 12 as its installer leaves it, with the simulated hardware but no simulated driver; the image's name."""
-    shared = [EL8_DIR / "overlay" / name for name in SHARED_FILES]
-    key = content_hash([DEBIAN_DIR, CONTAINERFILE, *shared, Path(__file__)], base.name, ca_fingerprint())
+def build_debian_image(base: Path, repositories: Path | None = None) -> str:
+    """Debian 12 as its installer leaves it, with the simulated hardware; the image's name.
+
+    With `repositories` its kernel is simulated, too: one of them has its packages, and the others a driver for it.
+    """
+    files = SHARED_FILES + (KERNEL_FILES if repositories else ())
+    shared = [EL8_DIR / "overlay" / name for name in files]
+    served = repositories.name if repositories else ""
+    key = content_hash([DEBIAN_DIR, CONTAINERFILE, *shared, Path(__file__)], base.name, served, ca_fingerprint())
 
     def fill(context: Path) -> None:
         copy_tree(DEBIAN_DIR, context)
-        for name in SHARED_FILES:
+        for name in files:
             (context / "overlay" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(EL8_DIR / "overlay" / name, context / "overlay" / name)
+        if repositories:
+            shutil.copytree(repositories / "keys", context / "keys")
+            (context / "installed").mkdir()
+            for line in (repositories / "installed-debs.txt").read_text().split():
+                shutil.copy(repositories / line, context / "installed")
 
-    return build_image(f"localhost/gpuwright-debian12:{key}", lambda: import_base(base), fill)
+    name = "debian12-nvidia" if repositories else "debian12"
+    return build_image(f"localhost/gpuwright-{name}:{key}", lambda: import_base(base), fill)
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -28,6 +28,15 @@ def repository_variables(fingerprints: dict[str, str]) -> dict[str, str]:
     }
 
 
+def apt_repository_variables() -> dict[str, str]:
+    """Where a Debian host finds the stand-ins of NVIDIA's repositories; the keys are those of the RHEL stand-ins."""
+    base = f"http://{REPOSITORY_HOST}"
+    return {
+        "system_driver_repository_url": f"{base}/cuda-debian12-x86_64/",
+        "system_containers_repository_url": f"{base}/nvidia-container-toolkit-deb/",
+    }
+
+
 def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kernels: dict[str, str]) -> dict[str, Any]:
     """The inventory as data; every version is a string. `kernels`: by host, the kernel its driver is built for."""
     group_vars: dict[str, Any] = {
@@ -43,6 +52,9 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         "framework_pytorch_wheelhouse": WHEELHOUSE_ON_HOST,
     }
     entries = {host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts}
+    for host in hosts:
+        if host.platform == "debian12-nvidia":
+            entries[host.name] |= apt_repository_variables()
     for name, kernel in kernels.items():
         # A container cannot boot Debian's kernel: its hosts are made as images are, for a kernel that does not run.
         entries[name] |= {"system_kernel_target": kernel, "system_driver_source": "distribution"}

@@ -14,6 +14,7 @@ CONTAINERFILE = FLEET_DIR / "Containerfile"
 PACKAGES_DIR = FLEET_DIR / "packages"
 HOSTS_FILE = FLEET_DIR / "hosts.yml"
 REPOSITORIES_FILE = FLEET_DIR / "repositories.yml"
+DEBIAN_REPOSITORIES_FILE = DEBIAN_DIR / "repositories.yml"
 
 
 def cache_dir() -> Path:

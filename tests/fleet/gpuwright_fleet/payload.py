@@ -1,4 +1,4 @@
-"""The files of a stand-in RPM: from Debian twins, from tests/fleet/packages and from repositories.yml."""
+"""The files of a stand-in package: from Debian twins, from tests/fleet/packages and from repositories.yml."""
 
 from __future__ import annotations
 

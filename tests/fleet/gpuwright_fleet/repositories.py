@@ -1,4 +1,4 @@
-"""Builds the stand-in repositories: RPMs, signatures, metadata, module streams."""
+"""Builds the stand-in repositories: RPMs with signatures, metadata and module streams, and those for apt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from typing import Any
 
 import yaml
 
-from .paths import PACKAGES_DIR, REPOSITORIES_FILE, cache_dir, content_hash, is_complete
+from .debs import build_deb, deb_file, make_apt_repository
+from .paths import (
+    DEBIAN_REPOSITORIES_FILE,
+    PACKAGES_DIR,
+    REPOSITORIES_FILE,
+    cache_dir,
+    content_hash,
+    is_complete,
+)
 from .payload import make_payload
 from .shell import run, say, step
 from .specs import Package, expand, module_documents, spec_text
@@ -29,13 +37,10 @@ RPM_MACROS = {
 }
 
 
-def load() -> dict[str, Any]:
-    return yaml.safe_load(REPOSITORIES_FILE.read_text())
-
-
 def repositories_key(base_key: str) -> str:
-    code = [CODE / name for name in ("repositories.py", "payload.py", "specs.py")]
-    return content_hash([REPOSITORIES_FILE, PACKAGES_DIR, *code], base_key, os.uname().release)
+    code = [CODE / name for name in ("repositories.py", "debs.py", "payload.py", "specs.py")]
+    lists = [REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE]
+    return content_hash([*lists, PACKAGES_DIR, *code], base_key, os.uname().release)
 
 
 def build_rpm(package: Package, deb_dir: Path, work: Path, out: Path) -> None:
@@ -83,43 +88,67 @@ def make_metadata(folder: Path, modules: list[dict[str, Any]], home: Path, finge
     run([*gpg, "--detach-sign", folder / "repodata/repomd.xml"])
 
 
+def export_key(work: Path, key: str, target: Path) -> str:
+    """Make a signing key in a folder of its own name, and offer its public half; returns its fingerprint."""
+    fingerprint = make_key(work / key, key)
+    (target / "keys").mkdir(exist_ok=True)
+    exported = run(["gpg", "--homedir", work / key, "--batch", "--armor", "--export"]).stdout
+    (target / "keys" / f"RPM-GPG-KEY-{key}").write_text(exported)
+    return fingerprint
+
+
 def build_repositories(base: Path, base_key: str) -> Path:
-    """The folder that the repository server serves: <repository>/{Packages,repodata}, keys/, fingerprints.yml."""
+    """The folder that the repository server serves: <repository>/, keys/, and beside them fingerprints.yml.
+
+    installed.txt and installed-debs.txt list the packages that are on a bare server.
+    """
     target = cache_dir() / f"repositories-{repositories_key(base_key)}"
     if is_complete(target):
         return target
     shutil.rmtree(target, ignore_errors=True)
-    data = load()
-    packages = expand(data, os.uname().release)
+    rpms, debs = (yaml.safe_load(path.read_text()) for path in (REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE))
     with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
         work = Path(temporary)
-        (work / "payload").mkdir()
-        with step(f"{len(packages)} stand-in packages (rpmbuild)"), ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda package: build_rpm(package, base / "debs", work, target), packages))
-        fingerprints = {}
-        for key in sorted({entry["key"] for entry in data["repositories"].values()}):
-            fingerprints[key] = make_key(work / key, key)
-            (target / "keys").mkdir(exist_ok=True)
-            exported = run(["gpg", "--homedir", work / key, "--batch", "--armor", "--export"]).stdout
-            (target / "keys" / f"RPM-GPG-KEY-{key}").write_text(exported)
-        with step("signatures and metadata (rpmsign, createrepo_c)"):
-            for name, entry in data["repositories"].items():
+        installed = build_packages(rpms, debs, base / "debs", work, target)
+        entries = [*rpms["repositories"].values(), *debs["repositories"].values()]
+        fingerprints = {key: export_key(work, key, target) for key in sorted({entry["key"] for entry in entries})}
+        with step("signatures and metadata (rpmsign, createrepo_c, gpg)"):
+            for name, entry in rpms["repositories"].items():
                 home, fingerprint = work / entry["key"], fingerprints[entry["key"]]
                 sign_packages(home, fingerprint, target / name / "Packages")
-                modules = [
-                    document
-                    for module in data["modules"]
-                    if module["repository"] == name
-                    for document in module_documents(module, packages)
-                ]
-                make_metadata(target / name, modules, home, fingerprint)
+                make_metadata(target / name, documents_of(rpms, name), home, fingerprint)
+            for name, entry in debs["repositories"].items():
+                make_apt_repository(target / name, entry["title"], work / entry["key"], fingerprints[entry["key"]])
         for key in fingerprints:
             run(["gpgconf", "--homedir", work / key, "--kill", "gpg-agent"], check=False)
     (target / "fingerprints.yml").write_text(yaml.safe_dump(fingerprints))
-    installed = [
-        f"{p.repository}/Packages/{p.name}-{p.version}-{p.release}.{p.arch}.rpm" for p in packages if p.installed
-    ]
-    (target / "installed.txt").write_text("\n".join(installed) + "\n")
+    for name, files in installed.items():
+        (target / name).write_text("".join(f"{file}\n" for file in files))
     (target / "complete").touch()
     say(f"   repositories: {target}")
     return target
+
+
+def build_packages(
+    rpms: dict[str, Any], debs: dict[str, Any], twins: Path, work: Path, target: Path
+) -> dict[str, list[str]]:
+    """Build everything that both lists name; the files of packages that a bare server has, by list."""
+    for_dnf, for_apt = (expand(data, os.uname().release) for data in (rpms, debs))
+    (work / "payload").mkdir()
+    count = len(for_dnf) + len(for_apt)
+    with step(f"{count} stand-in packages (rpmbuild, dpkg-deb)"), ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda package: build_rpm(package, twins, work, target), for_dnf))
+        list(pool.map(lambda package: build_deb(package, twins, work / "payload", target), for_apt))
+    return {
+        "installed.txt": [
+            f"{p.repository}/Packages/{p.name}-{p.version}-{p.release}.{p.arch}.rpm" for p in for_dnf if p.installed
+        ],
+        "installed-debs.txt": [f"{p.repository}/{deb_file(p)}" for p in for_apt if p.installed],
+    }
+
+
+def documents_of(data: dict[str, Any], repository: str) -> list[dict[str, Any]]:
+    """The modulemd documents of one repository."""
+    packages = expand(data, os.uname().release)
+    modules = [module for module in data["modules"] if module["repository"] == repository]
+    return [document for module in modules for document in module_documents(module, packages)]

@@ -1,4 +1,4 @@
-"""From the list of packages in repositories.yml to single packages and their RPM spec files (pure functions)."""
+"""From the lists of packages (repositories.yml) to single packages, and RPM spec files (pure functions)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Words = dict[str, str]
 
 @dataclass(frozen=True)
 class Package:
-    """One stand-in RPM; the fields are explained at the top of repositories.yml."""
+    """One stand-in package; the fields are explained at the top of repositories.yml."""
 
     name: str
     repository: str
@@ -94,11 +94,11 @@ def package_of(entry: dict[str, Any], repository: str, words: Words) -> Package:
 
 
 def expand(data: dict[str, Any], running_kernel: str) -> list[Package]:
-    """Every package of repositories.yml, matrices expanded."""
+    """Every package of a repositories.yml, matrices expanded."""
     matrices = data["matrices"] | {"kernels": kernel_words(running_kernel)}
     packages = [
         replace(package_of({"name": name} | entry, "baseos", {}), installed=True)
-        for name, entry in data["installed_empty"].items()
+        for name, entry in data.get("installed_empty", {}).items()
     ]
     for repository, entries in data["packages"].items():
         for entry in entries:

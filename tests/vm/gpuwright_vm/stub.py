@@ -6,11 +6,11 @@ headers, compiler, the other packages of the driver.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from pathlib import Path
 
+from gpuwright_fleet.debs import write_index
 from gpuwright_fleet.shell import run
 
 from .paths import VM_DIR
@@ -25,7 +25,6 @@ def build_repository(folder: Path) -> Path:
     """`folder` with the package and its index, as apt reads it from a disk."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    package = folder / "nvidia-kernel-dkms.deb"
     with tempfile.TemporaryDirectory() as name:
         tree = Path(name)
         tree.chmod(0o755)
@@ -33,10 +32,6 @@ def build_repository(folder: Path) -> Path:
         (tree / "DEBIAN").mkdir()
         for part in ("control", "postinst", "prerm"):
             shutil.copy(STUB / part, tree / "DEBIAN" / part)
-        run(["dpkg-deb", "--root-owner-group", "--build", tree, package])
-    content = package.read_bytes()
-    entry = (STUB / "control").read_text() + (
-        f"Filename: ./{package.name}\nSize: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n"
-    )
-    (folder / "Packages").write_text(entry)
+        run(["dpkg-deb", "--root-owner-group", "--build", tree, folder / "nvidia-kernel-dkms.deb"])
+    write_index(folder)
     return folder

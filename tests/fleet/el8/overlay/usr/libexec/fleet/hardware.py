@@ -14,6 +14,8 @@ SIMULATED = "/run/fleet"
 HARDWARE = "/etc/fleet/hardware.json"
 SECURE_BOOT = "efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 DEFAULT_CMDLINE = "root=/dev/mapper/rhel-root ro crashkernel=auto rhgb quiet"
+DEBIAN_CMDLINE = "root=/dev/mapper/debian-root ro quiet"
+ENTRIES = "/boot/loader/entries"
 
 # What else sits on the bus of such a server: (address, class, vendor, device, driver).
 ORDINARY_DEVICES = [
@@ -146,13 +148,14 @@ def copy_names(source, target):
 
 
 def default_options():
-    """The kernel arguments of the boot loader entry that boots by default."""
-    entries = "/boot/loader/entries"
+    """The kernel arguments of the boot loader entry that boots by default; Debian has one for all kernels."""
+    if not os.path.isdir(ENTRIES):
+        return DEBIAN_CMDLINE
     result = subprocess.run(["grubby", "--info=DEFAULT"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     for line in result.stdout.decode().splitlines():
         if line.startswith("args="):
             return "root=/dev/mapper/rhel-root " + line[6:-1]
-    return DEFAULT_CMDLINE if os.path.isdir(entries) else ""
+    return DEFAULT_CMDLINE
 
 
 def bind(source, target):

@@ -56,5 +56,8 @@ def test_variable_differs_from_its_default(name: str) -> None:
         assert name in FLEET or name in SAME
 
 
-def test_scenario_sets_no_variable_that_does_not_exist() -> None:
-    assert set(yaml.safe_load(SCENARIO.read_text())) <= set(defaults())
+@pytest.mark.parametrize("scenario", ["el8-alternative", "debian12-alternative"])
+def test_scenario_sets_no_variable_that_does_not_exist(scenario: str) -> None:
+    variables = yaml.safe_load((REPOSITORY / f"tests/molecule/{scenario}/group_vars/gpu_nodes.yml").read_text())
+    assert set(variables) <= set(defaults())
+    assert [name for name, value in variables.items() if value == defaults()[name]] == []

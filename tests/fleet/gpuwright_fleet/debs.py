@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from email.utils import formatdate
 from pathlib import Path
 
@@ -14,6 +15,12 @@ from .specs import Package
 RELATIONS = {"requires": "Depends", "provides": "Provides", "conflicts": "Conflicts", "obsoletes": "Replaces"}
 SCRIPTS = {"post": "postinst", "preun": "prerm"}
 INDEX = "Packages"
+LEGAL_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+
+
+def can_be_built(package: Package) -> bool:
+    """Whether Debian allows the name: that of a kernel is this machine's, and RHEL's kernels have a _ in theirs."""
+    return LEGAL_NAME.fullmatch(package.name) is not None
 
 
 def deb_version(package: Package) -> str:

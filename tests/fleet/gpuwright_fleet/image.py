@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, content_hash
 from .podman import podman
-from .shell import step
+from .shell import FleetError, step
 
 # What a Debian host has in common with the RHEL stand-in: how it is reached, and its hardware.
 SHARED_FILES = (
@@ -77,6 +77,9 @@ def build_debian_image(base: Path, repositories: Path | None = None) -> str:
     files = SHARED_FILES + (KERNEL_FILES if repositories else ())
     shared = [EL8_DIR / "overlay" / name for name in files]
     served = repositories.name if repositories else ""
+    installed = (repositories / "installed-debs.txt").read_text().split() if repositories else []
+    if repositories and f"linux-image-{os.uname().release}" not in "".join(installed):
+        raise FleetError(f"No package of Debian can have the name of this machine's kernel, {os.uname().release}.")
     key = content_hash([DEBIAN_DIR, CONTAINERFILE, *shared, Path(__file__)], base.name, served, ca_fingerprint())
 
     def fill(context: Path) -> None:
@@ -87,7 +90,7 @@ def build_debian_image(base: Path, repositories: Path | None = None) -> str:
         if repositories:
             shutil.copytree(repositories / "keys", context / "keys")
             (context / "installed").mkdir()
-            for line in (repositories / "installed-debs.txt").read_text().split():
+            for line in installed:
                 shutil.copy(repositories / line, context / "installed")
 
     name = "debian12-nvidia" if repositories else "debian12"

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from .debs import build_deb, deb_file, make_apt_repository
+from .debs import build_deb, can_be_built, deb_file, make_apt_repository
 from .paths import (
     DEBIAN_REPOSITORIES_FILE,
     PACKAGES_DIR,
@@ -134,6 +134,7 @@ def build_packages(
 ) -> dict[str, list[str]]:
     """Build everything that both lists name; the files of packages that a bare server has, by list."""
     for_dnf, for_apt = (expand(data, os.uname().release) for data in (rpms, debs))
+    for_apt = [package for package in for_apt if can_be_built(package)]
     (work / "payload").mkdir()
     count = len(for_dnf) + len(for_apt)
     with step(f"{count} stand-in packages (rpmbuild, dpkg-deb)"), ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-SECONDS = 45
+SECONDS = 30
 # The kernel gets no disk: it comes as far as looking for one, says so, and is started again, at which qemu ends.
 LAST_WORDS = "Unable to mount root fs"
 ARGUMENTS = "console=ttyS0 panic=-1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +35,8 @@ def command(disk: Path, accelerator: str, console: Path, port: int, gpu: int) ->
     # arch-capabilities: some hypervisors offer that register to their guests and refuse it to guests of guests.
     model = {
         "kvm": ["-accel", "kvm", "-cpu", "host,-arch-capabilities"],
-        "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
+        # Programs that find wider vectors use them, and those are emulated word by word.
+        "tcg": ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"],
     }
     return [
         *("nice", "qemu-system-x86_64", "-name", HOST, "-machine", "pc,memory-backend=ram", *model[accelerator]),
@@ -84,8 +86,12 @@ class Machine:
         return [part for option in options for part in ("-o", option)]
 
     def ssh(self, words: str) -> list[str]:
+        """One connection for all commands of a boot: to make another takes an emulated processor seconds."""
+        shared = Path(tempfile.gettempdir()) / f"gpuwright-vm-{self.port}"
+        options = ("ConnectTimeout=10", "ServerAliveInterval=10", "ControlMaster=auto", "ControlPersist=60")
         return [
-            *("ssh", "-i", str(self.key), "-p", str(self.port), "-o", "ConnectTimeout=10", *self.ssh_options),
+            *("ssh", "-i", str(self.key), "-p", str(self.port), *self.ssh_options),
+            *(part for option in (*options, f"ControlPath={shared}") for part in ("-o", option)),
             *("admin@127.0.0.1", words),
         ]
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import FLEET, REPOSITORY, on_host, play
 from playbook_run import Run
 
-FLEET_NAME = "debian12-alternative"
+FLEET_NAME = "debian12-faults"
 REPOSITORY_SERVER = f"fleet-{FLEET_NAME}-repo"
 SOURCES = "/etc/apt/sources.list.d/cuda-debian12-x86_64.sources"
 VERSION = "nvidia-smi --query-gpu=driver_version --format=csv,noheader"

@@ -122,7 +122,8 @@ def test_dcgm_is_refused_where_no_repository_has_it(host: Host) -> None:
     inventory = os.environ["MOLECULE_EPHEMERAL_DIRECTORY"] + "/inventory"
     command = ["ansible-playbook", "-i", inventory, "-l", "deb12-01", "-e", "system_monitor_dcgm=true"]
     command += ["playbooks/system.yml", "--tags", "system_monitor"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    plain = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
+    done = subprocess.run(command, cwd=REPOSITORY, env=plain, capture_output=True, text=True, timeout=300)
     assert done.returncode != 0
     assert "Set system_driver_source: nvidia, or system_monitor_dcgm: false" in " ".join(done.stdout.split())
     assert "changed=0 " in done.stdout

@@ -85,10 +85,9 @@ def requirements(plan, packages, environment_packages):
 def _driver(family, host, driver):
     if driver is None:
         # Nothing to install: what is wanted is there.
-        names = ("branch", "flavour", "source", "stream", "module", "version", "source_package", "branch_lock")
-        texts = dict.fromkeys(names, "")
+        texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
         lists = {name: [] for name in ("components", "packages", "version_lock", "switch_removes")}
-        return dict(texts, present=True, repository={}, **lists)
+        return dict(texts, present=True, repository={}, preference={"package": "", "version": ""}, **lists)
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]
     names = family["driver_packages"][driver.row["packages"]]
@@ -96,35 +95,53 @@ def _driver(family, host, driver):
     archive = family["distribution"]
     install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"]]
     libraries = [name.format(branch=branch) for name in names["libraries"]]
-    lock = "" if archive else family["branch_lock"].format(branch=version or branch)
+    suite = [] if archive else family["driver_names"].split()
     return {
         "branch": driver.pins["driver_branch"],
         "flavour": driver.pins["driver_flavour"],
         "source": driver.pins["driver_source"],
         "repository": {} if archive else dict(family["cuda_repository"]),
         "components": list(archive["components"]) if archive else [],
-        "source_package": archive["source_package"].format(branch=branch) if archive else "",
-        "branch_lock": lock,
+        "preference": _preference(family, branch, version),
         "stream": driver.row["stream"] if family["format"] == "rpm" else "",
         "module": flavour["module"],
         "version": version,
         "present": is_driver_present(host, driver),
-        "packages": _of_branch(install, branch) if lock and not version else _at_version(family, install, version),
-        "version_lock": _at_version(family, install + libraries, version),
+        "packages": _at_version(family, install, version, branch),
+        # From NVIDIA's one suite whatever is installed of the driver.
+        "version_lock": suite or _at_version(family, install + libraries, version),
         "switch_removes": list(family["switch_removes"]),
     }
 
 
-def _at_version(family, names, version):
-    """name-version is what dnf and rpm both understand; rpm knows no epoch in a question. apt takes any revision."""
+def _preference(family, branch, version):
+    """Packages and version of the apt preference that keeps to the planned driver; empty where none is needed."""
+    if family["distribution"]:
+        # Its names have the branch. Packages of one source demand each other at one version.
+        source = "src:" + family["distribution"]["source_package"].format(branch=branch)
+        return {"package": source if version else "", "version": version + "-*" if version else ""}
+    names = family["driver_names"]
+    return {"package": names, "version": _deb_pattern(branch, version) if names else ""}
+
+
+def _deb_pattern(branch, version):
+    """The versions, in any revision of the packager, that are the exact one or of the branch."""
+    return version + "-*" if version else branch + ".*"
+
+
+def _at_version(family, names, version, branch=""):
+    """name-version is what dnf and rpm both understand; rpm knows no epoch in a question. apt takes any revision.
+
+    `branch`: without an exact version, the one that a package must be of where its name does not say so.
+    """
+    archive = family["distribution"] or {}
+    if family["format"] == "deb" and not archive and (version or branch):
+        return ["{}={}".format(name, _deb_pattern(branch, version)) for name in names]
     pattern = "{}-{}" if family["format"] == "rpm" else "{}={}-*"
-    unlike = (family["distribution"] or {}).get("own_versions", ())
-    return [pattern.format(name, version) if version and name not in unlike else name for name in names]
-
-
-def _of_branch(names, branch):
-    """How apt is asked for a branch whose packages are called as those of all branches: another may be installed."""
-    return ["{}={}.*".format(name, branch) for name in names]
+    return [
+        pattern.format(name, version) if version and name not in archive.get("own_versions", ()) else name
+        for name in names
+    ]
 
 
 def _kernels(host):

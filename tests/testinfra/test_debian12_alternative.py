@@ -30,12 +30,18 @@ def test_repositories_trust_the_pinned_key_alone(host: Host, name: str) -> None:
 def test_the_branch_and_the_version_are_those_asked_for(host: Host, wish: dict) -> None:
     version = wish["system_driver_version"]
     assert host.check_output("nvidia-smi --query-gpu=driver_version --format=csv,noheader") == version
-    assert host.package(f"nvidia-driver-pinning-{version}").is_installed
     installed = host.check_output("dpkg-query --show --showformat '${source:Package} ${Package} ${Version}\n'")
     driver = [line.split()[1:] for line in installed.splitlines() if "nvidia-" in line or "cuda-drivers" in line]
-    found = {name: installed for name, installed in driver if not re.search("pinning|container", name)}
+    found = {name: installed for name, installed in driver if "container" not in name}
     assert {"cuda-drivers", "nvidia-driver-cuda", "nvidia-kernel-dkms"} <= set(found)
     assert set(found.values()) == {f"{version}-1"}
+
+
+def test_every_package_of_the_driver_is_held(host: Host, wish: dict) -> None:
+    held = host.file("/etc/apt/preferences.d/gpuwright-driver.pref").content_string
+    names = set(re.findall(r"(?m)^Package: (.*)$", held))
+    assert {"cuda-drivers", "nvidia-kernel-dkms", "libcuda1"} <= names and "nvidia-container-toolkit-base" not in names
+    assert set(re.findall(r"(?m)^Pin: version (.*)$", held)) == {f"{wish['system_driver_version']}-1"}
 
 
 def test_an_upgrade_of_everything_leaves_the_driver_alone(host: Host, wish: dict) -> None:

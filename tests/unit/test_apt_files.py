@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from typing import Any
 
 import jinja2
@@ -45,10 +46,18 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
         for name in plan[part]["packages"] + plan[part].get("version_lock", [])
     } | {plan["cuda"]["package"] for plan in plans(system)}
     assert len(names) > 5
+    # Patterns, which a hold may name: what they begin with.
+    names = {re.sub(r"\[.*|\*$", "", name) for name in names}
     # An Ubuntu that was installed with its prebuilt modules still has them.
     names |= {"linux-modules-nvidia-580-server-generic", "linux-objects-nvidia-580-server-6.8.0-50-generic"}
     assert [name for name in sorted(names) if name and not any(pattern.search(name) for pattern in patterns)] == []
     assert not any(pattern.search(name) for name in ("linux-image-generic", "openssl", "curl") for pattern in patterns)
+
+
+def preference_of(plan: dict[str, Any]) -> list[str]:
+    """The lines after the comment in the file that keeps apt to the planned driver."""
+    text = content_of("system_driver/tasks/apt.yml", "Keep apt to driver")
+    return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(gpu_node_plan=plan).splitlines()[1:]
 
 
 @pytest.mark.parametrize(
@@ -61,9 +70,39 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
 )
 def test_an_exact_driver_is_held_with_all_that_is_built_with_it(system: str, source: str) -> None:
     plan = ask("V100", system, driver_source="distribution", driver_version="535.261.03")
-    text = content_of("system_driver/tasks/apt.yml", "Hold all packages")
-    rendered = jinja2.Template(text, undefined=jinja2.StrictUndefined).render(gpu_node_plan=plan).splitlines()
-    assert rendered[1:] == [f"Package: src:{source}", "Pin: version 535.261.03-*", "Pin-Priority: 1001"]
+    assert preference_of(plan) == [f"Package: src:{source}", "Pin: version 535.261.03-*", "Pin-Priority: 1000"]
+
+
+@pytest.mark.parametrize("system", APT_SYSTEMS)
+def test_nvidias_repository_is_kept_to_the_branch(system: str) -> None:
+    """One suite has every branch, under names that are the same, or that lead from one to another."""
+    names, version, priority = preference_of(ask("V100", system, driver_source="nvidia"))
+    patterns = names.removeprefix("Package: ").split()
+    driver = (
+        "cuda-drivers",
+        "cuda-drivers-580",
+        "nvidia-driver-cuda",
+        "nvidia-kernel-dkms",
+        "libnvidia-ml1",
+        "libcuda1",
+    )
+    assert [name for name in driver if not any(fnmatch(name, pattern) for pattern in patterns)] == []
+    assert not any(
+        fnmatch(name, pattern) for name in ("cuda-toolkit-12-9", "libcudnn9-cuda-12") for pattern in patterns
+    )
+    assert (version, priority) == ("Pin: version 580.*", "Pin-Priority: 1000")
+    exact = preference_of(ask("V100", system, driver_source="nvidia", driver_version="580.82.07"))
+    assert exact[1] == "Pin: version 580.82.07-*"
+
+
+def test_a_hold_goes_before_the_branch() -> None:
+    """apt takes the first preference that fits a version, in the order of the files' names."""
+    places = [
+        yaml.safe_load((REPOSITORY / f"roles/{role}/vars/main.yml").read_text())[f"__{role}_{name}"]
+        for role, name in (("system_version_lock", "file"), ("system_driver", "preference"))
+    ]
+    holds = [places[0].replace("{{ system_version_lock_owner }}", owner) for owner in ("kernel", "driver", "cuda")]
+    assert sorted([*holds, places[1]])[-1] == places[1]
 
 
 @pytest.mark.parametrize(

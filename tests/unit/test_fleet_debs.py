@@ -40,13 +40,13 @@ def test_control_file_says_what_the_list_says(packages: list[specs.Package]) -> 
     assert driver["Depends"] == "nvidia-driver-cuda (= 580.95.05-1), nvidia-kernel-dkms (= 580.95.05-1)"
     assert (driver["Version"], driver["Architecture"]) == ("580.95.05-1", "amd64")
     assert found["datacenter-gpu-manager-4-core", "4.4.1"]["Version"] == "1:4.4.1-1"
-    assert found["nvidia-driver-pinning-580", "580"]["Architecture"] == "all"
+    assert found["nvidia-kernel-common", "580.95.05"]["Architecture"] == "all"
     assert found["nvidia-kernel-dkms", "580.95.05"]["Conflicts"] == "nvidia-kernel-open-dkms"
     assert "Provides" not in driver
 
 
 def test_every_relation_is_to_a_package_of_the_list_or_of_debian(packages: list[specs.Package]) -> None:
-    known = {package.name for package in packages} | {"kmod", "dkms", "nvidia-driver-pinning"}
+    known = {package.name for package in packages} | {"kmod", "dkms"}
     words = [word for package in packages for kind in debs.RELATIONS for word in getattr(package, kind)]
     assert words and {word.split()[0] for word in words} <= known
 
@@ -62,13 +62,13 @@ def test_a_kernel_whose_name_debian_does_not_allow_is_left_out(data: dict) -> No
     kept = [package for package in specs.expand(data, "4.18.0-477.10.1.el8_8.x86_64") if debs.can_be_built(package)]
     names = {package.name for package in kept}
     assert not any(name.startswith(("linux-image-4", "linux-headers-4")) for name in names)
-    assert {"linux-image-amd64", "cuda-drivers", "nvidia-driver-pinning-580.95.05"} <= names
+    assert {"linux-image-amd64", "cuda-drivers", "nvidia-kernel-dkms"} <= names
 
 
 @pytest.mark.parametrize("pins", [{}, {"driver_branch": "570"}, {"driver_version": "580.82.07", "nccl": "2.27.5"}])
 def test_whatever_is_planned_from_nvidias_repository_is_there(packages: list[specs.Package], pins: dict) -> None:
     plan = ask("V100", "debian 12", driver_source="nvidia", **pins)
-    wanted = [*plan["driver"]["packages"], plan["driver"]["branch_lock"], plan["cuda"]["package"]]
+    wanted = [*plan["driver"]["packages"], plan["cuda"]["package"]]
     wanted += plan["cudnn"]["packages"] + plan["nccl"]["packages"] + plan["dcgm"]["packages"] + plan["dcgm"]["exporter"]
     versions: dict[str, set[str]] = {}
     for package in packages:

@@ -21,8 +21,7 @@ def test_the_plan_of_the_reference_machine() -> None:
         "branch": "580",
         "flavour": "proprietary",
         "source": "nvidia",
-        "branch_lock": "",
-        "source_package": "",
+        "preference": {"package": "", "version": ""},
         "components": [],
         "repository": {
             "id": "cuda-rhel8-x86_64",

@@ -186,14 +186,15 @@ def test_packages_of_debian_have_its_names() -> None:
     assert plan["driver"]["packages"] == ["cuda-drivers=580.*"]
     # Another branch is another version of the same packages.
     assert ask("V100", "debian 12", driver_branch="570")["driver"]["packages"] == ["cuda-drivers=570.*"]
-    assert plan["driver"]["branch_lock"] == "nvidia-driver-pinning-580"
+    assert plan["driver"]["preference"]["version"] == "580.*"
+    assert {"cuda-drivers*", "nvidia-[!c]*", "libcuda1"} <= set(plan["driver"]["preference"]["package"].split())
     assert plan["kernel"]["devel"][0].startswith("linux-headers-")
     assert plan["cudnn"]["packages"][0] == "libcudnn9-cuda-12=9.10.2.21-1"
     assert plan["nccl"]["packages"] == ["libnccl2=2.27.5-1+cuda12.9", "libnccl-dev=2.27.5-1+cuda12.9"]
     assert plan["driver"]["stream"] == ""
     assert plan["driver"]["repository"]["id"] == "cuda-debian12-x86_64" and plan["driver"]["components"] == []
     exact = ask("A100", "ubuntu 24.04", driver_version="595.71.05")["driver"]
-    assert (exact["packages"], exact["branch_lock"]) == (["nvidia-open=595.71.05-*"], "nvidia-driver-pinning-595.71.05")
+    assert (exact["packages"], exact["preference"]["version"]) == (["nvidia-open=595.71.05-*"], "595.71.05-*")
 
 
 def test_packages_of_debians_own_archive() -> None:
@@ -207,7 +208,8 @@ def test_packages_of_debians_own_archive() -> None:
         "nvidia-modprobe",
     ]
     assert plan["driver"]["components"] == ["contrib", "non-free", "non-free-firmware"]
-    assert (plan["driver"]["module"], plan["driver"]["source_package"]) == ("nvidia-current", "nvidia-graphics-drivers")
+    assert plan["driver"]["module"] == "nvidia-current"
+    assert plan["driver"]["preference"] == {"package": "src:nvidia-graphics-drivers", "version": "535.261.03-*"}
     assert plan["driver"]["repository"] == {}
     toolkit = {"version": "11.8", "package": "nvidia-cuda-toolkit", "compiler": ["g++"], "prefix": "/usr", "link": ""}
     assert plan["cuda"] == toolkit
@@ -223,8 +225,10 @@ def test_packages_of_ubuntus_server_branches() -> None:
         "nvidia-utils-580-server",
         "nvidia-modprobe",
     ]
-    assert plan["driver"]["source_package"] == "nvidia-graphics-drivers-580-server"
-    assert (plan["driver"]["branch_lock"], plan["driver"]["repository"]) == ("", {})
+    # The branch is in their names.
+    assert (plan["driver"]["preference"], plan["driver"]["repository"]) == ({"package": "", "version": ""}, {})
+    exact = ask("V100", "ubuntu 22.04", driver_source="distribution", driver_version="580.95.05")["driver"]
+    assert exact["preference"]["package"] == "src:nvidia-graphics-drivers-580-server"
     assert plan["cuda"]["version"] == "11.5"
     assert ask("A100", "ubuntu 24.04", driver_source="distribution", driver_flavour="open")["driver"]["packages"][
         0

@@ -68,7 +68,7 @@ def upgraded(vm: Vm, verified: Run) -> dict:
     before = vm.boot_id, vm.kernel
     vm.run("apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install linux-image-amd64", timeout=2700)
     newest = vm.run("ls -v /lib/modules | tail -n1")
-    run = vm.play("site.yml", "--skip-tags", LATER_LAYERS, system_driver_reboot="never")
+    run = vm.play("playbooks/system.yml", "--tags", "system_kernel,system_driver", system_driver_reboot="never")
     found = {"before": before, "kernel": newest, "run": run, "built": built_for(vm)}
     vm.reboot()
     return found

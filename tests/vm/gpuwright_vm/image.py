@@ -16,6 +16,9 @@ from .machine import Machine
 from .paths import HOST, VM_DIR
 
 DISK_BYTES = 24 << 30
+# What the kernel does against leaks of real processors makes every system call of an emulated one slower: to make an
+# initramfs took 111 s with it and 78 s without (one run each).
+KERNEL_ARGUMENTS = "console=ttyS0 mitigations=off"
 # The one partition begins at 1 MiB: grub's core lies before it.
 PARTITION_START = 1 << 20
 BLOCK = 4096
@@ -44,11 +47,12 @@ systemctl mask apt-daily.timer apt-daily-upgrade.timer
 FILES = {
     "etc/hostname": f"{HOST}\n",
     "etc/hosts": f"127.0.0.1 localhost\n127.0.1.1 {HOST}\n",
-    "etc/fstab": "/dev/vda1 / ext4 errors=remount-ro 0 1\n",
+    # Not checked at boot, so that no initramfs has to take the programs for it: a sixth of what making one takes.
+    "etc/fstab": "/dev/vda1 / ext4 errors=remount-ro 0 0\n",
     # Where qemu's own network has its name server.
     "etc/resolv.conf": "nameserver 10.0.2.3\n",
     "etc/systemd/network/10-dhcp.network": "[Match]\nName=e*\n[Network]\nDHCP=ipv4\n",
-    # What the disk needs, so that nothing is looked for. It still takes an emulated processor a minute and a half.
+    # What the disk needs, so that nothing is looked for. It still takes an emulated processor more than a minute.
     "etc/initramfs-tools/conf.d/vm": "MODULES=list\nCOMPRESS=gzip\nCOMPRESSLEVEL=1\n",
     "etc/initramfs-tools/modules": "virtio_pci\nvirtio_blk\next4\n",
     # The disk of a machine that is thrown away need not survive a power cut.
@@ -57,7 +61,7 @@ FILES = {
     "etc/apt/apt.conf.d/90languages": 'Acquire::Languages "none";\n',
     "etc/sudoers.d/admin": "admin ALL=(ALL) NOPASSWD: ALL\n",
     # A server without a display: with grub's graphical menu it would not get past it.
-    "etc/default/grub.d/vm.cfg": 'GRUB_TIMEOUT=1\nGRUB_TERMINAL=serial\nGRUB_CMDLINE_LINUX="console=ttyS0"\n',
+    "etc/default/grub.d/vm.cfg": f'GRUB_TIMEOUT=1\nGRUB_TERMINAL=serial\nGRUB_CMDLINE_LINUX="{KERNEL_ARGUMENTS}"\n',
 }
 
 
@@ -162,7 +166,7 @@ def make_disk(image: Image, root: Path) -> None:
 def install_boot_loader(image: Image) -> None:
     """qemu boots the kernel itself this once; from then on the disk does."""
     machine = Machine(image.disk, image.key, choose(image.kernel)[0])
-    arguments = "root=/dev/vda1 console=ttyS0"
+    arguments = f"root=/dev/vda1 {KERNEL_ARGUMENTS}"
     machine.start("-kernel", str(image.kernel), "-initrd", str(image.folder / "initrd.img"), "-append", arguments)
     try:
         machine.wait()

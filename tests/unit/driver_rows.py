@@ -1,0 +1,177 @@
+"""Rows of test_checks_sad_paths: driver, module, device nodes, Secure Boot, reboots, the kernel and its log."""
+
+from __future__ import annotations
+
+from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from healthy_node import KERNEL, PCI_ID
+from row_values import A100, DOWN, GEFORCE, NVIDIA, SMI, SMI_GPU
+
+KEY_ENROLLED = ("probe", "module_key_enrolled")
+LOG = ("kernel_log",)
+XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
+
+
+def event(code: int, text: str = "NVRM: Xid") -> dict:
+    return {"code": code, "pci_id": "0000:3b:00", "count": 2, "first_s": 5, "last_s": 9, "text": text}
+
+
+def kernel_said(kind: str) -> dict:
+    return {"kind": kind, "count": 3, "first_s": 5, "last_s": 9, "text": "what it said"}
+
+
+# (check, {path in the readings: value}, {expectation: value}, status, words of the message)
+ROWS = [
+    ("driver.reachable", {SMI: DOWN}, {}, FAIL, "not loaded"),
+    ("driver.reachable", {(*SMI, "status"): "timeout", (*SMI, "reachable"): False}, {}, FAIL, ""),
+    ("driver.reachable", {(*SMI, "status"): "reset_required"}, {}, FAIL, ""),
+    ("driver.reachable", {(*SMI, "status"): "unreadable", (*SMI, "reachable"): False}, {}, UNKNOWN, ""),
+    ("driver.reachable", {(*SMI, "reachable"): False}, {}, UNKNOWN, ""),
+    ("driver.version", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    ("driver.version", {(*NVIDIA, "loaded", "version"): "535.261.03"}, {}, FAIL, "nvidia-smi says 580.95.05"),
+    ("driver.version", {(*NVIDIA, "loaded", "version"): "535.261.03", SMI: DOWN}, {}, FAIL, "instead of 580.*"),
+    ("driver.version", {(*NVIDIA, "loaded", "version"): "5801.1", SMI: DOWN}, {}, FAIL, "5801.1 instead of 580.*"),
+    ("driver.version", {(*SMI, "driver_version"): "580.1"}, {}, FAIL, "580.95.05"),
+    ("driver.version", {}, {"driver.version": "580.105.08"}, FAIL, "580.95.05 instead of 580.105.08"),
+    ("driver.version", {}, {"driver.version": "580.95.05"}, PASS, "580.95.05"),
+    ("driver.flavour", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    ("driver.flavour", {(*NVIDIA, "loaded", "flavour"): "open"}, {}, FAIL, "open module is loaded instead"),
+    ("driver.module_matches_user_space", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    ("driver.module_matches_user_space", {(*NVIDIA, "user_space"): None}, {}, FAIL, "not installed"),
+    ("driver.module_matches_user_space", {(*NVIDIA, "user_space"): "580.105.08"}, {}, FAIL, "libraries are 580.105.08"),
+    ("driver.module_for_next_kernel", {(*NVIDIA, "modules", KERNEL): None}, {}, FAIL, f"no module for kernel {KERNEL}"),
+    ("driver.module_for_next_kernel", {("probe", "kernel", "next_boot"): "4.18.0-553"}, {}, UNKNOWN, "4.18.0-553"),
+    (
+        "driver.module_for_next_kernel",
+        {(*NVIDIA, "modules", KERNEL, "version"): "535.1"},
+        {},
+        FAIL,
+        "535.1 proprietary for kernel",
+    ),
+    ("driver.module_for_next_kernel", {(*NVIDIA, "modules", KERNEL, "flavour"): "open"}, {}, FAIL, "580.95.05 open"),
+    ("driver.module_for_next_kernel", {(*NVIDIA, "user_space"): None}, {}, FAIL, "not installed"),
+    ("driver.nouveau_absent", {("probe", "nouveau_loaded"): True}, {}, FAIL, "nouveau is loaded"),
+    ("driver.nouveau_absent", {("probe", "gpus"): []}, {}, UNKNOWN, "sysfs shows no GPU"),
+    ("driver.persistence", {("persistenced",): "inactive"}, {}, WARN, "nvidia-persistenced is inactive"),
+    ("driver.persistence", {(*SMI_GPU, "persistence_mode"): "Disabled"}, {}, WARN, PCI_ID),
+    ("driver.persistence", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
+    ("driver.persistence", {(*SMI, "gpus"): []}, {}, WARN, "no GPU at all"),
+    ("driver.device_nodes", {("device_nodes",): {}}, {}, FAIL, "0 of 1 /dev/nvidiaN"),
+    ("driver.device_nodes", {}, {"gpu_count": 2}, FAIL, "1 of 2 /dev/nvidiaN"),
+    (
+        "driver.device_nodes",
+        {("device_nodes", "/dev/nvidia0", "writable"): False},
+        {},
+        FAIL,
+        "may not use /dev/nvidia0",
+    ),
+    ("driver.device_nodes", {("device_nodes", "/dev/nvidia-modeset"): {"readable": False}}, {}, PASS, "may use all 3"),
+    ("driver.device_nodes", {("device_nodes", "/dev/nvidiactl", "readable"): False}, {}, FAIL, "/dev/nvidiactl"),
+    (
+        "driver.device_nodes",
+        {("device_nodes",): {"/dev/nvidia0": {"readable": True, "writable": True}}},
+        {},
+        FAIL,
+        "/dev/nvidiactl and /dev/nvidia-uvm is missing",
+    ),
+    ("driver.uvm", {(*NVIDIA, "uvm_loaded"): False}, {}, FAIL, "nvidia_uvm is not loaded"),
+    ("driver.ecc", {(*SMI_GPU, "ecc_mode"): "Disabled"}, {}, FAIL, f"ECC is off on {PCI_ID}"),
+    ("driver.ecc", {(*SMI_GPU, "ecc_uncorrected_volatile"): 1}, {}, FAIL, f"1 on {PCI_ID}"),
+    ("driver.ecc", {SMI_GPU: GEFORCE}, {}, SKIP, "no ECC"),
+    ("driver.ecc", {SMI_GPU: {**GEFORCE, "ecc_mode": "Disabled"}}, {}, SKIP, "delivered with it off"),
+    ("driver.ecc", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
+    ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): True}, {}, FAIL, "waits to be retired"),
+    ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): None}, {}, UNKNOWN, "says nothing"),
+    ("driver.retired_pages", {SMI_GPU: A100}, {}, PASS, "no broken memory"),
+    ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_pending": True}}, {}, FAIL, "waits"),
+    ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_failure": True}}, {}, FAIL, "no spare memory"),
+    (
+        "driver.retired_pages",
+        {SMI_GPU: {**A100, "remapped_rows_pending": None, "remapped_rows_failure": None, "mig_mode": "Enabled"}},
+        {},
+        SKIP,
+        "no row remapping",
+    ),
+    (
+        "driver.retired_pages",
+        {SMI_GPU: {**A100, "remapped_rows_pending": None, "remapped_rows_failure": None, "mig_mode": "Disabled"}},
+        {},
+        UNKNOWN,
+        "says nothing",
+    ),
+    ("driver.retired_pages", {SMI_GPU: GEFORCE}, {}, SKIP, "no page retirement"),
+    ("driver.retired_pages", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
+    (
+        "reboot.pending",
+        {("probe", "reboot"): {"required": True, "reasons": ["nouveau is loaded", "x"]}},
+        {},
+        FAIL,
+        "reboot required: nouveau is loaded; x",
+    ),
+    ("secure_boot", {KEY_ENROLLED: False}, {}, WARN, "the next module"),
+    (
+        "secure_boot",
+        {KEY_ENROLLED: False, (*NVIDIA, "loaded"): None},
+        {},
+        FAIL,
+        "refuses the module's key",
+    ),
+    ("secure_boot", {KEY_ENROLLED: None}, {}, UNKNOWN, "module_key_enrolled"),
+    (
+        "secure_boot",
+        {("probe", "secure_boot"): "disabled", KEY_ENROLLED: None},
+        {},
+        PASS,
+        "disabled",
+    ),
+    ("secure_boot", {("probe", "secure_boot"): "unsupported"}, {}, PASS, "unsupported"),
+    ("secure_boot", {("probe", "secure_boot"): "unsupported", ("probe", "gpus"): []}, {}, UNKNOWN, "sysfs"),
+    ("secure_boot", {("probe", "secure_boot"): "maybe"}, {}, UNKNOWN, "maybe"),
+    ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi"): None}, {}, FAIL, "no nvidia-smi"),
+    ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi", "unsafe"): "owned by uid 9"}, {}, FAIL, "uid 9"),
+    ("driver.nvidia_smi_file", {("driver_files", "nvidia_smi", "is_file"): False}, {}, FAIL, "no program"),
+    ("driver.libraries", {("driver_files", "libraries", "libcuda.so.1"): None}, {}, FAIL, "libcuda.so.1 is not there"),
+    ("driver.libraries", {("driver_files", "libraries", "libcuda.so.1"): "535.1"}, {}, FAIL, "libcuda.so.1 is 535.1"),
+    ("driver.libraries", {(*NVIDIA, "loaded"): None}, {}, FAIL, "no nvidia module"),
+    (
+        "driver.fabric_manager",
+        {("switches",): 2, ("fabric_manager",): "inactive"},
+        {},
+        FAIL,
+        "nvidia-fabricmanager is inactive",
+    ),
+    (
+        "driver.fabric_manager",
+        {("switches",): 4, ("fabric_manager_version",): "580.105.08"},
+        {},
+        FAIL,
+        "nvidia-fabricmanager is 580.105.08, the driver 580.95.05",
+    ),
+    ("driver.fabric_manager", {("switches",): 4, ("fabric_manager_version",): None}, {}, UNKNOWN, "fabric_manager_ver"),
+    ("driver.fabric_manager", {}, {}, SKIP, "no NVSwitch"),
+    ("kernel.xid", {(*LOG, "xids"): [event(13), event(79, XID_79)]}, {}, FAIL, "79 on 0000:3b:00: the GPU has fallen"),
+    ("kernel.xid", {(*LOG, "xids"): [event(31)]}, {}, WARN, "31 on 0000:3b:00: a program used memory"),
+    ("kernel.xid", {(*LOG, "xids"): [event(999)]}, {}, WARN, "999 on 0000:3b:00: not in the catalogue"),
+    ("kernel.xid", {(*LOG, "xids"): [event(0)]}, {}, WARN, "0 on 0000:3b:00: not in the catalogue"),
+    ("kernel.xid", {(*LOG, "xids"): [event(106)]}, {}, PASS, "no Xid that needs an action"),
+    ("kernel.xid", {LOG: None}, {}, SKIP, "is a container"),
+    ("kernel.xid", {LOG: {"unreadable": "no permission"}}, {}, UNKNOWN, "no permission"),
+    ("kernel.xid", {(*LOG, "whole"): False, (*LOG, "xids"): [event(79)]}, {}, FAIL, "79 on"),
+    ("kernel.xid", {(*LOG, "whole"): False, (*LOG, "xids"): [event(13)]}, {}, UNKNOWN, "longer than"),
+    ("kernel.xid", {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back to the boot"),
+    ("kernel.xid", {(*LOG, "lines"): 0}, {}, UNKNOWN, "is empty"),
+    ("kernel.sxid", {(*LOG, "sxids"): [event(20034, "SXid (PCI): 20034, Fatal, Link 30")]}, {}, FAIL, "20034 on"),
+    ("kernel.sxid", {(*LOG, "sxids"): [event(28006, "SXid: 28006, Non-fatal, Link 46")]}, {}, WARN, "28006 on"),
+    ("kernel.sxid", {LOG: None}, {}, SKIP, "is a container"),
+    ("kernel.sxid", {(*LOG, "whole"): False}, {}, UNKNOWN, "longer than"),
+    ("kernel.lockups", {(*LOG, "findings"): [kernel_said("lockup")]}, {}, FAIL, "3 times: what it said"),
+    ("kernel.lockups", {(*LOG, "findings"): [kernel_said("blocked")]}, {}, WARN, "3 times: what it said"),
+    ("kernel.lockups", {(*LOG, "findings"): [kernel_said("out_of_memory")]}, {}, PASS, "nothing hung"),
+    ("kernel.lockups", {(*LOG, "whole"): False, (*LOG, "findings"): [kernel_said("blocked")]}, {}, UNKNOWN, "longer"),
+    ("kernel.lockups", {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back"),
+    ("kernel.out_of_memory", {(*LOG, "findings"): [kernel_said("out_of_memory")]}, {}, WARN, "3 times: what it said"),
+    ("kernel.out_of_memory", {LOG: None}, {}, SKIP, "is a container"),
+    ("kernel.hardware_errors", {(*LOG, "findings"): [kernel_said("hardware")]}, {}, FAIL, "3 times: what it said"),
+    ("kernel.hardware_errors", {(*LOG, "findings"): [kernel_said("hardware_corrected")]}, {}, WARN, "3 times"),
+    ("kernel.pcie_errors", {(*LOG, "findings"): [kernel_said("pcie")]}, {}, FAIL, "3 times: what it said"),
+    ("kernel.pcie_errors", {(*LOG, "findings"): [kernel_said("pcie_corrected")]}, {}, WARN, "3 times"),
+]

@@ -1,0 +1,88 @@
+"""Rows of test_checks_sad_paths: processors, memory, disks, limits, settings, InfiniBand of the host."""
+
+from __future__ import annotations
+
+import healthy_node
+from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from row_values import TUNING
+
+DISKS = ("probe", "disks")
+TUNED_CPU = {"name": "cpu_governor", "wanted": "schedutil", "found": "schedutil", "reason": "Quiet at night."}
+PORTS = ("infiniband",)
+DISK = ("disks", 0)
+
+
+def port(**changes: object) -> list[dict]:
+    return [{**healthy_node.OTHER_NODES["host.infiniband"][PORTS][0], **changes}]
+
+
+def health(passed: bool | None = True, critical_warning: int | None = 0, percentage_used: int | None = 3) -> dict:
+    return {"passed": passed, "critical_warning": critical_warning, "percentage_used": percentage_used}
+
+
+# (check, {path in the readings: value}, {expectation: value}, status, words of the message)
+ROWS = [
+    ("host.environment", {("host", "environment"): ["LANG", "CUDA_LAUNCH_BLOCKING"]}, {}, WARN, "CUDA_LAUNCH_BLOCKING"),
+    ("host.clock_source", {("host", "clock_source"): "hpet"}, {}, WARN, "hpet"),
+    ("host.cpu_governor", {("host", "governors"): ["performance", "powersave"]}, {}, WARN, "powersave"),
+    (
+        "host.cpu_governor",
+        {("host", "governors"): ["schedutil"], TUNING: TUNED_CPU},
+        {},
+        PASS,
+        "schedutil, as system_t",
+    ),
+    ("host.cpu_governor", {TUNING: TUNED_CPU}, {}, WARN, "performance instead of schedutil, as system_tuning was told"),
+    ("host.cpu_governor", {("tuning",): None}, {}, PASS, "run with performance"),
+    ("host.cpu_governor", {("tuning",): {"unreadable": "not JSON"}}, {}, UNKNOWN, "not JSON"),
+    ("host.cpu_governor", {TUNING: {**TUNED_CPU, "wanted": "unknown"}}, {}, UNKNOWN, "wanted"),
+    ("host.clock_source", {("host", "container"): "podman"}, {}, SKIP, "a container (podman)"),
+    ("host.cpu_governor", {("host", "container"): "lxc"}, {}, SKIP, "a container (lxc)"),
+    ("host.cpu_governor", {("host", "governors"): None}, {}, SKIP, "does not scale"),
+    ("host.disk_space", {(*DISKS, "/var", "free_mib"): 511}, {}, FAIL, "511 MiB free on /var"),
+    ("host.disk_space", {(*DISKS, "/var", "free_mib"): 512}, {}, WARN, "512 MiB free on /var"),
+    ("host.disk_space", {(*DISKS, "/var", "free_mib"): 4096}, {}, PASS, "4096 MiB free on /var"),
+    ("host.disk_space", {(*DISKS, "/boot", "free_mib"): 127}, {}, WARN, "127 MiB free on /boot"),
+    ("host.disk_space", {(*DISKS, "/boot", "free_mib"): 128}, {}, PASS, "MiB free on /var"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): 10000}, {}, PASS, "10000 files"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): 0}, {}, FAIL, "0 files"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): 9999}, {}, WARN, "9999 files"),
+    ("host.inodes", {(*DISKS, "/var", "free_inodes"): None}, {}, SKIP, "no fixed number of files on /var"),
+    ("host.blocked_tasks", {("host", "blocked_tasks", "nvidia"): ["nvidia-smi"]}, {}, WARN, "nvidia-smi"),
+    ("host.blocked_tasks", {("host", "blocked_tasks", "others"): ["kworker"]}, {}, PASS, "1 others"),
+    ("host.tuning", {(*TUNING, "found"): "60"}, {}, WARN, "vm.swappiness: found 60, wanted 10"),
+    ("host.tuning", {("tuning",): None}, {}, SKIP, "is not tuned"),
+    ("host.tuning", {("tuning",): []}, {}, UNKNOWN, "no setting"),
+    ("host.tuning", {("tuning",): {"unreadable": "tuning.json is not JSON"}}, {}, UNKNOWN, "is not JSON"),
+    ("host.tuning", {(*TUNING, "found"): {"unreadable": "this kernel has no x"}}, {}, UNKNOWN, "has no x"),
+    ("host.tuning", {(*TUNING, "name"): "vm.unheard_of"}, {}, UNKNOWN, "vm.unheard_of"),
+    ("host.infiniband", {PORTS: port(state="DOWN", physical="Polling")}, {}, WARN, "port 1 is DOWN (Polling)"),
+    ("host.infiniband", {PORTS: port(link_downed=5)}, {}, WARN, "went down 5 times"),
+    ("host.infiniband", {PORTS: port(link_downed=4)}, {}, PASS, "1 ports are active"),
+    ("host.infiniband", {PORTS: port(link_downed=None)}, {}, UNKNOWN, "link_downed"),
+    ("host.infiniband", {PORTS: []}, {}, UNKNOWN, "show no port"),
+    ("host.infiniband", {}, {}, SKIP, "no InfiniBand"),
+    ("host.disks", {(*DISK, "state"): "dead"}, {}, FAIL, "the kernel calls nvme0n1 dead"),
+    ("host.disks", {(*DISK, "health"): health(passed=False)}, {}, FAIL, "nvme0n1 calls itself failing"),
+    ("host.disks", {(*DISK, "health"): health(critical_warning=4)}, {}, FAIL, "critical warning 4"),
+    ("host.disks", {(*DISK, "health"): health(percentage_used=100)}, {}, WARN, "has used 100 % of its life"),
+    ("host.disks", {(*DISK, "health"): health(percentage_used=99)}, {}, PASS, "1 disks call themselves healthy"),
+    (
+        "host.disks",
+        {DISK: {"name": "sda", "state": "running", "health": health(True, None, None)}},
+        {},
+        PASS,
+        "1 disks",
+    ),
+    ("host.disks", {(*DISK, "health"): {"unreadable": "permission denied"}}, {}, UNKNOWN, "permission denied"),
+    (
+        "host.disks",
+        {(*DISK, "health"): None},
+        {},
+        SKIP,
+        "reaches nvme0n1; smartctl, which knows more, is not",
+    ),
+    ("host.disks", {("disks",): None}, {}, SKIP, "no disk of its own"),
+    ("host.disks", {("disks",): []}, {}, UNKNOWN, "no disk was looked at"),
+    ("host.disks", {("host", "container"): "podman", (*DISK, "state"): "dead"}, {}, SKIP, "is a container"),
+]

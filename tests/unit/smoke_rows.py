@@ -1,0 +1,67 @@
+"""Rows of test_checks_sad_paths: what the smoke test can end in."""
+
+from __future__ import annotations
+
+import healthy_node
+from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from row_values import GPU
+
+ON_CPU = {**healthy_node.SMOKE, "device": "cpu", "devices": [{**healthy_node.SMOKE["devices"][0], "device": "cpu"}]}
+APPLIED = ("smoke", "devices", 0, "amp", "steps_applied")
+RATIO = ("smoke", "devices", 0, "speed_ratio")
+PARALLEL = healthy_node.OTHER_NODES["smoke.parallel"]["smoke", "parallel"]
+
+
+def parallel(**changes: object) -> dict:
+    return {("smoke", "parallel"): {**PARALLEL, **changes}}
+
+
+# (check, {path in the readings: value}, {expectation: value}, status, words of the message)
+ROWS = [
+    ("smoke.amp", {("smoke", "problems"): ["loss is not finite", "b"]}, {}, FAIL, "loss is not finite (+1 more)"),
+    ("smoke.amp", {("smoke", "devices", 0, "device"): "cpu"}, {}, FAIL, "ran on cpu instead of cuda"),
+    ("smoke.amp", {("smoke", "devices"): []}, {}, FAIL, "0 of 1 devices"),
+    ("smoke.amp", {}, {"gpu_count": 2}, FAIL, "1 of 2 devices"),
+    (
+        "smoke.amp",
+        {APPLIED: 0},
+        {},
+        FAIL,
+        "no training step was applied in amp",
+    ),
+    ("smoke.amp", {("smoke", "devices", 0, "fp32", "steps_applied"): 0}, {}, FAIL, "applied in fp32"),
+    ("smoke.amp", {("smoke", "devices", 0, "amp", "parameters_changed"): False}, {}, FAIL, "changed nothing"),
+    ("smoke.amp", {("smoke",): {"skipped": True, "msg": "check mode"}}, {}, UNKNOWN, "skipped: check mode"),
+    ("smoke.amp", {("smoke",): {"failed": False, "msg": "no venv"}}, {}, FAIL, "no venv"),
+    ("smoke.amp", {("smoke",): {"smoke": None, "msg": "a: b\nc"}}, {}, FAIL, "a: b"),
+    ("smoke.amp", {("smoke",): {"smoke": None}}, {}, FAIL, "no record and no reason"),
+    ("smoke.amp", {("smoke",): {"smoke": healthy_node.SMOKE, "msg": "exit code 3"}}, {}, FAIL, "exit code 3"),
+    ("smoke.amp", {("smoke",): {"msg": "bad", "smoke": {"problems": ["lost"]}}}, {}, FAIL, "lost"),
+    ("smoke.amp", {("smoke",): {"smoke": healthy_node.SMOKE}}, {}, PASS, "trained on cuda:0 in float32 and float16"),
+    ("smoke.amp", {("smoke",): ON_CPU}, {"smoke_device": "cpu"}, PASS, "trained on the CPU, as demanded"),
+    ("smoke.amp", {("smoke",): ON_CPU}, {}, FAIL, "asked to run on cpu"),
+    ("smoke.amp", {("smoke", "device"): "cpu"}, {"smoke_device": "cpu"}, FAIL, "ran on cuda:0"),
+    ("smoke.amp", {("smoke", "age_s"): 3 * 86400}, {}, PASS, "3 days ago"),
+    ("smoke.amp", {("smoke", "age_s"): 7300}, {}, PASS, "2 hours ago"),
+    ("smoke.speed_ratio", {RATIO: 1.619}, {}, FAIL, "cuda:0: 1.619 times as fast as float32; floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: 1.62}, {}, WARN, "floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: 1.7}, {}, WARN, "floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: 1.701}, {}, PASS, "floor 1.62"),
+    ("smoke.speed_ratio", {RATIO: None}, {}, UNKNOWN, "speed_ratio"),
+    ("smoke.speed_ratio", {(*GPU, "architecture"): "hopper"}, {}, SKIP, "no published floor for hopper; measured"),
+    ("smoke.speed_ratio", {("probe", "gpus"): []}, {}, UNKNOWN, "there are 0"),
+    ("smoke.speed_ratio", {("smoke", "devices"): []}, {}, UNKNOWN, "one GPU at least"),
+    ("smoke.speed_ratio", {("smoke",): ON_CPU}, {"smoke_device": "cpu"}, SKIP, "says nothing about a GPU"),
+    ("smoke.parallel", {}, {}, SKIP, "there is one GPU"),
+    ("smoke.parallel", {}, {"gpu_count": 2}, UNKNOWN, "there was no training over all GPUs"),
+    ("smoke.parallel", parallel(), {"gpu_count": 3}, FAIL, "over 2 of 3 devices"),
+    ("smoke.parallel", parallel(backend="gloo"), {"gpu_count": 2}, FAIL, "it ran over gloo"),
+    ("smoke.parallel", parallel(gradients_equal=False), {"gpu_count": 2}, FAIL, "the gradients differ"),
+    ("smoke.parallel", parallel(parameters_equal=False), {"gpu_count": 2}, FAIL, "the parameters differ"),
+    ("smoke.parallel", parallel(steps_applied=0), {"gpu_count": 2}, FAIL, "applied no step"),
+    ("smoke.parallel", parallel(parameters_changed=False), {"gpu_count": 2}, FAIL, "applied no step"),
+    ("smoke.parallel", parallel(backend="gloo"), {"smoke_device": "cpu"}, PASS, "2 processes over gloo"),
+    ("smoke.parallel", parallel(), {"smoke_device": "cpu"}, FAIL, "it ran over nccl"),
+    ("smoke.sandbox", {("smoke", "sandbox"): None}, {}, WARN, "run without the service's sandbox: all 15"),
+    ("smoke.sandbox", {("smoke", "sandbox"): "somewhere"}, {}, UNKNOWN, "is not a service"),
+]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import healthy_files
 import healthy_node
 import pytest
 from gpuwright import checks
@@ -44,7 +45,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def node(folder: Path) -> HostTree:
     host = HostTree(folder / "node")
-    healthy_node.put_node(host)
+    healthy_files.put_node(host)
     (host.folder / "etc/shadow").chmod(0o600)
     put_report(host)
     return host
@@ -74,7 +75,7 @@ def doctor(folder: Path, node: HostTree, node_python: str) -> Run:
         (programs / name).write_text(script)
         (programs / name).chmod(0o755)
 
-    healthy_node.put_commands(write)
+    healthy_files.put_commands(write)
     # Where an ordinary user can read it.
     shutil.copy(healthy_node.DATA / "nvidia_smi/580-v100.xml", folder)
     write("nvidia-smi", f"#!/bin/sh\ncat {folder}/580-v100.xml\n")

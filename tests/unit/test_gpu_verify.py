@@ -9,6 +9,7 @@ import re
 import stat
 from pathlib import Path
 
+import healthy_files
 import healthy_node
 import pytest
 import yaml
@@ -35,7 +36,7 @@ CHECK = {
 @pytest.fixture
 def node_commands(fake_bin):
     """This machine's own programs stay out of it; the venv's is the only one that tests on every node need."""
-    healthy_node.put_commands(fake_bin)
+    healthy_files.put_commands(fake_bin)
     fake_bin("nvidia-smi", "#!/bin/sh\necho 'NVIDIA-SMI has failed because it could not' ; exit 9\n")
 
 

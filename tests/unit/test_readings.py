@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import healthy_files
 import healthy_node
 import pytest
 from gpuwright import readings, readings_software, trainer_run
@@ -38,8 +39,8 @@ def host(tmp_path):
 
 @pytest.fixture
 def node(host, fake_bin, monkeypatch):
-    healthy_node.put_node(host)
-    healthy_node.put_commands(fake_bin)
+    healthy_files.put_node(host)
+    healthy_files.put_commands(fake_bin)
     folder = fake_bin("true", "#!/bin/sh\n").parent
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     # This machine knows no trainer.
@@ -162,13 +163,13 @@ def test_toolkit_version_file(host, content, expected):
 )
 def test_nvcc(host, script, expected):
     if script is not None:
-        healthy_node.put_program(host, "/opt/cuda/bin/nvcc", script)
+        healthy_files.put_program(host, "/opt/cuda/bin/nvcc", script)
     check(expected, read_nvcc_version, host.root, "/opt/cuda")
 
 
 def test_a_hanging_nvcc_is_left_behind(host, monkeypatch):
     monkeypatch.setattr(readings_software, "NVCC_SECONDS", 0.3)
-    healthy_node.put_program(host, "/opt/cuda/bin/nvcc", "trap '' TERM; sleep 30")
+    healthy_files.put_program(host, "/opt/cuda/bin/nvcc", "trap '' TERM; sleep 30")
     with pytest.raises(OSError, match="did not finish"):
         read_nvcc_version(host.root, "/opt/cuda")
 
@@ -320,7 +321,7 @@ def test_a_product_that_cannot_be_made_says_why(venv):
 )
 def test_a_venv_that_gives_no_record(host, monkeypatch, script, words):
     monkeypatch.setattr(readings_software, "VENV_SECONDS", 0.5)
-    healthy_node.put_program(host, "/venv/bin/python", script)
+    healthy_files.put_program(host, "/venv/bin/python", script)
     assert words in attempt(read_venv, host.root, "/venv")["unreadable"]
 
 
@@ -417,7 +418,7 @@ def test_unsafe_files_are_counted_and_some_are_named(host):
 
 @needs_root
 def test_a_stray_program_of_ours_is_looked_at(node):
-    healthy_node.put_program(node, "/usr/local/bin/gpu-bench", "exit 0")
+    healthy_files.put_program(node, "/usr/local/bin/gpu-bench", "exit 0")
     os.chown(node.folder / "usr/local/bin/gpu-bench", 991, 991)
     found = readings.read_permissions(node.root)
     assert found["unsafe"] == ["/usr/local/bin/gpu-bench: owned by uid 991"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 
+import healthy_files
 import healthy_node
 import pytest
 from gpuwright.readings_access import number_of, read_device_links
 from gpuwright.readings_isolation import parse_acs, read_isolation, read_machine
 from gpuwright.readings_services import UNITS, read_services
-from healthy_node import BRIDGE, PCI_ID, configuration
+from healthy_files import configuration
+from healthy_node import BRIDGE, PCI_ID
 from host_tree import HostTree
 
 FOLDER = f"/sys/bus/pci/devices/{PCI_ID}"
@@ -54,7 +56,7 @@ def test_isolation_of_a_card(host):
     host.pci_device(PCI_ID)
     with pytest.raises(ValueError, match="is no link"):
         read_isolation(host.root, gpus)
-    healthy_node.put_bridge(host, BRIDGE, PCI_ID, configuration(0x1D))
+    healthy_files.put_bridge(host, BRIDGE, PCI_ID, configuration(0x1D))
     bridges = [{"pci_id": BRIDGE, "acs": "on"}]
     assert read_isolation(host.root, gpus) == [{"pci_id": PCI_ID, "iommu": "off", "bridges": bridges}]
     host.link(f"{FOLDER}/iommu_group", "../../../../../kernel/iommu_groups/7")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gpuwright.doctor
+import healthy_files
 import healthy_node
 import pytest
 from fault_rows import ROWS, TOKEN_FIELDS, TOKENS, Row
@@ -34,7 +35,7 @@ loader.exec_module(player)
 @pytest.fixture
 def play(fake_bin: Callable, tmp_path: Path) -> Callable[[Row], None]:
     """The node's programs, and nvidia-smi as the row plays it."""
-    healthy_node.put_commands(fake_bin)
+    healthy_files.put_commands(fake_bin)
 
     def install(row: Row) -> None:
         script = {"play": str(CAPTURES / f"{row.capture}.xml"), **row.smi}
@@ -54,7 +55,7 @@ def examine(play: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     def run(row: Row) -> tuple[int, dict]:
         play(row)
         host = HostTree(tmp_path / "node")
-        healthy_node.put_node(host)
+        healthy_files.put_node(host)
         if row.node:
             row.node(host)
         host.put("/etc/gpuwright/expectations.json", json.dumps(healthy_node.expectations(**row.expected)))

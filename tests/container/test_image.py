@@ -37,8 +37,9 @@ def test_a_stopped_job_keeps_its_work_and_is_not_done(image: str, in_container: 
     with ThreadPoolExecutor(1) as pool:
         words = ("train-gan", *TWO_STEPS[:2], "steps=100000", "batch_size=4", "log_every=1")
         job = pool.submit(in_container, *words, program="gan-job", name="gpuwright-container-stopped")
-        deadline = time.monotonic() + 120
-        while not (runs / "first/stats.jsonl").exists() and time.monotonic() < deadline and not job.done():
+        deadline, lines = time.monotonic() + 120, runs / "first/stats.jsonl"
+        # The file is there before the first step; its first line is not, and until then there is nothing to keep.
+        while not (lines.exists() and lines.read_text()) and time.monotonic() < deadline and not job.done():
             time.sleep(0.5)
         podman("stop", "--time", "100", "gpuwright-container-stopped")
         done = job.result()

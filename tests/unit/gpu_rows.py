@@ -5,12 +5,10 @@ from __future__ import annotations
 import healthy_node
 from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import NVLINK, PCI_ID
-from row_values import A100, DOWN, GEFORCE, GPU, SMI, SMI_GPU, TUNING
+from row_values import A100, DOWN, GEFORCE, GPU, HEALTH, SMI, SMI_GPU, TUNING, V100
 
 SECOND = {**healthy_node.READINGS["probe"]["gpus"][0], "pci_id": "0000:5e:00.0"}
-HEALTH = (*SMI_GPU, "health")
 PROCESS = {"pid": 4321, "type": "C", "name": "python3", "used_memory_mib": 900}
-V100 = healthy_node.READINGS["nvidia_smi"]["gpus"][0]
 TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.00.03"}}]
 TUNED_POWER = {"name": "gpu_power_limit", "wanted": "200", "found": "200", "reason": "The power supply is small."}
 LINKS = ("nvlink",)
@@ -27,7 +25,7 @@ ROWS = [
     ("gpu.count", {}, {"gpu_count": 2}, FAIL, "1 of 2 expected"),
     ("gpu.count", {}, {"gpu_count": 0}, FAIL, "1 of 0 expected"),
     ("gpu.count", {("probe", "gpus", 0): SECOND}, {}, FAIL, "does not show 0000:5e:00.0"),
-    ("gpu.count", {(*SMI, "gpus"): [healthy_node.READINGS["nvidia_smi"]["gpus"][0]] * 2}, {}, FAIL, "shows 2 of 1"),
+    ("gpu.count", {(*SMI, "gpus"): [V100] * 2}, {}, FAIL, "shows 2 of 1"),
     ("gpu.count", {SMI: DOWN}, {}, UNKNOWN, "driver cannot be asked"),
     ("gpu.model", {(*GPU, "name"): "Tesla T4"}, {}, FAIL, "Tesla T4 instead of Tesla V100"),
     ("gpu.model", {(*GPU, "name"): "unknown 10de:9999"}, {}, UNKNOWN, "no name for unknown 10de:9999"),
@@ -129,7 +127,7 @@ ROWS = [
     ("gpu.fabric", {}, {}, SKIP, "no fabric"),
     (
         "gpu.identity",
-        {(*SMI, "gpus"): [healthy_node.READINGS["nvidia_smi"]["gpus"][0]] * 2},
+        {(*SMI, "gpus"): [V100] * 2},
         {},
         FAIL,
         "2 cards have 1",

@@ -6,9 +6,9 @@ import copy
 
 import healthy_node
 from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from row_values import HEALTH
 
 IN_CONTAINER = {("host", "container"): "podman"}
-HEALTH = ("nvidia_smi", "gpus", 0, "health")
 CLOCKS = (*HEALTH, "clocks_applied")
 DEFAULT = (*HEALTH, "clocks_default")
 TUNED = {"name": "gpu_clocks", "wanted": "877,1005", "found": "877,1005", "reason": "Runs must be alike."}

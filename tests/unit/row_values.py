@@ -7,7 +7,9 @@ import healthy_node
 GPU = ("probe", "gpus", 0)
 SMI = ("nvidia_smi",)
 SMI_GPU = ("nvidia_smi", "gpus", 0)
+HEALTH = (*SMI_GPU, "health")
 NVIDIA = ("probe", "nvidia")
+V100 = healthy_node.READINGS["nvidia_smi"]["gpus"][0]
 DOWN = {
     "reachable": False,
     "rc": 9,
@@ -16,7 +18,7 @@ DOWN = {
     "action": "modprobe nvidia",
 }
 A100 = {
-    **healthy_node.READINGS["nvidia_smi"]["gpus"][0],
+    **V100,
     "name": "NVIDIA A100-PCIE-40GB",
     "architecture": "ampere",
     "retired_pages_pending": None,
@@ -24,7 +26,7 @@ A100 = {
     "remapped_rows_failure": False,
 }
 GEFORCE = {
-    **healthy_node.READINGS["nvidia_smi"]["gpus"][0],
+    **V100,
     "name": "NVIDIA GeForce RTX 3090",
     "ecc_mode": None,
     "ecc_uncorrected_volatile": None,

@@ -111,6 +111,9 @@ checks:
     action:
       description: What to do, empty for PASS and SKIP.
       type: str
+    remedy:
+      description: What a FAIL asks for - drain, reset, reboot, power-cycle, replace or contact-support; else empty.
+      type: str
 readings:
   description: Everything that was read; a value that could not be read is a record whose only key is C(unreadable).
   returned: success

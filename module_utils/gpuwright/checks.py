@@ -25,16 +25,32 @@ from . import (
     checks_tuning,
 )
 from .checks_smoke import smoke_record
-from .verdict import QUICK, STANDARD, judge, within
+from .verdict import STANDARD, judge, within
 
-CARDS = (checks_gpu, checks_identity, checks_memory, checks_power, checks_clocks, checks_bus)
-HOST = (checks_host, checks_size, checks_tuning, checks_containers, checks_kernel)
-IN_SECONDS = CARDS + (checks_driver, checks_modules) + HOST
-# At the level that each check names.
-LATER = (checks_links, checks_isolation, checks_storage, checks_services, checks_software, checks_framework)
-LATER += (checks_smoke, checks_performance)
-CHECKS = tuple(check._replace(level=QUICK) for room in IN_SECONDS for check in room.CHECKS)
-CHECKS += tuple(check for room in LATER for check in room.CHECKS)
+MODULES = (
+    checks_gpu,
+    checks_identity,
+    checks_memory,
+    checks_power,
+    checks_clocks,
+    checks_bus,
+    checks_driver,
+    checks_modules,
+    checks_host,
+    checks_size,
+    checks_tuning,
+    checks_containers,
+    checks_kernel,
+    checks_links,
+    checks_isolation,
+    checks_storage,
+    checks_services,
+    checks_software,
+    checks_framework,
+    checks_smoke,
+    checks_performance,
+)
+CHECKS = tuple(check for module in MODULES for check in module.CHECKS)
 
 
 def run_checks(readings, expectations, smoke=None, checks=CHECKS, level=STANDARD):

@@ -33,7 +33,18 @@ def over_gpus(rule, expected_value, fine):
     return look
 
 
-def card(name, question, action, rule, expected_value, fine, severity=FAIL, source="", unit=""):
+def card(name, question, action, rule, expected_value, fine, severity, remedy="", source="", unit="", waivable=True):
     """A quick check of every card by one rule."""
-    judge = over_gpus(rule, expected_value, fine)
-    return Check("gpu." + name, "system", question, action, judge, unit, True, QUICK, severity, source)
+    return Check(
+        id="gpu." + name,
+        layer="system",
+        level=QUICK,
+        severity=severity,
+        remedy=remedy,
+        question=question,
+        judge=over_gpus(rule, expected_value, fine),
+        unit=unit,
+        waivable=waivable,
+        action=action,
+        source=source,
+    )

@@ -69,25 +69,30 @@ def performance_state(gpu):
 
 CHECKS = (
     Check(
-        "gpu.clocks",
-        "system",
-        "May programs use the clocks that the card was made for?",
-        "Set them back: nvidia-smi -rac ; clocks that are wanted belong into system_tuning_values: gpu_clocks",
-        clocks,
-        "MHz",
-        True,
-        QUICK,
-        WARN,
-        "sichek check_app_clocks, gcm; the limit is the card's own default",
+        id="gpu.clocks",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="May programs use the clocks that the card was made for?",
+        judge=clocks,
+        unit="MHz",
+        action="Set them back: nvidia-smi -rac ; clocks that are wanted belong into system_tuning_values: gpu_clocks",
+        source="sichek check_app_clocks, gcm; the limit is the card's own default",
     ),
     card(
-        "performance_state",
-        "Is the card ready to run at full speed?",
-        "Look at nvidia-smi -q -d PERFORMANCE,CLOCK ; set locked clocks free: nvidia-smi -rgc ; if it stays, reboot.",
-        performance_state,
-        HIGHEST,
-        "performance state P0",
-        WARN,
-        "sichek components/nvidia/config: pstate 0 for V100 and A100, 8 for L40; captures of idle H100 and H200 in P0",
+        name="performance_state",
+        severity=WARN,
+        question="Is the card ready to run at full speed?",
+        rule=performance_state,
+        expected_value=HIGHEST,
+        fine="performance state P0",
+        action=(
+            "Look at nvidia-smi -q -d PERFORMANCE,CLOCK ; set locked clocks free: nvidia-smi -rgc ; if it stays, "
+            "reboot."
+        ),
+        source=(
+            "sichek components/nvidia/config: pstate 0 for V100 and A100, 8 for L40; captures of idle H100 and H200 "
+            "in P0"
+        ),
     ),
 )

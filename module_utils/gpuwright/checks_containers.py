@@ -3,7 +3,7 @@
 
 from .checks_driver import CARD_NODE, SHARED_NODES
 from .checks_host import in_container
-from .verdict import FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
 
 KIND = "nvidia.com/gpu"
 ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi says what nvidia-ctk says"
@@ -64,27 +64,28 @@ def device_links(readings, expected):
 
 CHECKS = (
     Check(
-        "containers.gpu",
-        "system",
-        "Do containers find the GPUs?",
-        ACTION,
-        gpu_in_containers,
-        "GPUs",
-        True,
-        QUICK,
-        FAIL,
-        "own: one device node of each GPU, libraries of the loaded driver",
+        id="containers.gpu",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do containers find the GPUs?",
+        judge=gpu_in_containers,
+        unit="GPUs",
+        action=ACTION,
+        source="own: one device node of each GPU, libraries of the loaded driver",
     ),
     Check(
-        "containers.device_links",
-        "system",
-        "Do containers keep the GPUs when systemd reloads?",
-        "Run on the node: nvidia-ctk system create-dev-char-symlinks",
-        device_links,
-        "files",
-        True,
-        QUICK,
-        WARN,
-        "NVIDIA/gpu-operator#430, NVIDIA/nvidia-container-toolkit#48; gpu-operator's validator makes the same links",
+        id="containers.device_links",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Do containers keep the GPUs when systemd reloads?",
+        judge=device_links,
+        unit="files",
+        action="Run on the node: nvidia-ctk system create-dev-char-symlinks",
+        source=(
+            "NVIDIA/gpu-operator#430, NVIDIA/nvidia-container-toolkit#48; gpu-operator's validator makes the same links"
+        ),
     ),
 )

@@ -6,7 +6,7 @@ checks of Azure and AWS), without their habit of passing a value that cannot be 
 """
 
 from .nvidia_smi_absent import DATA_CENTRE
-from .verdict import Check, failed, passed, skipped, unknown
+from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown
 
 # What helps where the driver is silent and the check therefore knows nothing.
 ASK_FIRST = "First do what driver.reachable says."
@@ -136,40 +136,60 @@ def answering_gpus(readings):
 
 CHECKS = (
     Check(
-        "gpu.count",
-        "system",
-        "Does the node have as many GPUs as the inventory says?",
-        "Compare lspci -d 10de: with the order; power off and reseat a missing card, or correct the expected number.",
-        count,
+        id="gpu.count",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Does the node have as many GPUs as the inventory says?",
+        judge=count,
         unit="GPUs",
         needs_gpu=False,
+        waivable=False,
+        action=(
+            "Compare lspci -d 10de: with the order; power off and reseat a missing card, or correct the expected "
+            "number."
+        ),
     ),
     Check(
-        "gpu.model",
-        "system",
-        "Are they the GPUs that the inventory names?",
-        "Correct the expected model in the inventory, or take the foreign card out: lspci -nn -d 10de:",
-        model,
+        id="gpu.model",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Are they the GPUs that the inventory names?",
+        judge=model,
+        action="Correct the expected model in the inventory, or take the foreign card out: lspci -nn -d 10de:",
     ),
     Check(
-        "gpu.bound_driver",
-        "system",
-        "Does NVIDIA's kernel driver hold every GPU?",
-        "See who holds it: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
-        bound_driver,
+        id="gpu.bound_driver",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Does NVIDIA's kernel driver hold every GPU?",
+        judge=bound_driver,
+        waivable=False,
+        action="See who holds it: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
     ),
     Check(
-        "driver.ecc",
-        "system",
-        "Is the GPU's memory protected and free of errors?",
-        "Switch it on: nvidia-smi -e 1, then reboot.",
-        ecc,
+        id="driver.ecc",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Is the GPU's memory protected and free of errors?",
+        judge=ecc,
+        action="Switch it on: nvidia-smi -e 1, then reboot.",
     ),
     Check(
-        "driver.retired_pages",
-        "system",
-        "Does broken GPU memory wait to be taken out of use?",
-        "Reboot once; if pages are pending again, run NVIDIA's field diagnostic.",
-        retired_pages,
+        id="driver.retired_pages",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Does broken GPU memory wait to be taken out of use?",
+        judge=retired_pages,
+        action="Reboot once; if pages are pending again, run NVIDIA's field diagnostic.",
     ),
 )

@@ -68,29 +68,31 @@ def acs(readings, expected):
 
 CHECKS = (
     Check(
-        "gpu.iommu",
-        "system",
-        "Is the way between GPUs straight, without an IOMMU that translates?",
-        "Switch VT-d or AMD-Vi off in the firmware, or boot with iommu=pt: grubby --update-kernel=ALL --args=iommu=pt "
-        "(Debian: /etc/default/grub, then update-grub) ; leave it where this host runs virtual machines.",
-        iommu,
-        "",
-        True,
-        STANDARD,
-        WARN,
-        SOURCE,
+        id="gpu.iommu",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        question="Is the way between GPUs straight, without an IOMMU that translates?",
+        judge=iommu,
+        action=(
+            "Switch VT-d or AMD-Vi off in the firmware, or boot with iommu=pt: grubby --update-kernel=ALL "
+            "--args=iommu=pt (Debian: /etc/default/grub, then update-grub) ; leave it where this host runs virtual "
+            "machines."
+        ),
+        source=SOURCE,
     ),
     Check(
-        "gpu.acs",
-        "system",
-        "Is the way between GPUs straight, without access control in bridges?",
-        "Switch ACS off in the firmware, or for this boot: setpci -s BRIDGE ECAP_ACS+0x6.w=0000 ; leave it where this "
-        "host runs virtual machines.",
-        acs,
-        "bridges",
-        True,
-        STANDARD,
-        WARN,
-        SOURCE,
+        id="gpu.acs",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        question="Is the way between GPUs straight, without access control in bridges?",
+        judge=acs,
+        unit="bridges",
+        action=(
+            "Switch ACS off in the firmware, or for this boot: setpci -s BRIDGE ECAP_ACS+0x6.w=0000 ; leave it where "
+            "this host runs virtual machines."
+        ),
+        source=SOURCE,
     ),
 )

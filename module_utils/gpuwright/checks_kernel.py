@@ -2,7 +2,22 @@
 """Checks of the kernel's log of this boot: what it said about the GPUs, the switches between them, and the host."""
 
 from . import xid_catalog
-from .verdict import WARN, Check, Outcome, failed, passed, skipped, unknown, warned
+from .verdict import (
+    CONTACT_SUPPORT,
+    FAIL,
+    POWER_CYCLE,
+    QUICK,
+    REBOOT,
+    RESET,
+    WARN,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
 
 NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
 FATAL = ", Fatal,"
@@ -108,70 +123,95 @@ def finding(doc, bad_kind, odd_kind, quiet):
 
 CHECKS = (
     Check(
-        "kernel.xid",
-        "system",
-        "Did a GPU report an error since the boot?",
-        LOOK + " ; what a code means: " + XID_TABLE,
-        xid,
+        id="kernel.xid",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=RESET,
+        question="Did a GPU report an error since the boot?",
+        judge=xid,
+        action=LOOK + " ; what a code means: " + XID_TABLE,
     ),
     Check(
-        "kernel.sxid",
-        "system",
-        "Did a switch between GPUs report an error since the boot?",
-        "Restart nvidia-fabricmanager when no GPU is in use; a fatal one needs a reboot: journalctl -k -b | grep SXid",
-        sxid,
+        id="kernel.sxid",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Did a switch between GPUs report an error since the boot?",
+        judge=sxid,
+        action=(
+            "Restart nvidia-fabricmanager when no GPU is in use; a fatal one needs a reboot: journalctl -k -b | grep "
+            "SXid"
+        ),
     ),
     Check(
-        "kernel.lockups",
-        "system",
-        "Did a processor or a task hang since the boot?",
-        "Read it: journalctl -k -b | grep -iE 'lockup|blocked for more' ; a hung NVIDIA task goes only with a reboot.",
-        finding(
+        id="kernel.lockups",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Did a processor or a task hang since the boot?",
+        judge=finding(
             "No processor locked up (FAIL), no task hung for minutes (WARN). Source: the kernel's own watchdogs.",
             "lockup",
             "blocked",
             "nothing hung since the boot",
         ),
         needs_gpu=False,
+        action=(
+            "Read it: journalctl -k -b | grep -iE 'lockup|blocked for more' ; a hung NVIDIA task goes only with a "
+            "reboot."
+        ),
     ),
     Check(
-        "kernel.out_of_memory",
-        "system",
-        "Did the kernel kill programs for want of memory?",
-        "See who: journalctl -k -b | grep -i 'out of memory' ; lower the batch size or the number of loader workers.",
-        finding(
+        id="kernel.out_of_memory",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Did the kernel kill programs for want of memory?",
+        judge=finding(
             "The kernel killed no program for want of memory since the boot (WARN): a training may be the next one.",
             "",
             "out_of_memory",
             "no program was killed for want of memory",
         ),
         needs_gpu=False,
-        severity=WARN,
+        action=(
+            "See who: journalctl -k -b | grep -i 'out of memory' ; lower the batch size or the number of loader "
+            "workers."
+        ),
     ),
     Check(
-        "kernel.hardware_errors",
-        "system",
-        "Did processor or memory report an error?",
-        "Read it: journalctl -k -b | grep -i 'hardware error' ; then the server's event log: ipmitool sel list",
-        finding(
+        id="kernel.hardware_errors",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=CONTACT_SUPPORT,
+        question="Did processor or memory report an error?",
+        judge=finding(
             "No uncorrected machine check or memory error (FAIL), and no corrected one (WARN), since the boot.",
             "hardware",
             "hardware_corrected",
             "no hardware error since the boot",
         ),
         needs_gpu=False,
+        action="Read it: journalctl -k -b | grep -i 'hardware error' ; then the server's event log: ipmitool sel list",
     ),
     Check(
-        "kernel.pcie_errors",
-        "system",
-        "Did the PCIe bus report an error?",
-        "Read it: journalctl -k -b | grep -i aer ; reseat the card or its riser, or try another slot.",
-        finding(
+        id="kernel.pcie_errors",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Did the PCIe bus report an error?",
+        judge=finding(
             "No uncorrected PCIe error (FAIL), and no corrected one (WARN), since the boot (AER in the kernel's log).",
             "pcie",
             "pcie_corrected",
             "no PCIe error since the boot",
         ),
         needs_gpu=False,
+        action="Read it: journalctl -k -b | grep -i aer ; reseat the card or its riser, or try another slot.",
     ),
 )

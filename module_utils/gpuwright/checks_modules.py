@@ -5,7 +5,7 @@ import re
 
 from .checks_gpu import ASK_FIRST
 from .checks_host import in_container
-from .verdict import FAIL, QUICK, Check, failed, passed, skipped, warned
+from .verdict import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, skipped, warned
 
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)")
 LOADED = ("live", "built in")
@@ -70,28 +70,31 @@ def modules(readings, expected):
 
 CHECKS = (
     Check(
-        "driver.parameters",
-        "system",
-        "Was the module loaded with the parameters that are asked for?",
-        "They take effect when the module is loaded again: reboot the node ; where the initramfs loads it, first run "
-        "dracut -f (update-initramfs -u on Debian).",
-        parameters,
-        "parameters",
-        True,
-        QUICK,
-        FAIL,
-        "gpud components/kernel-module; names and values: nv-reg.h of NVIDIA's open kernel modules",
+        id="driver.parameters",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Was the module loaded with the parameters that are asked for?",
+        judge=parameters,
+        unit="parameters",
+        action=(
+            "They take effect when the module is loaded again: reboot the node ; where the initramfs loads it, first "
+            "run dracut -f (update-initramfs -u on Debian)."
+        ),
+        source="gpud components/kernel-module; names and values: nv-reg.h of NVIDIA's open kernel modules",
     ),
     Check(
-        "driver.modules",
-        "system",
-        "Are the other modules there that this site asks for?",
-        "Run: modprobe NAME",
-        modules,
-        "modules",
-        False,
-        QUICK,
-        FAIL,
-        "gpu-operator, sichek and gpud: nvidia_peermem, gdrdrv and nvidia_fs where they are enabled",
+        id="driver.modules",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Are the other modules there that this site asks for?",
+        judge=modules,
+        unit="modules",
+        needs_gpu=False,
+        action="Run: modprobe NAME",
+        source="gpu-operator, sichek and gpud: nvidia_peermem, gdrdrv and nvidia_fs where they are enabled",
     ),
 )

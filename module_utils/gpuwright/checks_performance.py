@@ -7,8 +7,23 @@ A model without a published floor is SKIP with what was measured, never PASS: wh
 import functools
 
 from . import floors
-from .performance import MEASURES
-from .verdict import DEEP, FAIL, PASS, SKIP, UNKNOWN, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict import (
+    CONTACT_SUPPORT,
+    DEEP,
+    FAIL,
+    PASS,
+    POWER_CYCLE,
+    RESET,
+    SKIP,
+    UNKNOWN,
+    WARN,
+    Check,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
 
 ON_CPU = "measured on the CPU, which says nothing about a GPU"
 SLOW_LINK = (
@@ -169,32 +184,44 @@ def near_and_far(readings, devices):
 
 
 QUESTIONS = {
-    "h2d_gb_s": ("Do data reach the GPU fast enough?", SLOW_LINK),
-    "d2h_gb_s": ("Do data come back from the GPU fast enough?", SLOW_LINK),
-    "copy_gb_s": ("Is the GPU's memory fast enough?", SLOW_CARD),
-    "matmul_fp16_tflops": ("Does the GPU multiply fast enough in float16?", SLOW_CARD),
-    "matmul_bf16_tflops": ("Does the GPU multiply fast enough in bfloat16?", SLOW_CARD),
-    "matmul_tf32_tflops": ("Does the GPU multiply fast enough in TF32?", SLOW_CARD),
-    "matmul_fp32_tflops": ("Does the GPU multiply fast enough in float32?", SLOW_CARD),
-    "p2p_gb_s": ("Do data go from GPU to GPU fast enough, and whole?", SLOW_FABRIC),
+    "h2d_gb_s": ("Do data reach the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
+    "d2h_gb_s": ("Do data come back from the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
+    "copy_gb_s": ("Is the GPU's memory fast enough?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_fp16_tflops": ("Does the GPU multiply fast enough in float16?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_bf16_tflops": ("Does the GPU multiply fast enough in bfloat16?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_tf32_tflops": ("Does the GPU multiply fast enough in TF32?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_fp32_tflops": ("Does the GPU multiply fast enough in float32?", SLOW_CARD, CONTACT_SUPPORT),
+    "p2p_gb_s": ("Do data go from GPU to GPU fast enough, and whole?", SLOW_FABRIC, RESET),
 }
 
 
-def deep(name, question, action, judge, severity=FAIL, source="", unit=""):
-    return Check("performance." + name, "framework", question, action, judge, unit, True, DEEP, severity, source)
+def deep(name, question, action, judge, source, unit, severity=FAIL, remedy=""):
+    """A check of level deep."""
+    return Check(
+        id="performance." + name,
+        layer="framework",
+        level=DEEP,
+        severity=severity,
+        remedy=remedy,
+        question=question,
+        judge=judge,
+        unit=unit,
+        action=action,
+        source=source,
+    )
 
 
 CHECKS = tuple(
     deep(
         measure.rsplit("_gb_s", 1)[0].rsplit("_tflops", 1)[0],
-        QUESTIONS[measure][0],
-        QUESTIONS[measure][1],
-        against_floor(measure, QUESTIONS[measure][1]),
+        question,
+        action,
+        against_floor(measure, action),
         source="floors.py: DCGM's rule of 0.75 x known good, and what Azure's health checks enforce",
         unit=floors.unit_of(measure),
+        remedy=remedy,
     )
-    for measure in MEASURES
-    if measure in QUESTIONS
+    for measure, (question, action, remedy) in QUESTIONS.items()
 ) + (
     deep(
         "link",
@@ -203,18 +230,33 @@ CHECKS = tuple(
         link,
         source="DCGM min_pci_generation",
         unit="GT/s",
+        remedy=POWER_CYCLE,
     ),
     deep(
-        "all_reduce", "Do the GPUs exchange data fast enough?", SLOW_FABRIC, all_reduce, source="floors.py", unit="GB/s"
+        "all_reduce",
+        "Do the GPUs exchange data fast enough?",
+        SLOW_FABRIC,
+        all_reduce,
+        source="floors.py",
+        unit="GB/s",
+        remedy=RESET,
     ),
-    deep("numa", "Is the host right about which processors are near?", WRONG_NODE, near_and_far, WARN, "own", "GB/s"),
+    deep(
+        "numa",
+        "Is the host right about which processors are near?",
+        WRONG_NODE,
+        near_and_far,
+        source="own: two measurements of one link differ by less than 10 %",
+        unit="GB/s",
+        severity=WARN,
+    ),
     deep(
         "spread",
         "Are the GPUs equally fast?",
         SLOW_CARD,
         spread,
-        WARN,
-        "ml-engineering: 5 % between good cards",
-        "TFLOP/s",
+        source="ml-engineering: 5 % between good cards",
+        unit="TFLOP/s",
+        severity=WARN,
     ),
 )

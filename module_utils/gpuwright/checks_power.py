@@ -3,7 +3,7 @@
 
 from .checks_card import Limit, card, over_gpus
 from .checks_tuning import tuned_to
-from .verdict import FAIL, PASS, QUICK, SKIP, WARN, Check, Unreadable
+from .verdict import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check, Unreadable
 
 LIMITS = {
     "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),
@@ -72,35 +72,40 @@ def source(name):
 
 CHECKS = (
     card(
-        "throttle",
-        "Do heat or power hold the clocks down?",
-        "Look at nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER ; check fans, air flow and power cables.",
-        throttle,
-        "none",
-        "neither heat nor power holds the clocks down",
+        name="throttle",
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do heat or power hold the clocks down?",
+        rule=throttle,
+        expected_value="none",
+        fine="neither heat nor power holds the clocks down",
+        action="Look at nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER ; check fans, air flow and power cables.",
         source="gpud, sichek; idle and SW power cap excluded as by Azure's checks",
     ),
     card(
-        "temperature",
-        "Is the card cool enough?",
-        "Check fans, air flow and the room; nvidia-smi -q -d TEMPERATURE",
-        temperature,
-        "below its limit",
-        "below the temperature at which it slows down",
-        source=source("temperature_band"),
+        name="temperature",
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the card cool enough?",
+        rule=temperature,
+        expected_value="below its limit",
+        fine="below the temperature at which it slows down",
         unit="C",
+        action="Check fans, air flow and the room; nvidia-smi -q -d TEMPERATURE",
+        source=source("temperature_band"),
     ),
     Check(
-        "gpu.power_limit",
-        "system",
-        "May the card draw the power that it should?",
-        "Set it back: nvidia-smi -pl WATTS with the default limit of nvidia-smi -q -d POWER ; a limit that is wanted "
-        "belongs into system_tuning_values: gpu_power_limit",
-        power_limit,
-        "W",
-        True,
-        QUICK,
-        WARN,
-        source("power_tolerance"),
+        id="gpu.power_limit",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="May the card draw the power that it should?",
+        judge=power_limit,
+        unit="W",
+        action=(
+            "Set it back: nvidia-smi -pl WATTS with the default limit of nvidia-smi -q -d POWER ; a limit that is "
+            "wanted belongs into system_tuning_values: gpu_power_limit"
+        ),
+        source=source("power_tolerance"),
     ),
 )

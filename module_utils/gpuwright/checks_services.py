@@ -2,7 +2,7 @@
 """Whether the services of a training node run that no other check looks at."""
 
 from .readings_services import UNITS
-from .verdict import FAIL, STANDARD, Check, failed, passed, skipped, warned
+from .verdict import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, warned
 
 ACTIVE = "active"
 ENABLED = "enabled"
@@ -43,16 +43,19 @@ def services(readings, expected):
 
 CHECKS = (
     Check(
-        "host.services",
-        "system",
-        "Do the services of this node run?",
-        "Look at it: systemctl status 'gpuwright-*' ; then: ansible-playbook playbooks/system.yml --tags "
-        "system_monitor,system_tuning,system_containers",
-        services,
-        "units",
-        False,
-        STANDARD,
-        FAIL,
-        "NHC check_ps_service, gcm check_service",
+        id="host.services",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do the services of this node run?",
+        judge=services,
+        unit="units",
+        needs_gpu=False,
+        action=(
+            "Look at it: systemctl status 'gpuwright-*' ; then: ansible-playbook playbooks/system.yml --tags "
+            "system_monitor,system_tuning,system_containers"
+        ),
+        source="NHC check_ps_service, gcm check_service",
     ),
 )

@@ -3,7 +3,7 @@
 
 from .checks_card import Limit
 from .checks_host import in_container
-from .verdict import FAIL, QUICK, Check, Unreadable, failed, passed, skipped
+from .verdict import FAIL, POWER_CYCLE, QUICK, Check, Unreadable, failed, passed, skipped
 
 LIMITS = {
     "memory_percent": Limit(5, "%", "aznhc check_hw_physmem 3 %, here 5 %: the kernel and a crash kernel keep a part"),
@@ -45,16 +45,19 @@ def size(readings, expected):
 
 CHECKS = (
     Check(
-        "host.size",
-        "system",
-        "Has the host the processors and the memory that it was bought with?",
-        "Look at lscpu, swapon and dmidecode -t memory for a socket or module that is missing or switched off, or "
-        "correct verify_expected_host.",
-        size,
-        "sizes",
-        False,
-        QUICK,
-        FAIL,
-        LIMITS["memory_percent"].source,
+        id="host.size",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Has the host the processors and the memory that it was bought with?",
+        judge=size,
+        unit="sizes",
+        needs_gpu=False,
+        action=(
+            "Look at lscpu, swapon and dmidecode -t memory for a socket or module that is missing or switched off, "
+            "or correct verify_expected_host."
+        ),
+        source=LIMITS["memory_percent"].source,
     ),
 )

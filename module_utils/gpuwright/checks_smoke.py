@@ -4,7 +4,7 @@
 import re
 
 from . import floors
-from .verdict import FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 # Seconds and name of the units in which an age is told; the largest of which there are two.
 AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -133,40 +133,49 @@ def sandbox(readings, expected):
 
 CHECKS = (
     Check(
-        "smoke.amp",
-        "framework",
-        "Can this node train?",
-        "Run it by hand: sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/python -m gan_trainer.smoke",
-        amp,
+        id="smoke.amp",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can this node train?",
+        judge=amp,
         needs_gpu=False,
+        action=(
+            "Run it by hand: sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/python -m gan_trainer.smoke"
+        ),
     ),
     Check(
-        "smoke.speed_ratio",
-        "framework",
-        "Does mixed precision make trainings faster?",
-        "Look for heat and power limits during a run: nvidia-smi dmon ; compare with gpu-doctor --level deep",
-        speed_ratio,
-        "x",
-        True,
-        STANDARD,
-        FAIL,
-        "floors.py: 0.75 x published ratios of GANs",
+        id="smoke.speed_ratio",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Does mixed precision make trainings faster?",
+        judge=speed_ratio,
+        unit="x",
+        action="Look for heat and power limits during a run: nvidia-smi dmon ; compare with gpu-doctor --level deep",
+        source="floors.py: 0.75 x published ratios of GANs",
     ),
     Check(
-        "smoke.parallel",
-        "framework",
-        "Can all GPUs train together?",
-        "Run it by hand with NCCL_DEBUG=INFO ; look at nvidia-smi topo -m and nvidia-smi nvlink -s",
-        parallel,
+        id="smoke.parallel",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can all GPUs train together?",
+        judge=parallel,
         needs_gpu=False,
+        action="Run it by hand with NCCL_DEBUG=INFO ; look at nvidia-smi topo -m and nvidia-smi nvlink -s",
     ),
     Check(
-        "smoke.sandbox",
-        "model",
-        "Did the smoke test run as trainings do?",
-        "Run ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
-        sandbox,
-        needs_gpu=False,
+        id="smoke.sandbox",
+        layer="model",
+        level=STANDARD,
         severity=WARN,
+        question="Did the smoke test run as trainings do?",
+        judge=sandbox,
+        needs_gpu=False,
+        action="Run ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
     ),
 )

@@ -2,7 +2,7 @@
 """Checks of what the system layer puts on top of the driver: CUDA, cuDNN, NCCL, allocators, and gpu-run."""
 
 from .checks_host import bad_program
-from .verdict import Check, failed, passed, skipped, unknown
+from .verdict import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
 
 
 def release(version, parts):
@@ -116,51 +116,73 @@ def launcher(readings, expected):
 
 CHECKS = (
     Check(
-        "cuda.version",
-        "system",
-        "Is the planned CUDA toolkit installed?",
-        "Run ansible-playbook site.yml --tags system_cuda",
-        cuda_version,
+        id="cuda.version",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the planned CUDA toolkit installed?",
+        judge=cuda_version,
         needs_gpu=False,
+        action="Run ansible-playbook site.yml --tags system_cuda",
     ),
     Check(
-        "cuda.link",
-        "system",
-        "Does /usr/local/cuda lead to it?",
-        "Run alternatives --display cuda to see who changed it, then ansible-playbook site.yml --tags system_cuda",
-        cuda_link,
+        id="cuda.link",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Does /usr/local/cuda lead to it?",
+        judge=cuda_link,
         needs_gpu=False,
+        action=(
+            "Run alternatives --display cuda to see who changed it, then ansible-playbook site.yml --tags system_cuda"
+        ),
     ),
     Check(
-        "cudnn.version",
-        "system",
-        "Is the planned cuDNN installed, for builds and for programs?",
-        "Run ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand.",
-        cudnn_version,
+        id="cudnn.version",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the planned cuDNN installed, for builds and for programs?",
+        judge=cudnn_version,
         needs_gpu=False,
+        action=(
+            "Run ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand."
+        ),
     ),
     Check(
-        "nccl.version",
-        "system",
-        "Is the planned NCCL installed?",
-        "Run ansible-playbook site.yml --tags system_cuda",
-        nccl_version,
+        id="nccl.version",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the planned NCCL installed?",
+        judge=nccl_version,
         needs_gpu=False,
+        action="Run ansible-playbook site.yml --tags system_cuda",
     ),
     Check(
-        "runtime.allocator",
-        "system",
-        "Can the planned memory allocators be preloaded?",
-        "Run ansible-playbook site.yml --tags system_runtime",
-        allocator,
+        id="runtime.allocator",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can the planned memory allocators be preloaded?",
+        judge=allocator,
         needs_gpu=False,
+        action="Run ansible-playbook site.yml --tags system_runtime",
     ),
     Check(
-        "runtime.launcher",
-        "system",
-        "Can trainings be started through gpu-run?",
-        "Run ansible-playbook site.yml --tags system_runtime",
-        launcher,
+        id="runtime.launcher",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can trainings be started through gpu-run?",
+        judge=launcher,
         needs_gpu=False,
+        action="Run ansible-playbook site.yml --tags system_runtime",
     ),
 )

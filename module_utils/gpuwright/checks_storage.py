@@ -4,7 +4,7 @@
 import re
 
 from .checks_host import in_container
-from .verdict import STANDARD, WARN, Check, Unreadable, failed, passed, skipped, unknown, warned
+from .verdict import FAIL, REPLACE, STANDARD, WARN, Check, Unreadable, failed, passed, skipped, unknown, warned
 
 WORN_PERCENT = 100
 LIVE = ("live", "running")
@@ -75,26 +75,27 @@ def count(text):
 
 CHECKS = (
     Check(
-        "host.disks",
-        "system",
-        "Are the disks sound?",
-        "Look at smartctl -a on what is named, save what is on it, and have it replaced.",
-        disks,
-        "disks",
-        False,
-        STANDARD,
+        id="host.disks",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=REPLACE,
+        question="Are the disks sound?",
+        judge=disks,
+        unit="disks",
+        needs_gpu=False,
+        action="Look at smartctl -a on what is named, save what is on it, and have it replaced.",
         source="gcm check_blockdev, aznhc: SMART; NVMe base specification: percentage used, critical warning",
     ),
     Check(
-        "model.limits",
-        "model",
-        "May trainings pin memory and open files?",
-        "Run ansible-playbook site.yml --tags model ; look for a drop-in: systemctl cat train-gan@x",
-        limits,
-        "",
-        False,
-        STANDARD,
-        WARN,
-        "linux-system-roles hpc test-tuning; AWS warns below 16 GiB",
+        id="model.limits",
+        layer="model",
+        level=STANDARD,
+        severity=WARN,
+        question="May trainings pin memory and open files?",
+        judge=limits,
+        needs_gpu=False,
+        action="Run ansible-playbook site.yml --tags model ; look for a drop-in: systemctl cat train-gan@x",
+        source="linux-system-roles hpc test-tuning; AWS warns below 16 GiB",
     ),
 )

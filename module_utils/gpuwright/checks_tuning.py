@@ -36,15 +36,15 @@ def tuning(readings, expected):
 
 CHECKS = (
     Check(
-        "host.tuning",
-        "system",
-        "Are the host's settings still those of system_tuning?",
-        ACTION,
-        tuning,
-        "settings",
-        False,
-        QUICK,
-        WARN,
-        "own: the list of docs/tuning.md",
+        id="host.tuning",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Are the host's settings still those of system_tuning?",
+        judge=tuning,
+        unit="settings",
+        needs_gpu=False,
+        action=ACTION,
+        source="own: the list of docs/tuning.md",
     ),
 )

@@ -8,6 +8,7 @@ turns that, and every other error inside a check, into UNKNOWN. So PASS needs ev
 
 import collections
 import re
+from typing import Callable, NamedTuple
 
 PASS = "PASS"
 WARN = "WARN"
@@ -30,26 +31,52 @@ PCI_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 DEVICE = re.compile(r"cuda:[0-9]+|cpu")
 
-Outcome = collections.namedtuple("Outcome", "status value expected message action")
-Outcome.__new__.__defaults__ = (None, None, "", "")
+# What a FAIL asks of whoever runs the node, mildest first; the action says it in words and commands.
+DRAIN = "drain"  # give the node no new work until the action is done
+RESET = "reset"  # stop what uses the GPU and reset it
+REBOOT = "reboot"
+POWER_CYCLE = "power-cycle"  # off and on: a warm reboot does not do
+REPLACE = "replace"  # the part is worn or broken
+CONTACT_SUPPORT = "contact-support"  # whose fault it is, only a diagnosis tells
+REMEDIES = (DRAIN, RESET, REBOOT, POWER_CYCLE, REPLACE, CONTACT_SUPPORT)
+
+Outcome = collections.namedtuple("Outcome", "status value expected message action remedy")
+Outcome.__new__.__defaults__ = (None, None, "", "", "")
 Outcome.__doc__ = """What a check found.
 
 value     what the node has        expected  what it should have
 message   one short sentence       action    replaces the check's own action when the finding asks for another
+remedy    replaces the check's own remedy when the finding asks for another
 """
 
-Check = collections.namedtuple("Check", "id layer question action judge unit needs_gpu level severity source")
-Check.__new__.__defaults__ = ("", True, STANDARD, FAIL, "")
-Check.__doc__ = """One check as data.
 
-question   what a person wants to know             action     what to do when the answer is not PASS
-judge      function(readings, expectations) -> Outcome, both as `Evidence`; its docstring explains the rule
-unit       of value and expected, "" when they have none
-needs_gpu  skipped on a node that is expected to have no GPU
-level      quick, standard or deep; a level includes those before it
-severity   the worst that it can end in, FAIL or WARN
-source     where its limit comes from, "" for a comparison with the plan
-"""
+class Check(NamedTuple):
+    """One check as data.
+
+    question   what a person wants to know             action     what to do when the answer is not PASS
+    judge      function(readings, expectations) -> Outcome, both as `Evidence`; its docstring explains the rule
+    unit       of value and expected, "" when they have none
+    needs_gpu  skipped on a node that is expected to have no GPU
+    level      quick, standard or deep; a level includes those before it
+    severity   the worst that it can end in, FAIL or WARN
+    remedy     what a FAIL asks for, one of REMEDIES; "" for a check that ends in WARN at worst
+    waivable   whether an administrator may switch it off or acknowledge it; what tells a lost GPU or a missing driver
+               may not be silenced
+    source     where its limit comes from, "" for a comparison with the plan
+    """
+
+    id: str
+    layer: str
+    question: str
+    action: str
+    judge: Callable
+    level: str
+    severity: str
+    remedy: str = ""
+    unit: str = ""
+    needs_gpu: bool = True
+    waivable: bool = True
+    source: str = ""
 
 
 class Unreadable(Exception):
@@ -162,8 +189,8 @@ def warned(value, expected, message, action=""):
     return Outcome(WARN, value, expected, message, action)
 
 
-def failed(value, expected, message, action=""):
-    return Outcome(FAIL, value, expected, message, action)
+def failed(value, expected, message, action="", remedy=""):
+    return Outcome(FAIL, value, expected, message, action, remedy)
 
 
 def unknown(reason, value=None, expected=None, action=""):
@@ -206,6 +233,7 @@ def judge(check, readings, expectations):
         "unit": check.unit,
         "message": outcome.message,
         "action": _action(check, outcome),
+        "remedy": (outcome.remedy or check.remedy) if outcome.status == FAIL else "",
     }
 
 

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import healthy_node
 import pytest
-from gpuwright import verdict
+from gpuwright import checks, verdict
 from gpuwright.checks import CHECKS, run_checks
-from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, UNKNOWN, WARN, Check, Evidence, Unreadable, judge, worst
+from gpuwright.verdict import (
+    DEEP,
+    DRAIN,
+    FAIL,
+    LEVELS,
+    PASS,
+    QUICK,
+    REMEDIES,
+    SKIP,
+    UNKNOWN,
+    WARN,
+    Check,
+    Evidence,
+    Unreadable,
+    judge,
+    worst,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +36,10 @@ def node(check_id: str = "") -> dict[str, dict]:
         "readings": {**healthy_node.readings(check_id), "smoke": healthy_node.elsewhere(check_id, "smoke")},
         "expectations": healthy_node.elsewhere(check_id, "expectations"),
     }
+
+
+def made_up(judge_it: object) -> Check:
+    return Check("a.b", "system", "Why?", "The check's action.", judge_it, QUICK, FAIL, DRAIN)
 
 
 def value_at(record: object, path: tuple) -> object:
@@ -61,8 +81,8 @@ def test_a_healthy_node_passes_every_check():
     assert [(r["id"], r["message"]) for r in records if r["status"] not in (PASS, SKIP)] == []
     assert worst([record["status"] for record in records]) == PASS
     for record in records:
-        assert set(record) == {"id", "layer", "status", "value", "expected", "unit", "message", "action"}
-        assert record["message"] and not record["action"], record
+        assert set(record) == {"id", "layer", "status", "value", "expected", "unit", "message", "action", "remedy"}
+        assert record["message"] and not record["action"] and not record["remedy"], record
 
 
 def test_ids_are_unique_and_every_check_is_documented():
@@ -71,6 +91,24 @@ def test_ids_are_unique_and_every_check_is_documented():
         assert check.layer in ("system", "framework", "model")
         assert check.question.endswith("?")
         assert check.action and check.judge.__doc__
+        assert check.level in LEVELS and check.severity in (FAIL, WARN), check.id
+
+
+def test_every_check_runs_at_the_level_of_its_own_row():
+    """Whatever file it stands in: a level that is overridden elsewhere is one that nobody can look up."""
+    rows = [check for module in checks.MODULES for check in module.CHECKS]
+    assert [(row.id, row.level) for row in rows] == [(check.id, check.level) for check in CHECKS]
+
+
+def test_every_fail_names_its_remedy():
+    for check in CHECKS:
+        assert check.remedy in (REMEDIES if check.severity == FAIL else ("",)), check.id
+
+
+def test_what_tells_a_lost_gpu_or_a_missing_driver_cannot_be_waived():
+    firm = {check.id for check in CHECKS if not check.waivable}
+    assert firm >= {"gpu.count", "gpu.bound_driver", "driver.reachable", "driver.version"}
+    assert not any(check.id.startswith(("kernel.", "host.", "performance.")) for check in CHECKS if not check.waivable)
 
 
 @pytest.mark.parametrize("check_id", BY_ID)
@@ -182,7 +220,7 @@ def test_a_check_that_breaks_is_unknown():
     def broken(readings, expected):
         raise ZeroDivisionError("oops")
 
-    record = judge(Check("a.b", "system", "Why?", "Do.", broken), {}, {"gpu_count": 1})
+    record = judge(made_up(broken), {}, {"gpu_count": 1})
     assert record["status"] == UNKNOWN
     assert "ZeroDivisionError: oops" in record["message"]
 
@@ -252,7 +290,7 @@ def test_an_unreadable_record_keeps_its_reason_at_any_depth():
     ],
 )
 def test_the_finding_names_the_action_before_the_check_does(outcome, action):
-    check = Check("a.b", "system", "Why?", "The check's action.", lambda readings, expected: outcome)
+    check = made_up(lambda readings, expected: outcome)
     assert judge(check, {}, {"gpu_count": 1})["action"] == action
 
 

@@ -30,6 +30,7 @@ CHECK = {
     "unit": "GPUs",
     "message": "1 of 1 expected",
     "action": "",
+    "remedy": "",
 }
 
 

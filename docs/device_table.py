@@ -79,7 +79,7 @@ def card(chip: str, name: str, row: dict[str, Any]) -> list[str]:
             "ecc_delivered": row["ecc"].get("delivered"),
             "pcie_generation": pcie.get("generation"),
             "pcie_lanes": pcie.get("lanes"),
-            **{key: row.get(key) for key in ("nvlink", "direct_links", "fixed_memory_clock")},
+            **{key: row.get(key) for key in ("nvlink", "direct_links", "tensor_cores", "fixed_memory_clock")},
             **{key: row.get(key) for key in ("first_driver", "example", "peaks", "known_good")},
         },
     )
@@ -107,9 +107,8 @@ def table(matrix: dict[str, Any]) -> str:
             lines += card(chip, name, details)
     lines += [")", "", "NAMING = ("]
     for rule in matrix["card_naming"]:
-        lines += call(
-            "NamingRule", {"pattern": rule["pattern"], "card_class": rule["class"], "nvlink": rule.get("nvlink")}
-        )
+        fields = {key: rule.get(key) for key in ("nvlink", "tensor_cores")}
+        lines += call("NamingRule", {"pattern": rule["pattern"], "card_class": rule["class"], **fields})
     lines += [")", "", "KNOWN_GOOD = {"]
     for name, row in matrix["known_good"].items():
         lines += call(f'"{name}": KnownGood', {key: row.get(key) for key in ("measures", "text", "share", "gpus")})

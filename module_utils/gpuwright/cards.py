@@ -56,6 +56,7 @@ def card_of(name: str = "", device_id: str = "") -> Card:
         chip=chip_at(device_id),
         card_class=rule.card_class if rule else UNPLACED,
         nvlink=rule.nvlink if rule else "",
+        tensor_cores=rule.tensor_cores if rule else True,
         listed=False,
     )
 
@@ -118,6 +119,11 @@ def is_wired(card: Card) -> bool:
 def has_nvlink(card: Card) -> bool:
     """Whether the card has NVLink, or may have for all that is known."""
     return card.nvlink != "" or not card.listed
+
+
+def has_tensor_cores(card: Card, capability: str) -> bool:
+    """Whether a card of this compute capability ("7.5") has Tensor Cores: all from 7.0 on but those that say not."""
+    return int(capability.split(".")[0]) >= 7 and card.tensor_cores
 
 
 def examples() -> List[Card]:

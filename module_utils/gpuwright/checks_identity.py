@@ -32,10 +32,9 @@ def known_card(gpu):
     row = card_row(gpu)
     if row.listed:
         return PASS, row.name, row.name
-    device_id = gpu.value.get("device_id")
-    words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card".format(
-        device_id, row.name, DATA_CENTRE if row.card_class == UNPLACED else row.card_class
-    )
+    device_id, judged_as = gpu.value.get("device_id"), DATA_CENTRE if row.card_class == UNPLACED else row.card_class
+    words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card"
+    words = words.format(device_id or UNPLACED, row.name, judged_as)
     return WARN, row.name, words
 
 
@@ -113,8 +112,8 @@ CHECKS = (
         expected_value="a known card",
         fine="what each card must have is known",
         action=(
-            "Add a row for it to roles/preflight/files/matrix/devices.yml, whose first lines say how, and run make docs; "
-            "then ansible-playbook site.yml --tags system,verify brings it to the node."
+            "Add a row for it to roles/preflight/files/matrix/devices.yml, whose first lines say how; run make docs, "
+            "and then ansible-playbook site.yml, which brings it to the node."
         ),
     ),
     card(

@@ -37,6 +37,7 @@ class Card(NamedTuple):
     pcie_lanes: Optional[int] = None
     nvlink: str = ""
     direct_links: bool = False
+    tensor_cores: bool = True
     fixed_memory_clock: bool = False
     first_driver: Optional[str] = None
     example: bool = False
@@ -51,6 +52,7 @@ class NamingRule(NamedTuple):
     pattern: str
     card_class: str
     nvlink: str = ""
+    tensor_cores: bool = True
 
 
 class KnownGood(NamedTuple):

@@ -865,7 +865,6 @@ CARDS = (
         card_class="consumer",
         ids=("1e89",),
         memory_kind="gddr6",
-        memory_gib=6,
         mig=False,
         ecc="none",
         pcie_generation=3,
@@ -970,6 +969,7 @@ CARDS = (
         ecc="none",
         pcie_generation=3,
         pcie_lanes=16,
+        tensor_cores=False,
     ),
     Card(
         name="NVIDIA GeForce GTX 1660",
@@ -982,6 +982,7 @@ CARDS = (
         ecc="none",
         pcie_generation=3,
         pcie_lanes=16,
+        tensor_cores=False,
     ),
     Card(
         name="NVIDIA GeForce GTX 1660 SUPER",
@@ -994,6 +995,7 @@ CARDS = (
         ecc="none",
         pcie_generation=3,
         pcie_lanes=16,
+        tensor_cores=False,
     ),
     Card(
         name="NVIDIA A100-SXM4-40GB",
@@ -1572,7 +1574,6 @@ CARDS = (
         pcie_generation=4,
         pcie_lanes=8,
         first_driver="550",
-        known_good=("a100-pcie-link", "a100-memory", "a100-matmul-fp16", "a100-matmul-bf16", "a100-matmul-fp32"),
     ),
     Card(
         name="NVIDIA RTX A400",
@@ -2532,6 +2533,11 @@ NAMING = (
     NamingRule(
         pattern="Server Edition$",
         card_class="data-centre",
+    ),
+    NamingRule(
+        pattern="^GeForce GTX\\b",
+        card_class="consumer",
+        tensor_cores=False,
     ),
     NamingRule(
         pattern="^(GeForce|TITAN)\\b",

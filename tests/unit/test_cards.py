@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -29,9 +30,14 @@ from gpuwright.checks import run_checks
 from gpuwright.device_table import ARCHITECTURES, KNOWN_GOOD
 from gpuwright.nvidia_smi_absent import Card, believed
 from gpuwright.nvidia_smi_values import UNKNOWN
+from gpuwright.plan import solve
+from gpuwright.plan_question import imagined_host
 from gpuwright.verdict import FAIL, PASS, SKIP, WARN
 from test_plan_questions import MATRIX
 
+_spec = importlib.util.spec_from_file_location("matrix_filter", REPOSITORY / "roles/preflight/filter_plugins/matrix.py")
+MATRIX_FILTER = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(MATRIX_FILTER)
 SCHEMA = json.loads((REPOSITORY / "roles/preflight/files/matrix.schema.json").read_text())
 SERVERS = [card for card in CARDS if card.card_class == DATA_CENTRE]
 CONSUMERS = [card for card in CARDS if card.card_class == CONSUMER]
@@ -201,6 +207,16 @@ def test_the_inventory_names_one_of_the_cards_that_share_an_id(wanted: str, stat
     readings["probe"]["gpus"][0].update(name="NVIDIA A2 or A16", device_id="25b6")
     found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations(gpu_model=wanted))}
     assert found["gpu.model"]["status"] == status
+
+
+def test_the_plan_is_made_without_the_rows_of_cards() -> None:
+    """The role leaves devices.yml out of what it sends to every host."""
+    variables = (REPOSITORY / "roles/preflight/vars/main.yml").read_text()
+    assert "| matrix(without=['devices.yml'])" in variables
+    matrix = MATRIX_FILTER.matrix(str(REPOSITORY / "roles/preflight/files/matrix"), without=["devices.yml"])
+    assert set(MATRIX) - set(matrix) - {"locks"} == {"devices", "card_naming", "known_good"}
+    host = imagined_host("NVIDIA A40", "debian 12")
+    assert solve({**matrix, "locks": []}, host, {}) == solve({**MATRIX, "locks": []}, host, {})
 
 
 def test_rows_agree_with_each_other() -> None:

@@ -121,6 +121,8 @@ def test_cards_have_the_floors_and_peaks_that_their_sources_gave_them():
         ("NVIDIA H200", "copy_gb_s", 4800.0),
         ("NVIDIA H200", "link_gt_s", None),
         ("NVIDIA A2", "h2d_gb_s", 15.75),
+        (A100, "d2h_gb_s", 31.5),
+        (H100, "h2d_gb_s", 63.0),
         ("Tesla K20m", "d2h_gb_s", 8.0),
         ("NVIDIA GB300", "h2d_gb_s", None),
         ("NVIDIA GH200 480GB", "h2d_gb_s", None),

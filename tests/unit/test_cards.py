@@ -25,6 +25,7 @@ from gpuwright.cards import (
     could_be,
     examples,
     has_tensor_cores,
+    may_lack_ecc,
 )
 from gpuwright.checks import run_checks
 from gpuwright.device_table import ARCHITECTURES, KNOWN_GOOD
@@ -175,6 +176,30 @@ def test_an_unlisted_card_of_a_known_chip_inherits_the_chip() -> None:
         believed(None, "remapped_rows_pending", asked) == UNKNOWN
         and believed(None, "retired_pages_pending", asked) is None
     )
+
+
+@pytest.mark.parametrize(
+    ("device_id", "chip"), [("1d80", "GV100"), ("1dff", "GV100"), ("1d7f", "GP108"), ("1e00", "TU102")]
+)
+def test_a_block_begins_and_ends_with_its_own_ids(device_id: str, chip: str) -> None:
+    assert card_of(device_id=device_id).chip == chip
+
+
+@pytest.mark.parametrize(
+    ("card", "may"),
+    [
+        ("Tesla M10", True),
+        ("Tesla T4", False),
+        ("NVIDIA GeForce RTX 4090", True),
+        ("NVIDIA RTX A6000", False),
+        ("Quadro P4000", True),
+        ("Quadro K2200", True),
+        ("NVIDIA B400", False),
+        ("NVIDIA RTX PRO 7000 Rubin Server Edition", False),
+    ],
+)
+def test_which_card_may_lack_ecc(card: str, may: bool) -> None:
+    assert may_lack_ecc(card_of(card)) is may
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ PAGE = REPOSITORY / "docs/compatibility.md"
 sys.path.insert(0, str(REPOSITORY / "module_utils"))
 solve = importlib.import_module("gpuwright.plan").solve
 imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
-# One card of each kind that people ask for.
-CARDS = ("K80", "M60", "P100", "V100", "T4", "A100 80GB PCIe", "A40", "RTX 4090", "H100 PCIe", "H200", "B200")
+cards = importlib.import_module("gpuwright.cards")
 SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
 
 
@@ -43,9 +42,25 @@ def driven(row: dict[str, Any], flavour: str) -> str:
     return ", ".join(row["flavours"].get(flavour, {}).get("architectures", [])) or "none"
 
 
+def facts(row: dict[str, Any]) -> list[str]:
+    """The cells of a card behind its name."""
+    memory, ecc, pcie = row["memory"], row["ecc"], row.get("pcie")
+    return [
+        row["class"],
+        " ".join([memory["kind"].upper(), *([f"{memory['gib']} GiB"] if "gib" in memory else [])]),
+        ecc["kind"] + (f", {ecc['delivered'].lower()}" if "delivered" in ecc else ""),
+        "yes" if row["mig"] else "no",
+        f"{pcie['generation']}.0 x{pcie['lanes']}" if pcie else "",
+        row.get("nvlink", "none"),
+        "yes" if "known_good" in row else "no",
+        row.get("first_driver", ""),
+        "" if row["verified"] else "unverified",
+    ]
+
+
 def plans(matrix: dict[str, Any], profile: str) -> list[list[str]]:
     rows = []
-    for card in CARDS:
+    for card in [example.name for example in cards.examples()]:
         for system in SYSTEMS:
             answer = solve(matrix, imagined_host(card, system), {"profile": profile})
             if "conflicts" in answer:
@@ -78,15 +93,26 @@ def page(matrix: dict[str, Any]) -> str:
     lines += [
         "## GPUs",
         "",
-        "A card without a name here has the architecture of the block that its PCI id lies in.",
+        "A card without a name here has the architecture of the block that its PCI id lies in. One card of each "
+        "compute capability stands in the plans above.",
         "",
     ]
     rows = [
         [chip, row["architecture"], row["compute_capability"], ", ".join(row["ids"]),
-         "; ".join(f"{name} ({card})" for card, name in row["cards"].items()), mark(row)]
+         "; ".join(f"{name} ({', '.join(details['ids'])})" for name, details in row["cards"].items()), mark(row)]
         for chip, row in matrix["devices"].items()
     ]  # fmt: skip
     lines += table(["chip", "architecture", "compute capability", "PCI ids 10de:", "cards by name", ""], rows)
+    lines += [
+        "### Cards",
+        "",
+        "What verification expects of a card: a data-centre card must have ECC on and say whether memory is broken. "
+        "First driver: the first branch whose open module names the card, empty for those before 520. A cell is empty "
+        "where nothing is known.",
+        "",
+    ]
+    rows = [[name, *facts(row)] for chip in matrix["devices"].values() for name, row in chip["cards"].items()]
+    lines += table(["card", "class", "memory", "ECC", "MIG", "PCIe", "NVLink", "floors", "first driver", ""], rows)
     lines += ["## Driver branches", ""]
     rows = [
         [branch, row["status"], row["eol"], *(driven(row, name) for name in ("proprietary", "open")), mark(row)]

@@ -2,39 +2,116 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-SOURCE = REPOSITORY / "roles/preflight/files/matrix/devices.yml"
+MATRIX = REPOSITORY / "roles/preflight/files/matrix"
+SOURCES = (MATRIX / "architectures.yml", MATRIX / "devices.yml")
 TABLE = REPOSITORY / "module_utils/gpuwright/device_table.py"
+WIDTH = 120
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
-"""PCI device ids of NVIDIA GPUs: written by `make docs` from roles/preflight/files/matrix/devices.yml. Change it there.
-
-Chips with architecture and compute capability; blocks of ids, each with the chip that has them; named cards with chip.
+"""What is known of NVIDIA's GPUs: written by `make docs` from roles/preflight/files/matrix/devices.yml and
+architectures.yml. Change it there. Blocks of PCI ids have the chip that they belong to.
 """
+
+from .device_rows import Architecture, Card, Chip, KnownGood, NamingRule
 
 '''
 
 
 def read_devices() -> dict[str, Any]:
-    return yaml.load(SOURCE.read_text(), yaml.CSafeLoader)["devices"]
+    """The rows that the table is made of, by their top-level names."""
+    return {name: rows for file in SOURCES for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
 
 
-def table(devices: dict[str, Any]) -> str:
+def literal(value: object) -> str:
+    """A value as Python writes it, with double quotes."""
+    if isinstance(value, list | tuple):
+        inner = ", ".join(literal(item) for item in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def argument(name: str, value: object, indent: str) -> list[str]:
+    """`name=value,` on one line, or with each member on its own where that is too long."""
+    line = f"{indent}{name}={literal(value)},"
+    if len(line) <= WIDTH or not isinstance(value, list | tuple | dict):
+        return [line]
+    members = value.items() if isinstance(value, dict) else value
+    inner = (
+        [f"{literal(key)}: {literal(item)}" for key, item in members]
+        if isinstance(value, dict)
+        else map(literal, value)
+    )
+    opening, closing = "{}" if isinstance(value, dict) else "()"
+    return [f"{indent}{name}={opening}", *(f"{indent}    {item}," for item in inner), f"{indent}{closing},"]
+
+
+def call(begin: str, fields: dict[str, object], indent: str = "    ") -> list[str]:
+    """`begin(field=value, ...),` over several lines; fields that are None are left to their defaults."""
+    lines = [f"{indent}{begin}("]
+    for name, value in fields.items():
+        if value is not None:
+            lines += argument(name, value, indent + "    ")
+    return [*lines, f"{indent}),"]
+
+
+def card(chip: str, name: str, row: dict[str, Any]) -> list[str]:
+    pcie = row.get("pcie", {})
+    return call(
+        "Card",
+        {
+            "name": name,
+            "chip": chip,
+            "card_class": row["class"],
+            "ids": row["ids"],
+            "names": row.get("names"),
+            "memory_kind": row["memory"]["kind"],
+            "memory_gib": row["memory"].get("gib"),
+            "mig": row["mig"],
+            "ecc": row["ecc"]["kind"],
+            "ecc_delivered": row["ecc"].get("delivered"),
+            "pcie_generation": pcie.get("generation"),
+            "pcie_lanes": pcie.get("lanes"),
+            **{key: row.get(key) for key in ("nvlink", "direct_links", "tensor_cores", "fixed_memory_clock")},
+            **{key: row.get(key) for key in ("first_driver", "example", "peaks", "known_good")},
+        },
+    )
+
+
+def table(matrix: dict[str, Any]) -> str:
     """The module's text, laid out as `ruff format` would."""
+    devices = matrix["devices"]
+    lines = ["ARCHITECTURES = {"]
+    for name, row in matrix["architectures"].items():
+        ratio = row.get("amp_ratio", {})
+        fields = {key: row[key] for key in ("memory_repair", "application_clocks")}
+        lines += call(
+            f'"{name}": Architecture', {**fields, "amp_ratio": ratio.get("value"), "amp_text": ratio.get("text")}
+        )
+    lines += ["}", "", "CHIPS = {"]
+    for chip, row in devices.items():
+        lines.append(f'    "{chip}": Chip("{row["architecture"]}", "{row["compute_capability"]}"),')
     blocks = [(*block.split("-"), chip) for chip, row in devices.items() for block in row["ids"]]
-    cards = [(card, name, chip) for chip, row in devices.items() for card, name in row["cards"].items()]
-    lines = ["CHIPS = {"]
-    lines += [
-        f'    "{chip}": ("{row["architecture"]}", "{row["compute_capability"]}"),' for chip, row in devices.items()
-    ]
     lines += ["}", "", "BLOCKS = ("]
     lines += [f'    (0x{first.upper()}, 0x{last.upper()}, "{chip}"),' for first, last, chip in sorted(blocks)]
-    lines += [")", "", "CARDS = {"]
-    lines += [f'    "{card}": ("{name}", "{chip}"),' for card, name, chip in sorted(cards)]
+    lines += [")", "", "CARDS = ("]
+    for chip, row in devices.items():
+        for name, details in row["cards"].items():
+            lines += card(chip, name, details)
+    lines += [")", "", "NAMING = ("]
+    for rule in matrix["card_naming"]:
+        fields = {key: rule.get(key) for key in ("nvlink", "tensor_cores")}
+        lines += call("NamingRule", {"pattern": rule["pattern"], "card_class": rule["class"], **fields})
+    lines += [")", "", "KNOWN_GOOD = {"]
+    for name, row in matrix["known_good"].items():
+        lines += call(f'"{name}": KnownGood', {key: row.get(key) for key in ("measures", "text", "share", "gpus")})
     return HEAD + "\n".join([*lines, "}"]) + "\n"
 
 

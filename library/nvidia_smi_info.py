@@ -100,6 +100,10 @@ gpus:
       description: PCI address as sysfs writes it.
       type: str
       sample: "0000:3b:00.0"
+    device_id:
+      description: PCI id of the card without its vendor, four digits.
+      type: str
+      sample: "1db4"
     architecture:
       description: kepler to blackwell, in lower case.
       type: str

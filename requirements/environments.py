@@ -20,8 +20,8 @@ LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
 sys.path.insert(0, str(REPOSITORY / "module_utils"))
 solve = importlib.import_module("gpuwright.plan").solve
 imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
-# One card of every compute capability that a plan may differ in.
-CARDS = ("K80", "M60", "P100", "P40", "V100", "T4", "A100 80GB PCIe", "A40", "RTX 4090", "H100 PCIe", "B200", "B300")
+# One card of every compute capability: plans differ in nothing else that a card says.
+CARDS = tuple(card.name for card in importlib.import_module("gpuwright.cards").examples())
 
 
 def shipped_plans() -> list[dict[str, Any]]:

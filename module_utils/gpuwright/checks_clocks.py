@@ -4,14 +4,13 @@
 import re
 
 from .checks_card import card, over_gpus
+from .checks_gpu import card_row
 from .checks_tuning import tuned_to
 from .nvidia_smi_health import DEPRECATED
 from .verdict import PASS, QUICK, SKIP, WARN, Check, Unreadable
 
 CLOCKS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})")
 STATE = re.compile(r"P[0-9]{1,2}")
-# Cards whose memory keeps its clock: idle or not, they are in P0. Others go down when idle (L40: P8).
-ALWAYS_P0 = re.compile(r"\b(V100S?|A100|H100|H200)\b")
 HIGHEST = "P0"
 
 
@@ -61,7 +60,7 @@ def chosen_clocks(gpu, chosen):
 
 def performance_state(gpu):
     """A card whose memory has one clock is in performance state P0 at all times; others go down when idle."""
-    if not ALWAYS_P0.search(gpu.text("name")):
+    if not card_row(gpu).fixed_memory_clock:
         return SKIP, None, "this card changes its state with its load"
     state = gpu.matching(STATE, "a performance state", "health", "performance_state")
     return (PASS if state == HIGHEST else WARN, state, "performance state {}".format(state))

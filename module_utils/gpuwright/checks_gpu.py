@@ -5,7 +5,7 @@ Readings are those of `readings.collect`. The rules are those of the field's tru
 checks of Azure and AWS), without their habit of passing a value that cannot be read.
 """
 
-from .nvidia_smi_absent import DATA_CENTRE
+from .cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown
 
 # What helps where the driver is silent and the check therefore knows nothing.
@@ -47,7 +47,7 @@ def model(readings, expected):
         return failed(value, wanted or "one model", "different models in one node")
     if not wanted:
         return skipped("the inventory names no model; this node has {}".format(value))
-    if value.lower() != wanted.lower():
+    if not could_be(value, wanted):
         return failed(value, wanted, "{} instead of {}".format(value, wanted))
     return passed(value, wanted, value)
 
@@ -82,9 +82,9 @@ def ecc(readings, expected):
         if mode == "Enabled":
             number = gpu.number("ecc_uncorrected_volatile")
             errors += ["{} on {}".format(number, pci_id)] if number else []
-        elif mode == "Disabled" and DATA_CENTRE.search(gpu.text("name")):
+        elif mode == "Disabled" and needs_ecc(card_row(gpu)):
             off.append(pci_id)
-        elif mode in (None, "Disabled"):
+        elif mode == "Disabled" or (mode is None and may_lack_ecc(card_row(gpu))):
             # Workstation cards are delivered with ECC off, and whoever leaves it so gives nothing away.
             without.append(pci_id)
         else:
@@ -111,7 +111,7 @@ def retired_pages(readings, expected):
         if not answers:
             # A card cut into MIG slices does not say; any other data-centre card must.
             mig = None if gpu.absent("mig_mode") else gpu.text("mig_mode")
-            if DATA_CENTRE.search(gpu.text("name")) and mig != "Enabled":
+            if is_strict(card_row(gpu)) and mig != "Enabled":
                 return unknown("{} says nothing about broken memory".format(pci_id), expected="none")
             without.append(pci_id)
         states = {name: gpu.flag(name) for name in answers}
@@ -127,6 +127,13 @@ def retired_pages(readings, expected):
     if without:
         return skipped("no page retirement and no row remapping: {}".format(", ".join(without)))
     return passed("none", "none", "no broken memory waits to be retired")
+
+
+def card_row(gpu):
+    """The `cards.Card` of a GPU of nvidia-smi's answer; `Unreadable` where neither its id nor its name is one."""
+    name, device_id = gpu.value.get("name"), gpu.value.get("device_id")
+    found = card_of(name if isinstance(name, str) else "", device_id if isinstance(device_id, str) else "")
+    return found if found.listed else found._replace(name=gpu.text("name"))
 
 
 def answering_gpus(readings):

@@ -3,8 +3,9 @@
 
 import re
 
+from .cards import DATA_CENTRE, UNPLACED
 from .checks_card import card
-from .checks_gpu import ASK_FIRST, answering_gpus
+from .checks_gpu import ASK_FIRST, answering_gpus, card_row
 from .verdict import (
     DRAIN,
     FAIL,
@@ -24,6 +25,17 @@ from .verdict import (
 
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
+
+
+def known_card(gpu):
+    """The card has a row among the known ones; without it, what it may lack is guessed on the strict side."""
+    row = card_row(gpu)
+    if row.listed:
+        return PASS, row.name, row.name
+    device_id, judged_as = gpu.value.get("device_id"), DATA_CENTRE if row.card_class == UNPLACED else row.card_class
+    words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card"
+    words = words.format(device_id or UNPLACED, row.name, judged_as)
+    return WARN, row.name, words
 
 
 def compute_mode(gpu):
@@ -92,6 +104,18 @@ def inforom(readings, expected):
 
 
 CHECKS = (
+    card(
+        name="known_card",
+        severity=WARN,
+        question="Is it known what may be expected of this card?",
+        rule=known_card,
+        expected_value="a known card",
+        fine="what each card must have is known",
+        action=(
+            "Add a row for it to roles/preflight/files/matrix/devices.yml, whose first lines say how; run make docs, "
+            "and then ansible-playbook site.yml, which brings it to the node."
+        ),
+    ),
     card(
         name="compute_mode",
         severity=FAIL,

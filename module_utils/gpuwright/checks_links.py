@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the wires: NVLink, the way between two GPUs, InfiniBand and RoCE."""
 
+from .cards import card_of
 from .verdict import FAIL, POWER_CYCLE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_WAY = "X"
@@ -10,7 +11,7 @@ FLAPS = 5
 def nvlink(readings, expected):
     """Every NVLink of a card is up. Cards on boards must have them; a card without its bridge has none up, and is left.
 
-    On Volta's boards of eight a part of the links leads to GPUs that a virtual machine was not given: a warning there.
+    On boards without switches a part of the links leads to GPUs that a virtual machine was not given: a warning there.
     """
     if readings.absent("nvlink"):
         return skipped("no card of this node has NVLink")
@@ -23,7 +24,7 @@ def nvlink(readings, expected):
             continue
         if not active and not card.flag("wired"):
             without.append(words)
-        elif active and "V100" in card.text("name"):
+        elif active and card_of(card.text("name")).direct_links:
             odd.append(words)
         else:
             bad.append(words)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
 
+from .cards import architecture_named
 from .checks_card import DIAGNOSE, Limit, card
-from .nvidia_smi_absent import RETIRES_PAGES
 from .verdict import FAIL, PASS, REBOOT, REPLACE, SKIP, WARN
 
 LIMITS = {
@@ -47,7 +47,8 @@ def sram(gpu):
 
 def retired_count(gpu):
     """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
-    if gpu.text("architecture") not in RETIRES_PAGES or gpu.absent("health", "retired_pages_single_bit"):
+    retires = architecture_named(gpu.text("architecture")).memory_repair == "pages"
+    if not retires or gpu.absent("health", "retired_pages_single_bit"):
         return SKIP, None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
     number = double + gpu.number("health", "retired_pages_single_bit")

@@ -2,18 +2,19 @@
 """What an NVIDIA PCI device id (vendor 10de) says about a GPU, before any driver is there to be asked.
 
 NVIDIA numbers its devices in blocks, one chip to a block, so a card without a name still has its architecture. The
-table and its sources are roles/preflight/files/matrix/devices.yml; device_table.py is written from it.
+table and its sources are roles/preflight/files/matrix/devices.yml; cards.py reads it.
 """
 
 import collections
 
-from .device_table import BLOCKS, CARDS, CHIPS
+from .cards import BY_ID, CHIPS, card_of, chip_of, name_of_id
 
 NVIDIA_VENDOR = "10de"
 
 Device = collections.namedtuple("Device", "name architecture compute_capability")
 
-NAMES = {device_id: name for device_id, (name, _chip_of_it) in CARDS.items()}
+NAMES = {device_id: name_of_id(device_id) for device_id in BY_ID}
+ARCHITECTURES = {chip.architecture for chip in CHIPS.values()}
 
 
 def describe_device(device_id):
@@ -22,20 +23,9 @@ def describe_device(device_id):
     The name of an unlisted card is "unknown 10de:xxxx"; its architecture is known all the same when its block is.
     """
     device_id = device_id.lower()
-    name, chip = CARDS.get(device_id) or ("unknown {}:{}".format(NVIDIA_VENDOR, device_id), _chip(device_id))
-    architecture, compute_capability = CHIPS.get(chip, ("unknown", None))
-    return Device(name, architecture, compute_capability)
-
-
-def _chip(device_id):
-    try:
-        number = int(device_id, 16)
-    except ValueError:
-        return None
-    for first, last, chip in BLOCKS:
-        if first <= number <= last:
-            return chip
-    return None
+    chip = chip_of(card_of(device_id=device_id))
+    name = NAMES.get(device_id) or "unknown {}:{}".format(NVIDIA_VENDOR, device_id)
+    return Device(name, chip.architecture, chip.compute_capability or None)
 
 
 def find_devices(text):
@@ -47,8 +37,9 @@ def find_devices(text):
     device_id = wanted.split(":")[-1].replace("0x", "")
     if wanted.startswith(NVIDIA_VENDOR + ":") or device_id in NAMES:
         return [device_id] if describe_device(device_id).architecture != "unknown" else []
-    exact = [key for key, name in NAMES.items() if name.lower() == wanted]
-    plain = [key for key, name in NAMES.items() if without_maker(name) == without_maker(wanted)]
+    spelled = [(key, name) for key, cards in BY_ID.items() for card in cards for name in (card.name,) + card.names]
+    exact = {key for key, name in spelled if name.lower() == wanted}
+    plain = {key for key, name in spelled if without_maker(name) == without_maker(wanted)}
     return sorted(exact or plain)
 
 

@@ -6,34 +6,33 @@ reading failed.
 """
 
 import collections
-import re
 
+from .cards import ARCHITECTURES, card_of, is_strict, may_lack_ecc, may_lack_mig
 from .nvidia_smi_values import UNKNOWN
 
-# Architectures that retire memory pages; later ones remap rows.
-RETIRES_PAGES = ("kepler", "maxwell", "pascal", "volta", "turing")
-REMAPS_ROWS = ("ampere", "ada", "hopper", "blackwell")
-# Cards of which it is sure that they have ECC, a temperature of their own and a power reading.
-DATA_CENTRE = re.compile(
-    r"\b(Tesla|A2|A10|A10G|A16|A30|A40|A100|A100X|A800|L2|L4|L20|L40|L40S|H20|H100|H200|H800|GH200|B200|B300|GB200)\b"
-)
-MIG_CAPABLE = re.compile(r"\b(A100|A30|A800|H100|H200|H800|H20|GH200|B200|B300|GB200)\b")
+RETIRES_PAGES = tuple(name for name, row in ARCHITECTURES.items() if row.memory_repair == "pages")
+REMAPS_ROWS = tuple(name for name, row in ARCHITECTURES.items() if row.memory_repair == "rows")
+LACKS_CLOCKS = tuple(name for name, row in ARCHITECTURES.items() if not row.application_clocks)
 
-Card = collections.namedtuple("Card", "name architecture mig ecc")
-Card.__doc__ = "What decides: product name, architecture, MIG mode and ECC mode; Enabled, Disabled, None or UNKNOWN."
+Card = collections.namedtuple("Card", "name architecture mig ecc device_id")
+Card.__new__.__defaults__ = ("",)
+Card.__doc__ = """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN), and
+device_id: the PCI id in four digits, "" where it is not known."""
 
-Rule = collections.namedtuple("Rule", "fields architectures mig ecc data_centre mig_capable source")
-Rule.__new__.__defaults__ = ((), (), (), None, None, "")
-Rule.__doc__ = (
-    """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card."""
-)
+Rule = collections.namedtuple("Rule", "fields architectures mig ecc data_centre may_lack_mig may_lack_ecc source")
+Rule.__new__.__defaults__ = ((), (), (), None, None, None, "")
+Rule.__doc__ = """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card.
+
+data_centre  True or False: the card is, or is not, one whose "N/A" is not believed: a data-centre card, or one that
+             neither a row nor its name places
+"""
 
 RETIREMENT = ("retired_pages_pending", "retired_pages_single_bit", "retired_pages_double_bit")
 REMAPPING = ("remapped_rows_pending", "remapped_rows_failure", "remapped_rows_uncorrected", "remapped_rows_corrected")
 CONSUMER = "GeForce and RTX captures of drivers 418 to 595: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata"
 RULES = (
     Rule(("power_draw_w", "power_limit_w", "power_default_w"), data_centre=False, source=CONSUMER),
-    Rule(("ecc_mode", "ecc_pending", "ecc_corrected_volatile"), data_centre=False, source=CONSUMER),
+    Rule(("ecc_mode", "ecc_pending", "ecc_corrected_volatile"), may_lack_ecc=True, source=CONSUMER),
     Rule(
         ("ecc_pending", "ecc_uncorrected_volatile", "ecc_corrected_volatile") + RETIREMENT + REMAPPING,
         ecc=(None, "Disabled"),
@@ -55,10 +54,10 @@ RULES = (
     Rule(("clocks_applied", "clocks_default"), data_centre=False, source=CONSUMER),
     Rule(
         ("clocks_applied", "clocks_default"),
-        architectures=("ada", "hopper", "blackwell", UNKNOWN),
+        architectures=LACKS_CLOCKS + (UNKNOWN,),
         source="nvidia-smi(1): for Tesla from Kepler on; drivers from 590 on call them deprecated (telegraf capture)",
     ),
-    Rule(("mig_mode",), mig_capable=False, source="nvidia-smi(1): MIG is a mode of A100, A30 and newer of their class"),
+    Rule(("mig_mode",), may_lack_mig=True, source="nvidia-smi(1): MIG is a mode of A100, A30 and newer of their class"),
     # What some card of every kind lacks, so that its absence says nothing.
     Rule(
         ("serial", "throttle_reasons", "fan_speed", "temperature_memory_c", "temperature_slowdown_c")
@@ -69,22 +68,20 @@ RULES = (
 )
 
 
-def is_data_centre(name):
-    return DATA_CENTRE.search(name) is not None
-
-
 def may_be_absent(field, card):
     """Whether "N/A" in `field` is true of such a card."""
     return any(field in rule.fields and _holds(rule, card) for rule in RULES)
 
 
 def _holds(rule, card):
+    row = card_of(card.name, card.device_id)
     return (
         (not rule.architectures or card.architecture in rule.architectures)
         and (not rule.mig or card.mig in rule.mig)
         and (not rule.ecc or card.ecc in rule.ecc)
-        and rule.data_centre in (None, is_data_centre(card.name))
-        and rule.mig_capable in (None, MIG_CAPABLE.search(card.name) is not None)
+        and rule.data_centre in (None, is_strict(row))
+        and rule.may_lack_mig in (None, may_lack_mig(row))
+        and rule.may_lack_ecc in (None, may_lack_ecc(row))
     )
 
 

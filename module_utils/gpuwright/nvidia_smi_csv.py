@@ -120,10 +120,11 @@ def _record(cells, fields):
     name = read_text(words["name"]) or UNKNOWN
     address = re.match(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$", clean(words["pci.bus_id"]))
     device = re.match(r"0x([0-9A-Fa-f]{4})10[dD][eE]$", clean(words["pci.device_id"]))
-    architecture = describe_device(device.group(1).lower()).architecture if device else UNKNOWN
+    device_id = device.group(1).lower() if device else ""
+    architecture = describe_device(device_id).architecture if device else UNKNOWN
     # A mode that was not asked for excuses nothing.
     modes = [read_mode(words[mode]) if mode in words else UNKNOWN for mode in ("mig.mode.current", "ecc.mode.current")]
-    card = Card(name, architecture, *modes)
+    card = Card(name, architecture, *modes, device_id=device_id)
     return {
         "pci_id": "{:04x}:{}".format(int(address.group(1), 16), address.group(2).lower()) if address else UNKNOWN,
         "name": name,

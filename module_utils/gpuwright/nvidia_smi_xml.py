@@ -8,7 +8,7 @@ and the DTD is not looked at.
 import re
 from xml.etree import ElementTree
 
-from .devices import CHIPS, describe_device
+from .devices import ARCHITECTURES, describe_device
 from .nvidia_smi_absent import Card, believed
 from .nvidia_smi_health import read_health, read_warnings
 from .nvidia_smi_values import (
@@ -26,7 +26,6 @@ from .nvidia_smi_values import (
 )
 
 ROOT_TAG = "nvidia_smi_log"
-ARCHITECTURES = {architecture for architecture, _capability in CHIPS.values()}
 
 
 class UnreadableXml(Exception):
@@ -64,15 +63,16 @@ def _parse(text):
 def read_gpu(gpu):
     """One record, see docs/architecture.md; N/A is None only where this kind of card may say so."""
     name = read_text(gpu.findtext("product_name")) or UNKNOWN
-    architecture = _architecture(gpu)
-    bare = Card(name, architecture, None, None)
+    architecture, device_id = _architecture(gpu), _device_id(gpu)
+    bare = Card(name, architecture, None, None, device_id)
     ecc_mode = believed(read_mode(gpu.findtext("ecc_mode/current_ecc")), "ecc_mode", bare)
-    card = Card(name, architecture, _mig_mode(gpu, bare), ecc_mode)
+    card = bare._replace(mig=_mig_mode(gpu, bare), ecc=ecc_mode)
     values = {
         "uuid": read_text(gpu.findtext("uuid")),
         "serial": read_text(gpu.findtext("serial")),
         "name": name,
         "pci_id": _pci_id(gpu),
+        "device_id": device_id or UNKNOWN,
         "architecture": architecture,
         "memory_total_mib": read_number(gpu.findtext("fb_memory_usage/total"), "MiB"),
         "memory_used_mib": read_number(gpu.findtext("fb_memory_usage/used"), "MiB"),
@@ -95,12 +95,17 @@ def read_gpu(gpu):
 
 def _architecture(gpu):
     """In the words of the device table; drivers before 470 do not write it, so the table is asked first."""
-    device_id = clean(gpu.findtext("pci/pci_device_id"))[:4]
-    known = describe_device(device_id).architecture
+    known = describe_device(_device_id(gpu)).architecture
     if known != "unknown":
         return known
     word = clean(gpu.findtext("product_architecture")).lower().split(" ")[0]
     return word if word in ARCHITECTURES else UNKNOWN
+
+
+def _device_id(gpu):
+    """ "1db4" of "1DB410DE", device before vendor; "" for anything else."""
+    match = re.match(r"([0-9A-F]{4})10DE$", clean(gpu.findtext("pci/pci_device_id")), re.IGNORECASE)
+    return match.group(1).lower() if match else ""
 
 
 def _pci_id(gpu):

@@ -8,6 +8,7 @@ it is pure. A problem says what is wrong, what was seen, and what to do; one tha
 import os
 import time
 
+from .cards import could_be
 from .devices import describe_device, find_devices
 from .hostfiles import below, exists
 from .package_state import read_package_state, state_findings
@@ -109,7 +110,7 @@ def hardware_problems(gpus, wishes):
         found.append(
             problem(text, seen, "Correct verify_expected_gpu_count, or look whether this is the right server.")
         )
-    strangers = [name for name in names if model and name.lower() != model.lower()]
+    strangers = [name for name in names if model and not could_be(name, model)]
     if strangers:
         expected = {describe_device(device_id).architecture for device_id in find_devices(model)}
         # Names are not always nvidia-smi's, which verification goes by; another chip is another card for sure.

@@ -4,17 +4,10 @@
 import re
 
 from .bounded import run_bounded
+from .cards import card_of, has_nvlink, is_wired
 from .hostfiles import names_in, read_int, read_text
 
 SECONDS = 30
-# Cards with NVLink connectors, and those whose name the probe does not know. Others are not asked: some releases of
-# nvidia-smi fail for them.
-HAS_NVLINK = re.compile(
-    r"SXM|HBM3|A100|A800|A30$|A40$|H100|H200|H800|H20|B200|B300|GH200|GB200|GV100|GP100|RTX A[456][05]00|"
-    r"RTX 3090|RTX 2080 (Ti|SUPER)|TITAN (RTX|V)|Quadro RTX [5678]000|^unknown"
-)
-# These sit on a board that wires all of their links; not so a lone Grace superchip.
-ALWAYS_WIRED = re.compile(r"SXM|HBM3|(?<!G)H200(?! NVL)|(?<!G)B200|B300")
 # What nvidia-smi says of cards without links that are up; no failure, whatever its exit status.
 NO_LINKS = re.compile(r"all links are inActive|does not have or support Nvlink", re.IGNORECASE)
 CARD = re.compile(r"GPU ([0-9]+): (.+?)(?: \(UUID: [^)]*\))?(?:\s+(?:Device does not|NVML: ).*)?$")
@@ -40,7 +33,8 @@ def read_nvlink(gpus):
 
     `gpus` are those of the probe, which names them before a driver can be asked.
     """
-    if not [gpu for gpu in gpus if HAS_NVLINK.search(gpu["name"])]:
+    # Cards without connectors are not asked: some releases of nvidia-smi fail for them.
+    if not [gpu for gpu in gpus if has_nvlink(card_of(gpu["name"], gpu.get("device_id", "")))]:
         return None
     cards = parse_links(ask(["nvlink", "-s"]))
     errors = parse_errors(ask(["nvlink", "-e"]))
@@ -57,7 +51,7 @@ def parse_links(text):
         if card:
             name = card.group(2)
             cards.append({"index": int(card.group(1)), "name": name, "links": 0, "active": 0})
-            cards[-1]["wired"] = bool(ALWAYS_WIRED.search(name))
+            cards[-1]["wired"] = is_wired(card_of(name))
         elif link and cards:
             cards[-1]["links"] += 1
             cards[-1]["active"] += bool(link.group(2) and float(link.group(2)) > 0)

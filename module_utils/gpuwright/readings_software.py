@@ -9,6 +9,7 @@ import re
 import sys
 
 from .bounded import run_bounded
+from .cards import card_of, has_tensor_cores
 from .hostfiles import below, exists, names_in, read_text, resolve
 
 NVCC_SECONDS = 20
@@ -50,7 +51,6 @@ for name in ("torch", "numpy", "gan_trainer"):
                         "capability": "%d.%d" % (card.major, card.minor),
                         "memory_mib": card.total_memory // 1048576,
                         "multiprocessors": card.multi_processor_count,
-                        "tensor_cores": (card.major, card.minor) >= (7, 0) and "GTX 16" not in card.name,
                     })
                     places.append("cuda:%d" % index)
                 right = all(
@@ -152,6 +152,8 @@ def read_venv(root, venv):
     answer = json.loads((done.stdout.strip().splitlines() or [""])[-1])
     if not isinstance(answer, dict):
         raise ValueError("{} answered {!r} instead of a record".format(python, answer))
+    for device in (answer.get("torch") or {}).get("devices") or []:
+        device["tensor_cores"] = has_tensor_cores(card_of(device["name"]), device["capability"])
     return answer
 
 

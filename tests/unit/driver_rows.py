@@ -78,6 +78,7 @@ ROWS = [
     ("driver.ecc", {(*SMI_GPU, "ecc_uncorrected_volatile"): 1}, {}, FAIL, f"1 on {PCI_ID}"),
     ("driver.ecc", {SMI_GPU: GEFORCE}, {}, SKIP, "no ECC"),
     ("driver.ecc", {SMI_GPU: {**GEFORCE, "ecc_mode": "Disabled"}}, {}, SKIP, "delivered with it off"),
+    ("driver.ecc", {SMI_GPU: {**A100, "ecc_mode": None}}, {}, UNKNOWN, "reads None"),
     ("driver.ecc", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
     ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): True}, {}, FAIL, "waits to be retired"),
     ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): None}, {}, UNKNOWN, "says nothing"),

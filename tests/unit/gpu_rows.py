@@ -11,6 +11,7 @@ SECOND = {**healthy_node.READINGS["probe"]["gpus"][0], "pci_id": "0000:5e:00.0"}
 PROCESS = {"pid": 4321, "type": "C", "name": "python3", "used_memory_mib": 900}
 TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.00.03"}}]
 TUNED_POWER = {"name": "gpu_power_limit", "wanted": "200", "found": "200", "reason": "The power supply is small."}
+UNLISTED = {(*SMI_GPU, "device_id"): "2abc", (*SMI_GPU, "name"): "NVIDIA B400"}
 LINKS = ("nvlink",)
 WAYS = ("gpu_ways",)
 
@@ -50,6 +51,25 @@ ROWS = [
         "0000:3b:00.0: compute mode is Prohibited",
     ),
     ("gpu.compute_mode", {SMI: DOWN}, {}, UNKNOWN, "driver cannot be asked"),
+    ("gpu.known_card", UNLISTED, {}, WARN, "no row for 10de:2abc, which nvidia-smi calls NVIDIA B400"),
+    ("gpu.known_card", UNLISTED, {}, WARN, "it is judged as a data-centre card"),
+    (
+        "gpu.known_card",
+        {(*SMI_GPU, "device_id"): "2bf0", (*SMI_GPU, "name"): "NVIDIA GeForce RTX 5095"},
+        {},
+        WARN,
+        "which nvidia-smi calls NVIDIA GeForce RTX 5095; it is judged as a consumer card",
+    ),
+    ("gpu.known_card", {(*SMI_GPU, "name"): "NVIDIA B400"}, {}, WARN, "no row for 10de:unknown, which"),
+    ("gpu.known_card", {(*SMI_GPU, "device_id"): "2abc"}, {}, PASS, "what each card must have"),
+    (
+        "gpu.known_card",
+        {(*SMI_GPU, "name"): "Graphics Device", (*SMI_GPU, "device_id"): "2184"},
+        {},
+        PASS,
+        "what each card must have",
+    ),
+    ("gpu.known_card", {(*SMI_GPU, "device_id"): "2abc", (*SMI_GPU, "name"): "unknown"}, {}, UNKNOWN, "name reads"),
     ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Enabled"}, {}, WARN, "MIG is Enabled"),
     ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Disabled"}, {}, PASS, "no card is cut"),
     ("gpu.ecc_pending", {(*HEALTH, "ecc_pending"): "Disabled"}, {}, WARN, "will be Disabled after a reboot"),

@@ -6,7 +6,9 @@ import importlib.util
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.devices import BLOCKS, CARDS, CHIPS, NAMES, describe_device
+from gpuwright.cards import CARDS, CHIPS
+from gpuwright.device_table import BLOCKS
+from gpuwright.devices import NAMES, describe_device, find_devices
 
 _spec = importlib.util.spec_from_file_location("device_table", REPOSITORY / "docs/device_table.py")
 device_table = importlib.util.module_from_spec(_spec)
@@ -14,10 +16,31 @@ _spec.loader.exec_module(device_table)
 
 
 def test_the_table_is_what_the_matrix_says():
-    devices = device_table.read_devices()
-    assert device_table.TABLE.read_text() == device_table.table(devices), "run `make docs`"
-    devices["GV100"]["cards"]["1db4"] = "Another card"
-    assert device_table.TABLE.read_text() != device_table.table(devices)
+    matrix = device_table.read_devices()
+    assert device_table.TABLE.read_text() == device_table.table(matrix), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("devices", "GV100", "cards", "Tesla V100-PCIE-16GB", "ids"), ["1db4", "1db9"]),
+        (("devices", "GV100", "cards", "Tesla V100-PCIE-16GB", "class"), "consumer"),
+        (("devices", "GV100", "cards", "Tesla V100-PCIE-16GB", "ecc"), {"kind": "none"}),
+        (("devices", "GV100", "cards", "Tesla V100-PCIE-16GB", "memory"), {"kind": "hbm2", "gib": 17}),
+        (("devices", "GV100", "compute_capability"), "7.1"),
+        (("architectures", "volta", "memory_repair"), "rows"),
+        (("known_good", "v100-memory", "measures"), {"copy_gb_s": 751.0}),
+        (("card_naming", 0, "class"), "consumer"),
+    ],
+)
+def test_a_changed_row_is_drift(path, value):
+    matrix = device_table.read_devices()
+    *parents, last = path
+    record = matrix
+    for key in parents:
+        record = record[key]
+    record[last] = value
+    assert device_table.TABLE.read_text() != device_table.table(matrix)
 
 
 @pytest.mark.parametrize(
@@ -99,19 +122,40 @@ def test_a_named_card_lies_in_the_block_of_its_chip():
     """The K80's GK210 is numbered among GK110; any other card elsewhere is a slip of the pen."""
     elsewhere = {
         device_id
-        for device_id, (_name, chip) in CARDS.items()
-        if not any(first <= int(device_id, 16) <= last for first, last, owner in BLOCKS if owner == chip)
+        for card in CARDS
+        for device_id in card.ids
+        if not any(first <= int(device_id, 16) <= last for first, last, owner in BLOCKS if owner == card.chip)
     }
     assert elsewhere == {"102d"}
 
 
 def test_every_generation_has_named_cards():
     found = [describe_device(device_id).architecture for device_id in NAMES]
-    assert set(found) == {architecture for architecture, _capability in CHIPS.values()}
+    assert set(found) == {chip.architecture for chip in CHIPS.values()}
     assert min(found.count(architecture) for architecture in found) >= 4
 
 
 def test_every_named_card_has_an_architecture():
     assert {name for name in NAMES if describe_device(name).architecture == "unknown"} == set()
-    assert {chip for _name, chip in CARDS.values()} <= set(CHIPS)
+    assert {card.chip for card in CARDS} <= set(CHIPS)
     assert all(len(device_id) == 4 and device_id == device_id.lower() for device_id in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("NVIDIA A16", ["25b6"]),
+        ("A2", ["25b6"]),
+        ("Quadro RTX 8000", ["1e30", "1e78"]),
+        ("NVIDIA GH200 480GB", ["2342"]),
+        ("NVIDIA B300", ["3182"]),
+        ("GeForce RTX 3060", ["2487", "2503", "2504"]),
+    ],
+)
+def test_a_person_finds_a_card_by_any_of_its_names(asked, found):
+    assert find_devices(asked) == found
+
+
+def test_cards_that_share_an_id_are_named_together():
+    assert describe_device("25b6") == ("NVIDIA A2 or A16", "ampere", "8.6")
+    assert describe_device("1e30").name == "Quadro RTX 6000 or RTX 8000"

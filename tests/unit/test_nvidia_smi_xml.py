@@ -17,6 +17,7 @@ V100 = {
     "serial": "0320000000001",
     "name": "Tesla V100-PCIE-16GB",
     "pci_id": "0000:3b:00.0",
+    "device_id": "1db4",
     "architecture": "volta",
     "persistence_mode": "Enabled",
     "ecc_mode": "Enabled",

@@ -130,7 +130,9 @@ GONE = "Requested functionality has been deprecated"
 def test_application_clocks(memory, graphics, name, expected):
     begin, end = V100.index("<applications_clocks>"), V100.index("</applications_clocks>")
     block = f"<applications_clocks><graphics_clock>{graphics}</graphics_clock><mem_clock>{memory}</mem_clock>"
-    log = parse_log((V100[:begin] + block + V100[end:]).replace("Tesla V100-PCIE-16GB", name))
+    device_id = "220410DE" if "GeForce" in name else "1DB410DE"
+    text = (V100[:begin] + block + V100[end:]).replace("Tesla V100-PCIE-16GB", name)
+    log = parse_log(text.replace("1DB410DE", device_id))
     assert log["gpus"][0]["health"]["clocks_applied"] == expected
     # As in captures of drivers that leave the block out.
     assert parse_log(V100[:begin] + V100[end + 22 :])["gpus"][0]["health"]["clocks_applied"] == "unknown"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from gpuwright import readings, readings_storage
+from gpuwright.cards import card_of, has_nvlink, is_wired
 from gpuwright.readings_links import (
-    HAS_NVLINK,
     parse_errors,
     parse_links,
     parse_ways,
@@ -85,11 +85,40 @@ def test_cards_without_connectors_are_not_asked(on_path):
         ("NVIDIA GeForce RTX 4090", False),
         ("NVIDIA A10", False),
         ("NVIDIA A30", True),
+        ("NVIDIA GeForce RTX 2080", True),
+        ("NVIDIA RTX A4000", False),
+        ("NVIDIA TITAN V", False),
         ("unknown 10de:2abc", True),
     ],
 )
 def test_connectors(name, connector):
-    assert bool(HAS_NVLINK.search(name)) is connector
+    assert has_nvlink(card_of(name)) is connector
+
+
+@pytest.mark.parametrize(
+    ("name", "wired"),
+    [
+        ("Tesla P100-SXM2-16GB", True),
+        ("Tesla V100-SXM2-16GB", True),
+        ("NVIDIA A100-SXM4-80GB", True),
+        ("NVIDIA H100 80GB HBM3", True),
+        ("NVIDIA H200", True),
+        ("NVIDIA B200", True),
+        ("NVIDIA B300 SXM6 AC", True),
+        ("NVIDIA GB300", True),
+        ("NVIDIA B500-SXM8", True),
+        ("NVIDIA GH200 480GB", False),
+        ("NVIDIA GH200 144G HBM3e", False),
+        ("NVIDIA GB200", False),
+        ("NVIDIA H200 NVL", False),
+        ("NVIDIA H100 NVL", False),
+        ("NVIDIA A100 80GB PCIe", False),
+        ("Quadro GV100", False),
+        ("Tesla T4", False),
+    ],
+)
+def test_boards_that_wire_all_of_their_links(name, wired):
+    assert is_wired(card_of(name)) is wired
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from ansible.errors import AnsibleFilterError
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def matrix(folder: str) -> dict[str, Any]:
-    """The content of all YAML files of `folder` as one dict."""
+def matrix(folder: str, without: Sequence[str] = ()) -> dict[str, Any]:
+    """The content of all YAML files of `folder` as one dict; files named in `without` are not read."""
     found: dict[str, Any] = {}
-    for file in sorted(Path(folder).glob("*.yml")):
+    for file in sorted(file for file in Path(folder).glob("*.yml") if file.name not in without):
         content = yaml.load(file.read_text(encoding="utf-8"), Loader=LOADER)
         if not isinstance(content, dict):
             raise AnsibleFilterError(f"{file} must hold names and what belongs to them")

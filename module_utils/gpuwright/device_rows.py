@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of rows in device_table.py; what each field means stands in roles/preflight/files/matrix/devices.yml."""
+
+from typing import Dict, NamedTuple, Optional, Tuple
+
+
+class Architecture(NamedTuple):
+    """`memory_repair`: pages or rows. `application_clocks`: all its data-centre cards show them. `amp_ratio`: x."""
+
+    memory_repair: str
+    application_clocks: bool
+    amp_ratio: Optional[float] = None
+    amp_text: str = ""
+
+
+class Chip(NamedTuple):
+    """What a compute capability is named after: "7.0" of the architecture "volta"."""
+
+    architecture: str
+    compute_capability: str
+
+
+class Card(NamedTuple):
+    """One card; None, "" or an empty collection where nothing is known. `listed` is False for a card without a row."""
+
+    name: str
+    chip: Optional[str]
+    card_class: str
+    ids: Tuple[str, ...] = ()
+    names: Tuple[str, ...] = ()
+    memory_kind: Optional[str] = None
+    memory_gib: Optional[int] = None
+    mig: Optional[bool] = None
+    ecc: Optional[str] = None
+    ecc_delivered: Optional[str] = None
+    pcie_generation: Optional[int] = None
+    pcie_lanes: Optional[int] = None
+    nvlink: str = ""
+    direct_links: bool = False
+    tensor_cores: bool = True
+    fixed_memory_clock: bool = False
+    first_driver: Optional[str] = None
+    example: bool = False
+    peaks: Dict[str, float] = {}
+    known_good: Tuple[str, ...] = ()
+    listed: bool = True
+
+
+class NamingRule(NamedTuple):
+    """What the name of an unlisted card says; `pattern` is searched for in the name without its maker."""
+
+    pattern: str
+    card_class: str
+    nvlink: str = ""
+    tensor_cores: bool = True
+
+
+class KnownGood(NamedTuple):
+    """Measurements on good cards in GB/s and TFLOP/s; `share` of them is the floor. `gpus`: only for so many GPUs."""
+
+    measures: Dict[str, float]
+    text: str
+    share: float = 0.75
+    gpus: Optional[int] = None

@@ -57,7 +57,7 @@ def finding(check_id: str, doc: str, silence: str) -> Callable:
 
 
 def _sentence(check_id, event, number):
-    more = "; {} more".format(number - 1) if number > 1 else ""
+    more = "; {} more".format(number - 1) if number != 1 else ""
     return "{} times: {} (event {}){}".format(event["count"], event["text"], event_id(check_id, event), more)
 
 

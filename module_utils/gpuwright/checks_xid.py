@@ -118,14 +118,13 @@ def _outcome(
     bad = [pair for pair in standing if pair[1].kind == FAIL_CLASS]
     if bad:
         event, found = bad[worst([judged.remedy for _event, judged in bad])]
-        first = [(event, found)] + [pair for pair in bad if pair[0] is not event]
-        message = _sentence(kind, first) + _refused(kind, bad, overrides) + rest
+        message = _sentence(kind, (event, found), len(bad)) + _refused(kind, bad, overrides) + rest
         return failed(_codes(bad), "none", message, _action(event, found), found.remedy)
     if not readings.flag("kernel_log", "whole"):
         return cut()
     odd = [pair for pair in standing if pair[1].kind == WARN]
     if odd:
-        return warned(_codes(odd), "none", _sentence(kind, odd) + rest, _action(*odd[0]))
+        return warned(_codes(odd), "none", _sentence(kind, odd[0], len(odd)) + rest, _action(*odd[0]))
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
     words = "no event that needs an action ({})".format(_short(remarks[0])) if remarks else nothing
     acknowledged = any(event["closed_by"].startswith(ACKNOWLEDGED) for event in ended)
@@ -141,21 +140,21 @@ def _short(pair: Pair) -> str:
     return "{} on {}: {}".format(event["code"], event["pci_id"], found.meaning)
 
 
-def _sentence(kind: str, pairs: List[Pair]) -> str:
-    event, found = pairs[0]
-    more = "; {} more".format(len(pairs) - 1) if len(pairs) > 1 else ""
+def _sentence(kind: str, pair: Pair, number: int) -> str:
+    """About the first of `number` events."""
+    event, found = pair
+    more = "; {} more".format(number - 1) if number != 1 else ""
     why = "; judged by {}: {}".format(PATH, found.reason) if found.reason else ""
     return "{} ({} times; {}; event {}){}{}".format(
-        _short(pairs[0]), event["count"], event["text"], event_id(kind, event), why, more
+        _short(pair), event["count"], event["text"], event_id(kind, event), why, more
     )
 
 
 def _refused(kind: str, bad: List[Pair], overrides: List[Dict[str, Any]]) -> str:
-    """What an override asks for and cannot have."""
-    lost = kind == "xid" and any(event["code"] == GPU_LOST for event, _found in bad)
-    if lost and any(without_effect(row) for row in overrides):
-        return "; the row for {} in {} has no effect: a lost GPU stays a failure".format(GPU_LOST, PATH)
-    return ""
+    """What an override asks for and cannot have: a lost GPU stays a failure."""
+    codes = {(kind, event["code"]) for event, _found in bad}
+    rows = [row["code"] for row in overrides if (row["kind"], row["code"]) in codes if without_effect(row)]
+    return "".join("; the row for {} in {} has no effect: a lost GPU stays a failure".format(n, PATH) for n in rows)
 
 
 def _action(event: Event, found: Judged) -> str:

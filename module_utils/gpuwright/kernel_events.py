@@ -204,10 +204,7 @@ class KernelEvents(object):
         found = row_of(message)
         if found is None or found[0].kind == HARMLESS or (only_lost and found[0].kind != LOST):
             return False
-        row, match = found
-        times = 1
-        if row.kind == LOST:
-            times = next((int(group) for group in match.groups() if group and group.isdigit()), 1)
+        row, times = found
         where = place(row, message)
         self.findings.count((row.name, where), {"kind": row.name, "pci_id": where}, second, self.lines, message, times)
         return True

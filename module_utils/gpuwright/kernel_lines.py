@@ -32,6 +32,10 @@ ISO = re.compile(
 UNIX = re.compile(r"([0-9]{9,11})\.[0-9]+ (.*)", re.S)
 # "name kernel: text" and "name program[pid]: text", as journald and syslog daemons write a host and who spoke.
 SPEAKER = re.compile(r"(\S+) ([A-Za-z0-9_./@-]+)(?:\[[0-9]+\])?: ?(.*)", re.S)
+# What this project asks journalctl for, in one go; a log may have a million lines.
+USUAL = re.compile(r"\[ *([0-9]{1,12})\.[0-9]+\] \S+ kernel: (?!\[)(.*)", re.S)
+# printk writes 1 KiB at most; what is longer is no message of the kernel.
+LONGEST_MESSAGE = 2048
 # No host is called like this; the kernel's own lines begin so.
 KERNEL = "kernel"
 JOURNALD = "systemd-journald"
@@ -57,8 +61,8 @@ def read_lines(text: str) -> Iterator[Line]:
         found = _read(line.lstrip(), clock)
         if found is None:
             # An indented line belongs to the message before it, also when that message is not the kernel's.
-            if pending is not None and raw[:1] in (" ", "\t") and line:
-                pending = pending._replace(text="{}\n{}".format(pending.text, line.strip())[:4000])
+            if pending is not None and raw[:1] in (" ", "\t") and line and len(pending.text) < LONGEST_MESSAGE:
+                pending = pending._replace(text="{}\n{}".format(pending.text, line.strip()))
             continue
         if pending is not None:
             yield pending
@@ -99,6 +103,9 @@ def _absolute(year: int, month: int, day: int, clock: str) -> int:
 
 
 def _read(line: str, clock: Clock) -> Optional[Line]:
+    match = USUAL.match(line)
+    if match:
+        return Line(int(match.group(1)), match.group(2), KERNEL)
     match = MONOTONIC.match(line)
     if match:
         return _spoken(int(match.group(1)), match.group(2), bare=True)

@@ -7,8 +7,10 @@ Sources are files of the Linux kernel (4.18 to 6.17) and of NVIDIA's open kernel
 """
 
 import re
+from functools import lru_cache
+from typing import Optional, Tuple
 
-from .kernel_rows import CORRECTED, UNCORRECTED, WATCH
+from .kernel_rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
 from .kernel_rows_gpu import DEVICE_ROWS
 from .kernel_rows_host import HOST_ROWS
 from .verdict import CONTACT_SUPPORT
@@ -25,14 +27,24 @@ GROUPS = (
 _NAMED = {row.name: (row.check, row.kind, row.remedy) for row in reversed(ROWS)}
 _NAMED.update({name: (check, kind, remedy) for name, check, kind, remedy in GROUPS})
 ONE = re.compile("|".join("(?P<r{}>{})".format(number, row.pattern) for number, row in enumerate(ROWS)))
+# Far longer than the messages of the rows; a pattern must not search a page.
+LONGEST = 512
 
 
-def row_of(message):
-    """(row, its match) of the first row that takes this message, or None."""
-    match = ONE.match(message)
-    return (ROWS[int(match.lastgroup[1:])], match) if match else None
+@lru_cache(maxsize=256)
+def row_of(message: str) -> Optional[Tuple[Row, int]]:
+    """(row, how many messages it says are lost, else 1) of the first row that takes this message, or None.
+
+    What floods a log is the same few messages over and over.
+    """
+    match = ONE.match(message, 0, LONGEST)
+    if not match:
+        return None
+    row = ROWS[int(match.lastgroup[1:])]
+    numbers = (int(group) for group in match.groups() if group and group.isdigit()) if row.kind == LOST else iter(())
+    return row, next(numbers, 1)
 
 
-def about(name):
+def about(name: str) -> Optional[Tuple[str, str, str]]:
     """(check, kind, remedy) of a name in `kernel_log.findings`; None for a name that no row has."""
     return _NAMED.get(name)

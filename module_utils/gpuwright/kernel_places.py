@@ -37,4 +37,5 @@ def place(row: Row, message: str) -> str:
 
 def printable(text: str) -> str:
     """Without what a terminal would obey, and short enough for a report."""
-    return "".join(c if c.isprintable() else " " for c in text[:LONGEST_TEXT])
+    text = text[:LONGEST_TEXT]
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

@@ -94,7 +94,6 @@ HOST_ROWS = (
         DEVICE,
         r"EXT[234]-fs (?:error|\S+: Remounting filesystem read-only|.*I/O error while writing superblock"
         r"|\(\S+\): (?:Remounting filesystem read-only|failed to convert unwritten extents))"
-        r"|EXT[234]-fs \([^)]*\): .*[Ee]rror (?!behaviour).*(?:superblock|journal)"
         r"|Aborting journal on device|JBD2: (?:Detected aborted journal|I/O error)",
         CONTACT_SUPPORT,
         "fs/ext4/super.c, fs/jbd2",

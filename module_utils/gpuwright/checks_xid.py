@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the errors that GPUs and NVSwitches report in the kernel's log of this boot: Xid, SXid, a lost GPU."""
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .kernel_evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
 from .verdict import (
@@ -12,6 +12,7 @@ from .verdict import (
     Check,
     Evidence,
     Outcome,
+    Unreadable,
     failed,
     skipped,
     warned,
@@ -26,6 +27,7 @@ FABRIC = "Restart nvidia-fabricmanager when no GPU is in use: systemctl restart 
 LOST_WORDS = "fallen off the bus"
 
 Pair = Tuple[Event, Judged]
+Rows = Optional[List[Dict[str, Any]]]
 
 
 def xid(readings, expected):
@@ -38,8 +40,10 @@ def xid(readings, expected):
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)
     overrides = overrides_of(readings)
-    pairs = [(event, judge_xid(event["code"], event["text"], event["count"], overrides)) for event in xids_of(readings)]
-    return _outcome(readings, "xid", _companions(readings, pairs), overrides, "no Xid since the boot")
+    pairs = [
+        (event, judge_xid(event["code"], event["text"], event["count"], overrides or ())) for event in xids_of(readings)
+    ]
+    return _outcome(readings, "xid", _companions(readings, pairs), rows, "no Xid since the boot")
 
 
 def sxid(readings, expected):
@@ -50,8 +54,10 @@ def sxid(readings, expected):
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)
     overrides = overrides_of(readings)
-    pairs = [(event, judge_sxid(event["code"], event["text"], overrides)) for event in events_of(readings, "sxids")]
-    return _outcome(readings, "sxid", pairs, overrides, "no SXid since the boot")
+    pairs = [
+        (event, judge_sxid(event["code"], event["text"], overrides or ())) for event in events_of(readings, "sxids")
+    ]
+    return _outcome(readings, "sxid", pairs, rows, "no SXid since the boot")
 
 
 def gpu_lost(readings, expected):
@@ -84,10 +90,10 @@ def xids_of(readings: Evidence) -> List[Event]:
     return events_of(readings, "xids")
 
 
-def overrides_of(readings: Evidence) -> List[Dict[str, Any]]:
-    """The rows of the administrator's file; a log without a node beside it has none."""
+def overrides_of(readings: Evidence) -> Rows:
+    """The rows of the administrator's file; None where it was not looked for, as with a log without its node."""
     if "xid_policy" not in readings.names():
-        return []
+        return None
     return [row.value for row in readings.each("xid_policy")]
 
 
@@ -109,9 +115,7 @@ def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair
     return found._replace(kind=WARN, meaning=meaning, action=FABRIC)
 
 
-def _outcome(
-    readings: Evidence, kind: str, pairs: List[Pair], overrides: List[Dict[str, Any]], nothing: str
-) -> Outcome:
+def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, nothing: str) -> Outcome:
     standing = [(event, found) for event, found in pairs if not event["closed_by"]]
     ended = [event for event, found in pairs if event["closed_by"] and found.kind in (FAIL_CLASS, WARN)]
     rest = closed_words([(event_id(kind, event), event["closed_by"]) for event in ended])
@@ -125,6 +129,8 @@ def _outcome(
     odd = [pair for pair in standing if pair[1].kind == WARN]
     if odd:
         return warned(_codes(odd), "none", _sentence(kind, odd[0], len(odd)) + rest, _action(*odd[0]))
+    if overrides is None:
+        raise Unreadable("readings.xid_policy was not read")
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
     words = "no event that needs an action ({})".format(_short(remarks[0])) if remarks else nothing
     acknowledged = any(event["closed_by"].startswith(ACKNOWLEDGED) for event in ended)
@@ -150,10 +156,10 @@ def _sentence(kind: str, pair: Pair, number: int) -> str:
     )
 
 
-def _refused(kind: str, bad: List[Pair], overrides: List[Dict[str, Any]]) -> str:
+def _refused(kind: str, bad: List[Pair], overrides: Rows) -> str:
     """What an override asks for and cannot have: a lost GPU stays a failure."""
     codes = {(kind, event["code"]) for event, _found in bad}
-    rows = [row["code"] for row in overrides if (row["kind"], row["code"]) in codes if without_effect(row)]
+    rows = [row["code"] for row in overrides or () if (row["kind"], row["code"]) in codes if without_effect(row)]
     return "".join("; the row for {} in {} has no effect: a lost GPU stays a failure".format(n, PATH) for n in rows)
 
 

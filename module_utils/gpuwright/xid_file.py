@@ -79,13 +79,18 @@ def _entries(text: str) -> List[Entry]:
     if len(text) > LONGEST_FILE:
         raise _error(1, "the file is longer than {} bytes".format(LONGEST_FILE))
     entries: List[Entry] = []
+    started = False
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw[:-1] if raw.endswith("\r") else raw
         if not all(c.isprintable() for c in line):
             raise _error(number, "a tab or another control character; use spaces")
         words = line.strip(" ")
-        if not words or words.startswith("#") or (line.rstrip(" ") == "---" and not entries):
+        if not words or words.startswith("#"):
             continue
+        if line.rstrip(" ") == "---" and not started:
+            started = True
+            continue
+        started = True
         entries.append(_entry(number, line, words))
     return entries
 

@@ -43,7 +43,7 @@ def xid(readings, expected):
     pairs = [
         (event, judge_xid(event["code"], event["text"], event["count"], overrides or ())) for event in xids_of(readings)
     ]
-    return _outcome(readings, "xid", _companions(readings, pairs), rows, "no Xid since the boot")
+    return _outcome(readings, "xid", _companions(readings, pairs), overrides, "no Xid since the boot")
 
 
 def sxid(readings, expected):
@@ -57,7 +57,7 @@ def sxid(readings, expected):
     pairs = [
         (event, judge_sxid(event["code"], event["text"], overrides or ())) for event in events_of(readings, "sxids")
     ]
-    return _outcome(readings, "sxid", pairs, rows, "no SXid since the boot")
+    return _outcome(readings, "sxid", pairs, overrides, "no SXid since the boot")
 
 
 def gpu_lost(readings, expected):

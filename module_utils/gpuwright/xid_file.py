@@ -29,7 +29,7 @@ NEEDED = ("class", "reason")
 HIGHEST = {"xid": 999, "sxid": 99999}
 LONGEST_FILE = 256 * 1024
 CODE = re.compile(r"[1-9][0-9]{0,5}")
-KEY = re.compile(r"""("(?:[^"\\])*"|'[^']*'|[A-Za-z0-9_]+)\s*:(?: +(.*)|)""")
+KEY = re.compile(r"""("(?:[^"\\])*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*|[1-9][0-9]*)\s*:(?: +(.*)|)""")
 DOUBLE = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 SINGLE = re.compile(r"'((?:[^']|'')*)'")
 # A plain text begins with a letter and has no mark of YAML in it; words that YAML reads as no text need quotes.

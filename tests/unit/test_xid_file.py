@@ -62,7 +62,7 @@ def test_there_may_be_no_file(tmp_path):
         ("- xid\n", 1, "expected 'name: value'"),
         ("xid:\n\t63:\n", 2, "a tab"),
         ("  xid:\n", 1, "expected no indentation"),
-        ("xid:\n  063:\n    class: warn\n    reason: x\n", 2, "'063' is no xid code"),
+        ("xid:\n  063:\n    class: warn\n    reason: x\n", 2, "expected 'name: value'"),
         ("xid:\n  1000:\n    class: warn\n    reason: x\n", 2, "1 to 999"),
         ("xid:\n  all:\n    class: warn\n    reason: x\n", 2, "'all' is no xid code"),
         ("xid:\n  63-65:\n    class: warn\n    reason: x\n", 2, "expected 'name: value'"),

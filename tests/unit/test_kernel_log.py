@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
+from conftest import MODULE_UTILS
 from gpuwright import kernel_log
 from gpuwright.kernel_events import MOST_EVENTS
 from gpuwright.kernel_log import parse_log, read_container, read_kernel_log
-from gpuwright.xid_policy import judge_xid
+from gpuwright.xid_policy import event_id, judge_xid
 from gpuwright.xid_table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN, XID
 from healthy_node import KERNEL_LOG
 from host_tree import HostTree
@@ -156,6 +158,103 @@ def test_a_flood_of_kinds_stays_bounded():
     text = "".join(f"[ 5.0] h kernel: NVRM: Xid (PCI:0000:3b:00): {code}, x\n" for code in range(1, 1500))
     found = parse_log(text)
     assert len(found["xids"]) == MOST_EVENTS and found["whole"] is False
+
+
+MESSAGE = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus."
+BOOT = "Linux version 5.14.0-427.el9.x86_64 (mockbuild@x86-vm)"
+# As journalctl -o, dmesg and syslog daemons write one message and the boot's first; 12 s lie between them.
+FORMS = {
+    "short-monotonic": "[    {s}.000000] a5-01 kernel: {m}",
+    "dmesg": "[    {s}.000000] {m}",
+    "dmesg with callers": "[    {s}.000000][    T1] {m}",
+    "dmesg -x": "kern  :warn  : [    {s}.000000] {m}",
+    "dmesg -r": "<4>[    {s}.000000] {m}",
+    "dmesg -T": "[Sun Nov 22 10:00:{s:02} 2026] {m}",
+    "dmesg iso": "2026-11-22T10:00:{s:02},000000+01:00 {m}",
+    "short": "Nov 22 10:00:{s:02} a5-01 kernel: {m}",
+    "short-precise": "Nov 22 10:00:{s:02}.123456 a5-01 kernel: {m}",
+    "short-iso": "2026-11-22T10:00:{s:02}+0000 a5-01 kernel: {m}",
+    "short-iso-precise": "2026-11-22T10:00:{s:02}.123456+01:00 a5-01 kernel: {m}",
+    "short-full": "Sun 2026-11-22 10:00:{s:02} UTC a5-01 kernel: {m}",
+    "short-unix": "17953632{s:02}.123456 a5-01 kernel: {m}",
+    "syslog": "Nov 22 10:00:{s:02} a5-01 kernel: [   {s}.000000] {m}",
+    "syslog with one digit": "Nov  2 10:00:{s:02} a5-01 kernel: [   {s}.000000] {m}",
+    "rsyslog": "2026-11-22T10:00:{s:02}.123456+01:00 a5-01 kernel: [   {s}.000000] {m}",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_log_from_another_machine_is_read_in_every_form(form):
+    text = "\n".join(FORMS[form].format(s=second, m=message) for second, message in ((0, BOOT), (12, MESSAGE)))
+    found = parse_log(text)
+    assert (found["lines"], found["from_boot"]) == (2, True)
+    event = found["xids"][0]
+    assert (event["code"], event["pci_id"], event["first_s"], event["last_s"]) == (79, "0000:3b:00", 12, 12)
+    assert event["text"] == MESSAGE
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "kernel: " in FORMS[form]])
+def test_what_programs_write_is_not_the_kernels(form):
+    line = FORMS[form].format(s=5, m=MESSAGE).replace(" kernel: ", " python[4711]: ")
+    assert parse_log(line)["xids"] == []
+
+
+def test_a_new_year_is_no_step_back():
+    found = parse_log(f"Dec 31 23:59:50 h kernel: {BOOT}\nJan  1 00:00:10 h kernel: {MESSAGE}\n")
+    assert found["xids"][0]["first_s"] == 20
+
+
+def test_an_event_says_what_closed_it_and_what_came_after():
+    dbe = "[ {}.0] h kernel: NVRM: Xid (PCI:0000:3b:00): 48, pid=9, DBE\n"
+    none = "[ 40.0] h kernel: NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x1 (a) to 0x0 (None)\n"
+    found = parse_log(dbe.format(10) + dbe.format(20) + none + dbe.format(50))["xids"]
+    open_one, closed = [event for event in found if event["code"] == 48]
+    assert (open_one["closed_by"], open_one["count"], open_one["first_s"]) == ("", 1, 50)
+    assert (closed["count"], closed["first_s"], closed["last_s"]) == (2, 10, 20)
+    assert closed["closed_by"] == "the driver asks for no recovery of 0000:3b:00 any more at 40 s"
+    assert event_id("xid", closed) == "kernel.xid:48@0000:3b:00"
+
+
+def test_the_lines_of_one_sxid_are_one_event():
+    head = "[ 7.0] h kernel: nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, "
+    text = "".join(
+        head + rest + "\n" for rest in ("Fatal, Link 30 LTSSM", "Severity 1 Engine instance 30", "Data {0x1}")
+    )
+    (event,) = parse_log(text)["sxids"]
+    assert event["count"] == 1 and ", Fatal," in event["text"]
+    assert event_id("sxid", event) == "kernel.sxid:20034@0000:c1:00"
+
+
+def test_lost_messages_are_added_up():
+    text = "[ 7.0] h systemd-journald[9]: Missed 12 kernel messages\n"
+    text += "[ 8.0] h kernel: dmar_fault: 30 callbacks suppressed\n"
+    (finding,) = parse_log(text)["findings"]
+    assert (finding["kind"], finding["count"]) == ("lost", 42)
+    assert event_id("kernel.log_whole", finding) == "kernel.log_whole:lost@host"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM: Xid (PCI:{:04x}:3b:00): 48, DBE",
+        "NVRM: loading NVIDIA UNIX {}",
+        "EXT4-fs (sda{}): " + "error " * 150,
+        "{{{}}}[Hardware Error]: event severity: corrected",
+        "NVRM: The NVIDIA GPU 0000:3b:00.0 {}",
+        "x {}\n   more",
+    ],
+)
+def test_a_flood_costs_seconds(line, node_python, tmp_path):
+    """A tenth of the most that is read, under every Python that a node may have."""
+    one = "[  5.0] h kernel: " + line + "\n"
+    text = "".join(one.format(number) for number in range(1_600_000 // len(one)))
+    (tmp_path / "log").write_text(text)
+    script = "import sys, time; sys.path.insert(0, sys.argv[1]); from gpuwright.kernel_log import parse_log; "
+    script += "t = open(sys.argv[2]).read(); a = time.process_time(); f = parse_log(t); "
+    script += "print(time.process_time() - a, len(f['xids']) + len(f['findings']))"
+    command = [node_python, "-c", script, str(MODULE_UTILS), str(tmp_path / "log")]
+    seconds, kept = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert float(seconds) < 2 and int(kept) <= 2 * MOST_EVENTS
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ DEVICE_ROWS = (
         DEVICE,
         r"(?:"
         + DRIVER_AT
-        + r")?DPC: (?:containment event|unmasked uncorrectable error|ERR_(?:NON)?FATAL|RP PIO error)",
+        + r")?(?:DPC: (?:containment event|unmasked uncorrectable error|ERR_(?:NON)?FATAL|RP PIO error)|EDR: EDR event)",
         POWER_CYCLE,
         DPC,
     ),
@@ -108,7 +108,7 @@ DEVICE_ROWS = (
         "kernel.pcie_errors",
         CORRECTED,
         DEVICE,
-        PORT + r"(?:PCIe Bus Error: severity=Correct(?:ed|able)"
+        PORT + r"(?:PCIe Bus Error: severity=Correct(?:ed|able)|aer_status: "
         r"|(?:Multiple )?Correct(?:ed|able) error (?:message )?received)",
         "",
         AER,

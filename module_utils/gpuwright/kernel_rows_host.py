@@ -78,6 +78,15 @@ HOST_ROWS = (
         NVME,
     ),
     Row(
+        "filesystem_damage",
+        "kernel.filesystem",
+        WATCH,
+        DEVICE,
+        r"EXT[234]-fs \(\S+\): (?:warning: mounting (?:unchecked fs|fs with errors)|error count since last fsck)",
+        "",
+        "fs/ext4/super.c",
+    ),
+    Row(
         "disk_error",
         "kernel.filesystem",
         WATCH,
@@ -105,7 +114,7 @@ HOST_ROWS = (
         DEVICE,
         r"XFS \([^)]*\): (?:.*[Ss]hutting down filesystem|.*Filesystem has been shut down|.*has been shut down"
         r"|Metadata (?:corruption|CRC error|I/O error)|Corruption|log I/O error|metadata I/O error"
-        r"|Internal error|xfs_do_force_shutdown|Please unmount|Log I/O Error)",
+        r"|Internal error|xfs_do_force_shutdown|Please unmount|Unmount and run|Log I/O Error)",
         CONTACT_SUPPORT,
         "fs/xfs/xfs_fsops.c",
     ),

@@ -97,9 +97,8 @@ DEVICE_ROWS = (
         "kernel.pcie_errors",
         UNCORRECTED,
         DEVICE,
-        r"(?:"
-        + DRIVER_AT
-        + r")?(?:DPC: (?:containment event|unmasked uncorrectable error|ERR_(?:NON)?FATAL|RP PIO error)|EDR: EDR event)",
+        r"(?:" + DRIVER_AT + r")?(?:EDR: EDR event|DPC: (?:containment event|unmasked uncorrectable error"
+        r"|ERR_(?:NON)?FATAL|RP PIO error))",
         POWER_CYCLE,
         DPC,
     ),

@@ -4,6 +4,7 @@
 import re
 from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
+from .sxid_table import SWITCH, SXID
 from .verdict import RESET
 from .xid_table import (
     FAIL,
@@ -11,8 +12,6 @@ from .xid_table import (
     HARMLESS,
     RECOVERY,
     RECOVERY_ACTION_CHANGED,
-    SWITCH,
-    SXID,
     WARN,
     WATCH,
     XID,

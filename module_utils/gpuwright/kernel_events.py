@@ -33,6 +33,8 @@ FURTHER_LINES = 3
 FIRST_WORDS = "Linux version "
 # Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.
 MOST_EVENTS = 1000
+# What a later start of the driver does anew.
+STARTS = ("driver_start", "driver_mixed", "switch_start", "link_start")
 # A card that did not start is told of while the driver loads, some seconds before the driver says that it has loaded.
 ONE_LOAD_SECONDS = 60
 
@@ -88,24 +90,28 @@ class KernelEvents(object):
         self.hardware = HardwareRecords(self._hardware)
         self.lines = 0
         self.from_boot = False
+        self.boot_s = 0
         self.sentence = ""
         self.further = 0
         self.load_began: Optional[int] = None
 
     def feed(self, line: Line) -> None:
         message = _joined(line.text)
+        if line.speaker == KERNEL and message.startswith(FIRST_WORDS):
+            # A file of a syslog daemon holds several boots; the last one counts.
+            self.__init__()
+            self.from_boot, self.boot_s = True, line.second
+        second = max(0, line.second - self.boot_s)
         if line.speaker != KERNEL:
-            self._plain(line.second, message, only_lost=True)
+            self._plain(second, message, only_lost=True)
             return
         self.lines += 1
-        if message.startswith(FIRST_WORDS):
-            self.from_boot = True
-        elif message.startswith("NVRM: Xid"):
-            self._xid(line.second, message)
+        if message.startswith("NVRM: Xid"):
+            self._xid(second, message)
         elif message.startswith("nvidia-nvswitch") and SXID.match(message):
-            self._sxid(line.second, message)
-        elif not (self._repaired(line.second, message) or self.hardware.feed(line.second, message)):
-            self._nvrm_or_plain(line.second, message)
+            self._sxid(second, message)
+        elif not (self._repaired(second, message) or self.hardware.feed(second, message)):
+            self._nvrm_or_plain(second, message)
 
     def result(self) -> Dict[str, Any]:
         """See `kernel_log.parse_log`."""
@@ -175,7 +181,7 @@ class KernelEvents(object):
         self.findings.close(lambda e: e["_n"] < number and e["kind"] == "iommu", words)
         self.findings.close(
             lambda e: (
-                e["kind"] in ("driver_start", "driver_mixed", "switch_start")
+                e["kind"] in STARTS
                 and e["_n"] < number
                 and (began is not None or e["last_s"] + ONE_LOAD_SECONDS < second)
             ),

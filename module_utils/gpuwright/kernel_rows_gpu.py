@@ -70,6 +70,15 @@ DEVICE_ROWS = (
         "kernel/module/main.c",
     ),
     Row("driver_mixed", "kernel.driver_start", WATCH, BOOT, r"NVRM: API mismatch:", REBOOT, NV),
+    Row(
+        "link_start",
+        "kernel.driver_start",
+        WATCH,
+        BOOT,
+        r"NVRM: knvlink\w+: .*(?:Failed to update Rx Detect|postRxDetLinkMask failed)",
+        REBOOT,
+        "open-gpu-kernel-modules kernel_nvlink.c",
+    ),
     Row("switch_start", "kernel.driver_start", WATCH, DEVICE, r"nvidia-nvswitch\S*: .*[Ff]ail", REBOOT, NV),
     Row(
         "pcie", "kernel.pcie_errors", UNCORRECTED, DEVICE, PORT + "PCIe Bus Error: severity=Uncorrect", POWER_CYCLE, AER

@@ -188,6 +188,11 @@ GPU_RECORDS = [
         WARN,
         "NVRM: API mismatch: the client 'nvidia-smi' (pid 812) has the version 580.105.08, but this kernel module has",
     ),
+    (
+        "kernel.driver_start",
+        WARN,
+        "NVRM: knvlinkUpdatePostRxDetectLinkMask_IMPL: Failed to update Rx Detect Link mask!",
+    ),
     ("kernel.driver_start", WARN, "nvidia-nvswitch3: Failed to initialize device : -19"),
     (*NOTHING, lines("NVRM: GPU at PCI:0000:3b:00: GPU-2f1b8c44-0000-1111-2222-333344445555", LOADED)),
     (*NOTHING, "nvidia: module verification failed: signature and/or required key missing - tainting kernel"),

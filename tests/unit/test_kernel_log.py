@@ -199,6 +199,14 @@ def test_what_programs_write_is_not_the_kernels(form):
     assert parse_log(line)["xids"] == []
 
 
+def test_of_several_boots_the_last_counts():
+    boots = [("10:00:00", BOOT), ("10:00:20", MESSAGE), ("10:05:00", BOOT), ("10:05:07", MESSAGE)]
+    lines = [f"Nov 22 {clock} h kernel: {message}" for clock, message in boots]
+    assert parse_log("\n".join(lines[:3]))["xids"] == []
+    (event,) = parse_log("\n".join(lines))["xids"]
+    assert (event["count"], event["first_s"]) == (1, 7)
+
+
 def test_a_new_year_is_no_step_back():
     found = parse_log(f"Dec 31 23:59:50 h kernel: {BOOT}\nJan  1 00:00:10 h kernel: {MESSAGE}\n")
     assert found["xids"][0]["first_s"] == 20

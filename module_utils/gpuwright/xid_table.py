@@ -21,8 +21,10 @@ HARMLESS = "harmless"
 COMPANION = "companion"
 CLASSES = (FAIL, WARN, HARMLESS)
 
+# Xid 154, which tells that a reset has worked, came with branch 570.
+UNTOLD = " (drivers before 570 do not log that it worked: load the driver anew there, or reboot)"
 RESET_GPU = (
-    "Stop the GPU's programs, then: nvidia-smi --gpu-reset -i {gpu} ; or reboot. If it comes back: run"
+    "Stop the GPU's programs, then: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD + ". If it comes back: run"
     " nvidia-bug-report.sh and have the card examined."
 )
 POWER_OFF = (
@@ -31,8 +33,8 @@ POWER_OFF = (
 )
 CABLES = "Power the node off and check the auxiliary power cables and the seat of {gpu}."
 MEMORY = (
-    "Stop the GPU's programs, then: nvidia-smi --gpu-reset -i {gpu} ; then nvidia-smi -q -i {gpu} -d ROW_REMAPPER,"
-    "PAGE_RETIREMENT ; if it comes back, run NVIDIA's field diagnostic."
+    "Stop the GPU's programs, then: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD + " ; look at nvidia-smi -q -i {gpu} -d"
+    " ROW_REMAPPER,PAGE_RETIREMENT ; if it comes back, run NVIDIA's field diagnostic."
 )
 NVLINK = (
     "Run: nvidia-smi nvlink -s -i {gpu} ; stop all GPU programs and reset all GPUs of the node together"

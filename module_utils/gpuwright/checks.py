@@ -23,6 +23,7 @@ from . import (
     checks_software,
     checks_storage,
     checks_tuning,
+    checks_xid,
 )
 from .checks_smoke import smoke_record
 from .verdict import STANDARD, judge, within
@@ -40,6 +41,7 @@ MODULES = (
     checks_size,
     checks_tuning,
     checks_containers,
+    checks_xid,
     checks_kernel,
     checks_links,
     checks_isolation,

@@ -1,217 +1,206 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the kernel's log of this boot: what it said about the GPUs, the switches between them, and the host."""
+"""Checks of what else the kernel's log says: one kind of fault for each, by the rows of the log's table."""
 
-from . import xid_catalog
+from typing import Callable
+
+from .kernel_evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
+from .kernel_log_table import about
+from .kernel_rows import LOST, UNCORRECTED, WATCH
 from .verdict import (
     CONTACT_SUPPORT,
     FAIL,
     POWER_CYCLE,
     QUICK,
     REBOOT,
+    REPLACE,
     RESET,
     WARN,
     Check,
-    Outcome,
+    Unreadable,
     failed,
-    passed,
     skipped,
     unknown,
     warned,
 )
-
-NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
-FATAL = ", Fatal,"
-XID_TABLE = "https://docs.nvidia.com/deploy/xid-errors"
-LOOK = "Read it: journalctl -k -b | grep -iE 'xid|nvrm'"
+from .xid_policy import event_id
 
 
-def events_of(readings, name):
-    """The plain events of one kind, each value looked at."""
-    return [
-        {
-            "code": event.number("code"),
-            "pci_id": event.text("pci_id"),
-            "count": event.number("count"),
-            "text": event.text("text"),
-        }
-        for event in readings.each("kernel_log", name)
-    ]
-
-
-def xid(readings, expected):
-    """No Xid of this boot asks for an action, by NVIDIA's catalogue; programs' errors and unknown codes are warned of.
-
-    The log must be readable and reach back to the boot. 27 codes need a reset, a reboot or hands; 154 carries its own
-    action. Source: NVIDIA's Xid catalogue.
-    """
-    if readings.absent("kernel_log"):
-        return skipped(NO_LOG)
-    by_class = {}
-    for event in events_of(readings, "xids"):
-        kind, meaning, action = xid_catalog.classify(event["code"], event["text"])
-        by_class.setdefault(kind, []).append((event, meaning, action.replace("{gpu}", event["pci_id"])))
-    bad = by_class.get(xid_catalog.FAIL_CLASS, [])
-    if bad:
-        return failed(_codes(bad), "none", _sentence(bad), bad[0][2])
-    odd = by_class.get(xid_catalog.UNKNOWN_CLASS, []) + by_class.get(xid_catalog.WARN_CLASS, [])
-    notes = by_class.get(xid_catalog.PASS_CLASS, [])
-    return _rest(readings, odd, "no Xid that needs an action" if notes else "no Xid since the boot")
-
-
-def sxid(readings, expected):
-    """No fatal SXid (error of an NVSwitch) in this boot; one that is not fatal, or does not say, is warned of."""
-    if readings.absent("kernel_log"):
-        return skipped(NO_LOG)
-    events = [(event, "error of an NVSwitch", "") for event in events_of(readings, "sxids")]
-    bad = [event for event in events if FATAL in event[0]["text"]]
-    if bad:
-        return failed(_codes(bad), "none", _sentence(bad))
-    return _rest(readings, events, "no SXid since the boot")
-
-
-def _rest(readings, odd, words):
-    """What remains when nothing failed: a log that is cut off, events to know of, a log that begins late."""
-    if not readings.flag("kernel_log", "whole"):
-        return unknown("the kernel's log is longer than what is read of it", expected="none", action=LOOK)
-    if odd:
-        return warned(_codes(odd), "none", _sentence(odd))
-    return _complete(readings, words)
-
-
-def _complete(readings, words):
-    if not readings.number("kernel_log", "lines"):
-        return unknown("the kernel's log is empty", expected="none", action=LOOK)
-    if not readings.flag("kernel_log", "from_boot"):
-        action = "Keep the log: Storage=persistent in /etc/systemd/journald.conf; the next boot is then seen whole."
-        return warned("late", "none", "{}, but the log does not reach back to the boot".format(words), action)
-    return passed("none", "none", words)
-
-
-def _codes(events):
-    return ", ".join(sorted({str(event["code"]) for event, _meaning, _action in events}))
-
-
-def _sentence(events):
-    event, meaning, _action = events[0]
-    more = "; {} more".format(len(events) - 1) if len(events) > 1 else ""
-    return "{} on {}: {} ({} times; {}){}".format(
-        event["code"], event["pci_id"], meaning, event["count"], event["text"], more
-    )
-
-
-def finding(doc, bad_kind, odd_kind, quiet):
-    """A check function over `kernel_log.findings`: one of `bad_kind` fails, one of `odd_kind` is a warning."""
+def finding(check_id: str, doc: str, silence: str) -> Callable:
+    """A check function over the findings of one check: an uncorrected one fails, every other is a warning."""
 
     def look(readings, expected):
         if readings.absent("kernel_log"):
             return skipped(NO_LOG)
-        seen = {}
-        for record in readings.each("kernel_log", "findings"):
-            seen[record.text("kind")] = (record.number("count"), record.text("text"))
-        for kind, status in ((bad_kind, "FAIL"), (odd_kind, "WARN")):
-            if kind in seen:
-                if status == "WARN" and not readings.flag("kernel_log", "whole"):
-                    break
-                return Outcome(status, seen[kind][0], 0, "{} times: {}".format(*seen[kind]))
+        events = []
+        for event in events_of(readings, "findings"):
+            row = about(event["kind"])
+            if row is None:
+                raise Unreadable("the kernel's log has a finding {!r} that no row describes".format(event["kind"]))
+            check, kind, remedy = row
+            if check == check_id:
+                events.append((event, _of_gpu(readings, event) if check == IOMMU else kind, remedy))
+        standing = [triple for triple in events if not triple[0]["closed_by"]]
+        bad = [triple for triple in standing if triple[1] == UNCORRECTED]
+        if bad:
+            event, _kind, remedy = bad[worst([triple[2] for triple in bad])]
+            return failed(event["count"], 0, _sentence(check_id, event, len(bad)), remedy=remedy)
         if not readings.flag("kernel_log", "whole"):
-            return unknown("the kernel's log is longer than what is read of it", expected=0, action=LOOK)
-        return _complete(readings, quiet)
+            return cut()
+        if standing:
+            return warned(standing[0][0]["count"], 0, _sentence(check_id, standing[0][0], len(standing)))
+        closed = [(event_id(check_id, event), event["closed_by"]) for event, _kind, _remedy in events]
+        acknowledged = any(words.startswith(ACKNOWLEDGED) for _name, words in closed)
+        return quiet(readings, silence + closed_words(closed), acknowledged)
 
     look.__doc__ = doc
     return look
 
 
+def _sentence(check_id, event, number):
+    more = "; {} more".format(number - 1) if number != 1 else ""
+    return "{} times: {} (event {}){}".format(event["count"], event["text"], event_id(check_id, event), more)
+
+
+def _of_gpu(readings, event):
+    """An IOMMU fault is the GPU's where its driver says it, or where the address is one of this node's GPUs."""
+    if event["kind"] != "iommu" or event["text"].startswith("nvidia "):
+        return about(event["kind"])[1]
+    if "probe" not in readings.names():
+        return WATCH
+    cards = {gpu.pci_id("pci_id").rpartition(".")[0] for gpu in readings.each("probe", "gpus")}
+    return UNCORRECTED if event["pci_id"] in cards else WATCH
+
+
+def log_whole(readings, expected):
+    """The log is all that the kernel wrote since the boot: nothing dropped, suppressed or missed (WARN: how many)."""
+    if readings.absent("kernel_log"):
+        return skipped(NO_LOG)
+    lost = [event for event in events_of(readings, "findings") if (about(event["kind"]) or ("", ""))[1] == LOST]
+    if not readings.flag("kernel_log", "whole"):
+        return cut()
+    if not readings.number("kernel_log", "lines"):
+        return unknown("the kernel's log is empty", expected="none", action=LOOK)
+    if lost:
+        number = sum(event["count"] for event in lost)
+        words = "{} messages of the kernel are missing: {}".format(number, lost[0]["text"])
+        return warned(number, 0, words)
+    return quiet(readings, "the log is whole")
+
+
+IOMMU = "kernel.iommu"
+
+
+def _row(name, remedy, question, doc, silence, action, needs_gpu=False, severity=FAIL):
+    return Check(
+        id=name,
+        layer="system",
+        level=QUICK,
+        severity=severity,
+        remedy=remedy,
+        question=question,
+        judge=finding(name, doc, silence),
+        needs_gpu=needs_gpu,
+        action=action,
+        source="the kernel's own messages, by the rows of kernel_log_table",
+    )
+
+
 CHECKS = (
-    Check(
-        id="kernel.xid",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=RESET,
-        question="Did a GPU report an error since the boot?",
-        judge=xid,
-        action=LOOK + " ; what a code means: " + XID_TABLE,
+    _row(
+        "kernel.driver_start",
+        REBOOT,
+        "Did the driver start on every GPU?",
+        "The driver took every GPU over (FAIL: RmInitAdapter, probe or module failed); mixed versions are a WARN. A"
+        " later start of the driver without the fault closes it.",
+        "the driver had no trouble to start",
+        LOOK + " | grep -iE 'nvrm|nvidia' ; reboot; if it comes back, run nvidia-bug-report.sh.",
+        needs_gpu=True,
+    ),
+    _row(
+        "kernel.lockups",
+        REBOOT,
+        "Did a processor or a task hang since the boot?",
+        "No processor locked up (FAIL), no task hung for minutes (WARN). Source: the kernel's own watchdogs.",
+        "nothing hung since the boot",
+        LOOK + " | grep -iE 'lockup|blocked for more' ; a hung NVIDIA task goes only with a reboot.",
+    ),
+    _row(
+        "kernel.stalls",
+        REBOOT,
+        "Did a processor stall the kernel since the boot?",
+        "No RCU stall and no stuck work queue since the boot (FAIL): a processor did not let the kernel go on.",
+        "nothing stalled since the boot",
+        LOOK + " | grep -iE 'stall|starved|workqueue lockup' ; reboot, then look for firmware and kernel updates.",
+    ),
+    _row(
+        "kernel.oops",
+        REBOOT,
+        "Did the kernel itself fail since the boot?",
+        "No BUG, Oops, general protection fault or panic of the kernel (FAIL), no WARNING (WARN), since the boot.",
+        "the kernel reported no failure of its own",
+        LOOK + " | grep -iE 'BUG|Oops|protection fault|WARNING: CPU' ; reboot; report it with the trace.",
+    ),
+    _row(
+        "kernel.out_of_memory",
+        "",
+        "Did the kernel kill programs for want of memory?",
+        "The kernel killed no program for want of memory since the boot (WARN): a training may be the next one.",
+        "no program was killed for want of memory",
+        "See who: journalctl -k -b | grep -i 'out of memory' ; lower the batch size or the number of loader workers.",
+        severity=WARN,
+    ),
+    _row(
+        "kernel.hardware_errors",
+        CONTACT_SUPPORT,
+        "Did processor or memory report an error?",
+        "No uncorrected machine check or memory error (FAIL), no corrected or undecided one (WARN), since the boot. A"
+        " group of lines is one event, decided by its severity; what firmware kept of the boot before is a WARN.",
+        "no hardware error since the boot",
+        LOOK + " | grep -iE 'hardware error|EDAC' ; then the server's event log: ipmitool sel list",
+    ),
+    _row(
+        "kernel.pcie_errors",
+        POWER_CYCLE,
+        "Did the PCIe bus report an error?",
+        "No uncorrected PCIe error or containment (FAIL: AER, DPC), and no corrected one (WARN), since the boot.",
+        "no PCIe error since the boot",
+        LOOK + " | grep -iE 'aer|dpc|PCIe Bus Error' ; power off, reseat the card or its riser, or try another slot.",
+    ),
+    _row(
+        IOMMU,
+        RESET,
+        "Did the IOMMU refuse an access of a GPU?",
+        "No fault of the IOMMU names a GPU (FAIL) or another device (WARN) since the boot.",
+        "no IOMMU fault since the boot",
+        "Stop the GPU's programs and reset it: nvidia-smi --gpu-reset ; where GPUs exchange data, boot with iommu=pt or"
+        " without the IOMMU (see gpu.iommu).",
+    ),
+    _row(
+        "kernel.nvme",
+        REPLACE,
+        "Did an NVMe disk fail since the boot?",
+        "No NVMe controller went down for good and no read or write failed (FAIL), no command timed out (WARN). A"
+        " controller that answers again closes its fault.",
+        "no NVMe error since the boot",
+        LOOK + " | grep -i nvme ; then nvme smart-log on the disk; replace it when its media errors grow.",
+    ),
+    _row(
+        "kernel.filesystem",
+        CONTACT_SUPPORT,
+        "Did a file system fail or become read-only?",
+        "No file system reported damage or became read-only (FAIL), no other disk an error (WARN), since the boot.",
+        "no file system error since the boot",
+        LOOK + " | grep -iE 'EXT4-fs|XFS|BTRFS|I/O error' ; unmount it, check it (fsck, xfs_repair), look at its disk.",
     ),
     Check(
-        id="kernel.sxid",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=REBOOT,
-        question="Did a switch between GPUs report an error since the boot?",
-        judge=sxid,
-        action=(
-            "Restart nvidia-fabricmanager when no GPU is in use; a fatal one needs a reboot: journalctl -k -b | grep "
-            "SXid"
-        ),
-    ),
-    Check(
-        id="kernel.lockups",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=REBOOT,
-        question="Did a processor or a task hang since the boot?",
-        judge=finding(
-            "No processor locked up (FAIL), no task hung for minutes (WARN). Source: the kernel's own watchdogs.",
-            "lockup",
-            "blocked",
-            "nothing hung since the boot",
-        ),
-        needs_gpu=False,
-        action=(
-            "Read it: journalctl -k -b | grep -iE 'lockup|blocked for more' ; a hung NVIDIA task goes only with a "
-            "reboot."
-        ),
-    ),
-    Check(
-        id="kernel.out_of_memory",
+        id="kernel.log_whole",
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Did the kernel kill programs for want of memory?",
-        judge=finding(
-            "The kernel killed no program for want of memory since the boot (WARN): a training may be the next one.",
-            "",
-            "out_of_memory",
-            "no program was killed for want of memory",
-        ),
+        question="Is the kernel's log complete?",
+        judge=log_whole,
         needs_gpu=False,
-        action=(
-            "See who: journalctl -k -b | grep -i 'out of memory' ; lower the batch size or the number of loader "
-            "workers."
-        ),
-    ),
-    Check(
-        id="kernel.hardware_errors",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=CONTACT_SUPPORT,
-        question="Did processor or memory report an error?",
-        judge=finding(
-            "No uncorrected machine check or memory error (FAIL), and no corrected one (WARN), since the boot.",
-            "hardware",
-            "hardware_corrected",
-            "no hardware error since the boot",
-        ),
-        needs_gpu=False,
-        action="Read it: journalctl -k -b | grep -i 'hardware error' ; then the server's event log: ipmitool sel list",
-    ),
-    Check(
-        id="kernel.pcie_errors",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=POWER_CYCLE,
-        question="Did the PCIe bus report an error?",
-        judge=finding(
-            "No uncorrected PCIe error (FAIL), and no corrected one (WARN), since the boot (AER in the kernel's log).",
-            "pcie",
-            "pcie_corrected",
-            "no PCIe error since the boot",
-        ),
-        needs_gpu=False,
-        action="Read it: journalctl -k -b | grep -i aer ; reseat the card or its riser, or try another slot.",
+        action="Raise log_buf_len on the kernel's command line and see what floods the log. " + KEEP,
+        source="journald's and the kernel's own count of what they dropped",
     ),
 )

@@ -5,45 +5,24 @@ The log comes from journald (only what the kernel itself wrote, only this boot) 
 ring buffer through dmesg. What cannot be read raises OSError; an empty log is one that cannot be read.
 """
 
-import collections
-import re
+from typing import Any, Dict, Optional
 
 from .bounded import run_bounded
 from .hostfiles import exists, read_text
+from .kernel_events import KernelEvents
+from .kernel_lines import read_lines
 
 LOG_SECONDS = 10
 # A healthy boot writes some 100 KiB; a card that repeats its errors for days some MiB.
 LOG_LIMIT_BYTES = 16 * 1024 * 1024
+# journald's own messages, which no program can forge either, tell what it missed of the kernel's.
 SOURCES = (
-    ["journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic"],
+    ["journalctl", "-b", "-q", "--no-pager", "-o", "short-monotonic", "_TRANSPORT=kernel", "+", "_TRANSPORT=driver"],
     ["dmesg"],
 )
-# "[    5.123456] name kernel: text" from journald, "[    5.123456] text" from dmesg.
-LINE = re.compile(r"\[ *([0-9]{1,12})\.[0-9]+\] (?:\S+ kernel: )?(.*)")
-FIRST_WORDS = "Linux version "
-ADDRESS = r"\(PCI:([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?[^)]*\)"
-XID = re.compile(r"NVRM: Xid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
-SXID = re.compile(r"nvidia-nvswitch\S*: SXid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
-LONGEST_TEXT = 200
-# Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.
-MOST_EVENTS = 1000
-
-# kind: what the kernel writes. Patterns begin where its message does, so that a name inside a message is no finding.
-FINDINGS = (
-    ("lockup", re.compile(r"(?:NMI )?watchdog: (?:BUG: soft lockup|Watchdog detected hard LOCKUP)|BUG: soft lockup")),
-    ("blocked", re.compile(r"INFO: task \S+ blocked for more than [0-9]+ seconds")),
-    ("out_of_memory", re.compile(r"(?:Out of memory|Memory cgroup out of memory): Kill")),
-    (
-        "hardware",
-        re.compile(r"(?:mce: )?\[Hardware Error\]: (?!.*[Cc]orrected)|EDAC \S+: [0-9]+ UE\b|mce: .*[Uu]ncorrect"),
-    ),
-    ("hardware_corrected", re.compile(r"(?:mce: )?\[Hardware Error\]: .*[Cc]orrected|EDAC \S+: [0-9]+ CE\b")),
-    ("pcie", re.compile(r"pcieport \S+: (?:PCIe Bus Error: severity=Uncorrected|AER: Uncorrected)|AER: Uncorrected")),
-    ("pcie_corrected", re.compile(r"pcieport \S+: (?:PCIe Bus Error: severity=Corrected|AER: Corrected)")),
-)
 
 
-def read_container(root):
+def read_container(root: str) -> Optional[str]:
     """The name of the container manager, such as "podman", or None when the node is no container."""
     word = read_text(root, "/run/systemd/container")
     if word:
@@ -56,7 +35,7 @@ def read_container(root):
     return next((name for mark, name in sorted(marks.items()) if exists(root, mark)), None)
 
 
-def read_kernel_log(root):
+def read_kernel_log(root: str) -> Optional[Dict[str, Any]]:
     """What `parse_log` finds, with `source`; None in a container that its host shows no kernel log.
 
     The kernel of a container is its host's, and so is the log: nothing is missing on such a node, it is elsewhere.
@@ -74,51 +53,15 @@ def read_kernel_log(root):
     raise OSError("the kernel's log cannot be read: {}".format("; ".join(problems)))
 
 
-def parse_log(text):
-    """`{lines, from_boot, xids, sxids, findings}`: events with how often and when they came first and last.
+def parse_log(text: str) -> Dict[str, Any]:
+    """`{lines, from_boot, whole, xids, sxids, findings}` of a log in any of the forms that `kernel_lines` reads.
 
-    `from_boot` says that the log reaches back to the kernel's first line; otherwise older lines have been dropped.
-    `whole` is False when there were more different events than are kept.
+    An event has count, first_s, last_s (seconds since the boot), text, pci_id (address without the function, name of a
+    disk, "host" or "unnamed"), closed_by ("" or what closed it) and code (Xid, SXid) or kind (findings: a name of
+    `kernel_log_table`). `from_boot` says that the log reaches back to the kernel's first line; `whole` is False when
+    there were more different events than are kept.
     """
-    found = {"lines": 0, "from_boot": False, "whole": True}
-    events = {"xids": collections.OrderedDict(), "sxids": collections.OrderedDict()}
-    findings = collections.OrderedDict()
-    for line in text.splitlines():
-        match = LINE.match(line.strip())
-        if not match:
-            continue
-        second, message = int(match.group(1)), match.group(2)
-        found["lines"] += 1
-        found["from_boot"] = found["from_boot"] or message.startswith(FIRST_WORDS)
-        for name, pattern in (("xids", XID), ("sxids", SXID)):
-            event = pattern.match(message)
-            if event:
-                # 0 stands for a code that cannot be read, and is in no catalogue.
-                key = (int(event.group(2) or 0), _address(event.group(1)))
-                found["whole"] = _count(events[name], key, second, message) and found["whole"]
-        for kind, pattern in FINDINGS:
-            if pattern.match(message):
-                _count(findings, kind, second, message)
-    for name in events:
-        found[name] = [dict(record, code=code, pci_id=pci_id) for (code, pci_id), record in events[name].items()]
-    found["findings"] = [dict(record, kind=kind) for kind, record in findings.items()]
-    return found
-
-
-def _address(text):
-    """As sysfs writes it, without the function, which the kernel leaves out; "unnamed" when there is none."""
-    if not text:
-        return "unnamed"
-    domain, rest = text.split(":", 1)
-    return "{:04x}:{}".format(int(domain, 16), rest.lower())
-
-
-def _count(table, key, second, message):
-    """Count one event; False when there is no room for another kind of it."""
-    if key not in table and len(table) >= MOST_EVENTS:
-        return False
-    record = table.setdefault(key, {"count": 0, "first_s": second, "text": ""})
-    record["count"] += 1
-    record["last_s"] = second
-    record["text"] = "".join(c if c.isprintable() else " " for c in message)[:LONGEST_TEXT]
-    return True
+    events = KernelEvents()
+    for line in read_lines(text):
+        events.feed(line)
+    return events.result()

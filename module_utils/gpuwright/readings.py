@@ -42,6 +42,7 @@ from .readings_storage import read_disks
 from .readings_tuning import read_tuning
 from .runtime_policy import LaunchError, load_policy
 from .verdict import DEEP, QUICK, STANDARD
+from .xid_file import read_overrides
 
 SYSTEMCTL_SECONDS = 10
 # Level quick promises an answer within 5 s, also where nvidia-smi hangs.
@@ -77,6 +78,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "probe": host,
         "nvidia_smi": attempt(query, nvidia_smi_seconds),
         "kernel_log": attempt(read_kernel_log, root),
+        "xid_policy": attempt(read_overrides, root),
         "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
         "fabric_manager": attempt(read_unit_state, "nvidia-fabricmanager"),
         "fabric_manager_version": attempt(read_fabric_version),

@@ -29,6 +29,7 @@ MODULES = (
     "driver",
     "host",
     "kernel",
+    "xid",
     "links",
     "storage",
     "software",
@@ -69,9 +70,6 @@ EQUIVALENT = {
     '"graphics programs: {}".format(", ".join(names)))': "the value, in test_nothing_found_is_told_as_none",
     "checks_bus here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'checks_driver action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
-    'checks_kernel more = "; {} more".format(len(events) - 1) if len(events) > 1 else ""': (
-        "in test_one_xid_stands_alone"
-    ),
     "checks_framework if code == card or (later and code < card):": "equal ones are taken by the first half",
     'checks_tuning return wanted[name].text("wanted") if name in wanted else ""': (
         "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"

@@ -7,16 +7,6 @@ from healthy_node import KERNEL, PCI_ID
 from row_values import A100, DOWN, GEFORCE, NVIDIA, SMI, SMI_GPU
 
 KEY_ENROLLED = ("probe", "module_key_enrolled")
-LOG = ("kernel_log",)
-XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
-
-
-def event(code: int, text: str = "NVRM: Xid") -> dict:
-    return {"code": code, "pci_id": "0000:3b:00", "count": 2, "first_s": 5, "last_s": 9, "text": text}
-
-
-def kernel_said(kind: str) -> dict:
-    return {"kind": kind, "count": 3, "first_s": 5, "last_s": 9, "text": "what it said"}
 
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
@@ -149,30 +139,4 @@ ROWS = [
     ),
     ("driver.fabric_manager", {("switches",): 4, ("fabric_manager_version",): None}, {}, UNKNOWN, "fabric_manager_ver"),
     ("driver.fabric_manager", {}, {}, SKIP, "no NVSwitch"),
-    ("kernel.xid", {(*LOG, "xids"): [event(13), event(79, XID_79)]}, {}, FAIL, "79 on 0000:3b:00: the GPU has fallen"),
-    ("kernel.xid", {(*LOG, "xids"): [event(31)]}, {}, WARN, "31 on 0000:3b:00: a program used memory"),
-    ("kernel.xid", {(*LOG, "xids"): [event(999)]}, {}, WARN, "999 on 0000:3b:00: not in the catalogue"),
-    ("kernel.xid", {(*LOG, "xids"): [event(0)]}, {}, WARN, "0 on 0000:3b:00: not in the catalogue"),
-    ("kernel.xid", {(*LOG, "xids"): [event(106)]}, {}, PASS, "no Xid that needs an action"),
-    ("kernel.xid", {LOG: None}, {}, SKIP, "is a container"),
-    ("kernel.xid", {LOG: {"unreadable": "no permission"}}, {}, UNKNOWN, "no permission"),
-    ("kernel.xid", {(*LOG, "whole"): False, (*LOG, "xids"): [event(79)]}, {}, FAIL, "79 on"),
-    ("kernel.xid", {(*LOG, "whole"): False, (*LOG, "xids"): [event(13)]}, {}, UNKNOWN, "longer than"),
-    ("kernel.xid", {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back to the boot"),
-    ("kernel.xid", {(*LOG, "lines"): 0}, {}, UNKNOWN, "is empty"),
-    ("kernel.sxid", {(*LOG, "sxids"): [event(20034, "SXid (PCI): 20034, Fatal, Link 30")]}, {}, FAIL, "20034 on"),
-    ("kernel.sxid", {(*LOG, "sxids"): [event(28006, "SXid: 28006, Non-fatal, Link 46")]}, {}, WARN, "28006 on"),
-    ("kernel.sxid", {LOG: None}, {}, SKIP, "is a container"),
-    ("kernel.sxid", {(*LOG, "whole"): False}, {}, UNKNOWN, "longer than"),
-    ("kernel.lockups", {(*LOG, "findings"): [kernel_said("lockup")]}, {}, FAIL, "3 times: what it said"),
-    ("kernel.lockups", {(*LOG, "findings"): [kernel_said("blocked")]}, {}, WARN, "3 times: what it said"),
-    ("kernel.lockups", {(*LOG, "findings"): [kernel_said("out_of_memory")]}, {}, PASS, "nothing hung"),
-    ("kernel.lockups", {(*LOG, "whole"): False, (*LOG, "findings"): [kernel_said("blocked")]}, {}, UNKNOWN, "longer"),
-    ("kernel.lockups", {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back"),
-    ("kernel.out_of_memory", {(*LOG, "findings"): [kernel_said("out_of_memory")]}, {}, WARN, "3 times: what it said"),
-    ("kernel.out_of_memory", {LOG: None}, {}, SKIP, "is a container"),
-    ("kernel.hardware_errors", {(*LOG, "findings"): [kernel_said("hardware")]}, {}, FAIL, "3 times: what it said"),
-    ("kernel.hardware_errors", {(*LOG, "findings"): [kernel_said("hardware_corrected")]}, {}, WARN, "3 times"),
-    ("kernel.pcie_errors", {(*LOG, "findings"): [kernel_said("pcie")]}, {}, FAIL, "3 times: what it said"),
-    ("kernel.pcie_errors", {(*LOG, "findings"): [kernel_said("pcie_corrected")]}, {}, WARN, "3 times"),
 ]

@@ -260,7 +260,7 @@ READINGS = {
         "spec": {"kind": "nvidia.com/gpu", "all": True, "cards": ["/dev/nvidia0"], "driver": "580.95.05"},
     },
     "kernel_log": {
-        "source": "journalctl -k -b -q --no-pager -o short-monotonic",
+        "source": "journalctl -b -q --no-pager -o short-monotonic _TRANSPORT=kernel + _TRANSPORT=driver",
         "lines": 2,
         "from_boot": True,
         "whole": True,
@@ -268,6 +268,7 @@ READINGS = {
         "sxids": [],
         "findings": [],
     },
+    "xid_policy": [],
     "persistenced": "active",
     "trainer_user": {
         "uid": 991,

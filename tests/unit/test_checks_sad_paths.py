@@ -6,6 +6,7 @@ import driver_rows
 import gpu_rows
 import healthy_node
 import host_rows
+import kernel_log_rows
 import node_rows
 import performance_rows
 import pytest
@@ -16,7 +17,7 @@ from gpuwright.checks_framework import runs_on
 from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, WARN
 from row_values import DOWN
 
-FILES = (gpu_rows, driver_rows, software_rows, smoke_rows, host_rows, performance_rows, node_rows)
+FILES = (gpu_rows, driver_rows, software_rows, smoke_rows, host_rows, performance_rows, node_rows, kernel_log_rows)
 CASES = [row for file in FILES for row in file.ROWS]
 
 
@@ -114,10 +115,12 @@ def test_nothing_found_is_told_as_none(check_id):
 
 def test_one_xid_stands_alone():
     readings = healthy_node.readings()
-    readings["kernel_log"]["xids"] = [driver_rows.event(79, driver_rows.XID_79)]
+    readings["kernel_log"]["xids"] = [kernel_log_rows.event(79, kernel_log_rows.XID_79)]
     found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["kernel.xid"]
-    assert found["message"].endswith("has fallen off the bus.)") and "off and on" in found["action"]
-    readings["kernel_log"]["xids"] = [driver_rows.event(46)]
+    assert (
+        found["message"].endswith("off the bus.; event kernel.xid:79@0000:3b:00)") and "off and on" in found["action"]
+    )
+    readings["kernel_log"]["xids"] = [kernel_log_rows.event(46)]
     found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["kernel.xid"]
     assert "--gpu-reset -i 0000:3b:00" in found["action"]
 

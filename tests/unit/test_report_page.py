@@ -230,7 +230,7 @@ def test_in_a_fleet_a_finding_is_told_once_with_its_hosts():
     found = page(*fleet(40))
     assert found.text.count("What to do next in the fleet") == 1
     assert "host.cpu_governor on 11 hosts: a5-04, a5-31, a5-32, a5-33, a5-34, a5-35 and 5 more" in found.text
-    assert "kernel.xid, kernel.sxid, kernel.lockups" in found.text
+    assert "kernel.xid, kernel.sxid, kernel.gpu_lost" in found.text
     assert "stale: 66 days ago" in found.text
     assert "What to do next in the fleet" not in page(*fleet(2)).text
 

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel's log says, gathered while its messages come in: events with how often, when, and what closed them.
+
+An event is closed where the log itself shows that what it asked for was done: the driver took its request for a
+recovery back (Xid 154 to None), the card was reset, or the driver was loaded anew. A lost GPU is never closed; it is
+back only after the node was off. What comes after that opens a new event.
+"""
+
+import collections
+import re
+from typing import Any, Callable, Dict, Hashable, List, Optional
+
+from .hardware_records import HardwareRecords
+from .kernel_lines import KERNEL, Line
+from .kernel_log_table import row_of
+from .kernel_places import address, place, printable
+from .kernel_rows import HARMLESS, LOST
+from .xid_policy import reload_repairs, variant, wanted_action
+from .xid_table import GPU_LOST, RECOVERY_ACTION_CHANGED
+
+ADDRESS = r"\((?:PCI:)?((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?[^)]*\)"
+XID = re.compile(r"NVRM: Xid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
+SXID = re.compile(r"nvidia-nvswitch\S*: SXid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
+# The second and third line about one SXid.
+SXID_DETAIL = re.compile(r"nvidia-nvswitch\S*: SXid [^)]*\): *[0-9]+, *(?:Severity [0-9]+ |Data \{)")
+LOAD_BEGINS = "nvidia-nvlink: Nvlink Core is being initialized"
+LOADED = "NVRM: loading NVIDIA UNIX"
+RESET_DONE = re.compile(r"(?:nvidia|vfio-pci|pci) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: reset done")
+NVME_BACK = re.compile(r"nvme (nvme[0-9]+): [0-9]+/[0-9]+/[0-9]+ default/read/poll queues")
+# The driver breaks this sentence after the address, in two or three lines of its own.
+BROKEN_SENTENCE = re.compile(r"NVRM: (?:The NVIDIA GPU|GPU at) (?:PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}")
+FURTHER_LINES = 3
+FIRST_WORDS = "Linux version "
+# Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.
+MOST_EVENTS = 1000
+# What a later start of the driver does anew.
+STARTS = ("driver_start", "driver_mixed", "switch_start", "link_start")
+# A card that did not start is told of while the driver loads, some seconds before the driver says that it has loaded.
+ONE_LOAD_SECONDS = 60
+
+Event = Dict[str, Any]
+
+
+class Table(object):
+    """Events of one kind by their key, the open and the closed ones; each at most `MOST_EVENTS`."""
+
+    def __init__(self) -> None:
+        self.open: Dict[Hashable, Event] = collections.OrderedDict()
+        self.closed: Dict[Hashable, Event] = collections.OrderedDict()
+        self.whole = True
+
+    def count(self, key: Hashable, fields: Event, second: int, number: int, text: str, times: int = 1) -> None:
+        event = self.open.get(key)
+        if event is None:
+            if len(self.open) >= MOST_EVENTS:
+                self.whole = False
+                return
+            event = self.open[key] = dict(fields, count=0, first_s=second, last_s=second, text="", closed_by="", _n=0)
+        event["count"] += times
+        event["last_s"] = second
+        event["_n"] = number
+        event["text"] = printable(text)
+
+    def close(self, which: Callable[[Event], bool], words: str) -> None:
+        for key in [key for key, event in self.open.items() if which(event)]:
+            event = self.open.pop(key)
+            earlier = self.closed.get(key)
+            if earlier is not None:
+                event["count"] += earlier["count"]
+                event["first_s"] = earlier["first_s"]
+            elif len(self.closed) >= MOST_EVENTS:
+                self.whole = False
+                continue
+            event["closed_by"] = words
+            self.closed[key] = event
+
+    def events(self) -> List[Event]:
+        """Open ones first, each as the report has it."""
+        found = list(self.open.values()) + list(self.closed.values())
+        return [{name: value for name, value in event.items() if name != "_n"} for event in found]
+
+
+class KernelEvents(object):
+    """Feed it the lines in order, then `result`."""
+
+    def __init__(self) -> None:
+        self.xids = Table()
+        self.sxids = Table()
+        self.findings = Table()
+        self.hardware = HardwareRecords(self._hardware)
+        self.lines = 0
+        self.from_boot = False
+        self.boot_s = 0
+        self.sentence = ""
+        self.further = 0
+        self.load_began: Optional[int] = None
+
+    def feed(self, line: Line) -> None:
+        message = _joined(line.text)
+        if line.speaker == KERNEL and message.startswith(FIRST_WORDS):
+            # A file of a syslog daemon holds several boots; the last one counts.
+            self.__init__()
+            self.from_boot, self.boot_s = True, line.second
+        second = max(0, line.second - self.boot_s)
+        if line.speaker != KERNEL:
+            self._plain(second, message, only_lost=True)
+            return
+        self.lines += 1
+        if message.startswith("NVRM: Xid"):
+            self._xid(second, message)
+        elif message.startswith("nvidia-nvswitch") and SXID.match(message):
+            self._sxid(second, message)
+        elif not (self._repaired(second, message) or self.hardware.feed(second, message)):
+            self._nvrm_or_plain(second, message)
+
+    def result(self) -> Dict[str, Any]:
+        """See `kernel_log.parse_log`."""
+        self.hardware.finish()
+        return {
+            "lines": self.lines,
+            "from_boot": self.from_boot,
+            "whole": self.xids.whole and self.sxids.whole and self.findings.whole,
+            "xids": self.xids.events(),
+            "sxids": self.sxids.events(),
+            "findings": self.findings.events(),
+        }
+
+    def _xid(self, second: int, message: str) -> None:
+        match = XID.match(message)
+        if not match:
+            return
+        # 0 stands for a code that cannot be read, and is in no catalogue.
+        code, card = int(match.group(2) or 0), address(match.group(1))
+        kind = variant("xid", code, message)
+        if code == RECOVERY_ACTION_CHANGED and wanted_action(message).lower() == "none":
+            self._close_card(card, "the driver asks for no recovery of {} any more at {} s".format(card, second))
+        self.xids.count((code, card, kind), {"code": code, "pci_id": card}, second, self.lines, message)
+
+    def _sxid(self, second: int, message: str) -> None:
+        match = SXID.match(message)
+        code, card = int(match.group(2) or 0), address(match.group(1))
+        if SXID_DETAIL.match(message) and any(
+            (code, card, kind) in self.sxids.open for kind in ("fatal", "nonfatal", "")
+        ):
+            return
+        kind = variant("sxid", code, message)
+        self.sxids.count((code, card, kind), {"code": code, "pci_id": card}, second, self.lines, message)
+
+    def _repaired(self, second: int, message: str) -> bool:
+        """A line that says that something was done about earlier events."""
+        if message.startswith(LOAD_BEGINS):
+            self.load_began = self.lines
+        elif message.startswith(LOADED):
+            self._close_reloaded(second)
+        else:
+            match = RESET_DONE.match(message)
+            if match:
+                self._close_card(match.group(1), "reset at {} s".format(second))
+                return True
+            match = NVME_BACK.match(message)
+            if match:
+                name = match.group(1)
+                self.findings.close(
+                    lambda event: event["kind"] == "nvme" and event["pci_id"] == name,
+                    "the controller answered again at {} s".format(second),
+                )
+            return bool(match)
+        return True
+
+    def _close_card(self, card: str, words: str) -> None:
+        self.xids.close(lambda event: event["pci_id"] == card and not _lost(event), words)
+        self.findings.close(lambda event: event["pci_id"] == card and event["kind"] in ("driver_start", "iommu"), words)
+
+    def _close_reloaded(self, second: int) -> None:
+        began = self.load_began
+        self.load_began = None
+        number = self.lines if began is None else began
+        words = "the driver was loaded anew at {} s".format(second)
+        self.xids.close(lambda e: e["_n"] < number and reload_repairs("xid", e["code"], e["text"]), words)
+        self.sxids.close(lambda e: e["_n"] < number and reload_repairs("sxid", e["code"], e["text"]), words)
+        self.findings.close(lambda e: e["_n"] < number and e["kind"] == "iommu", words)
+        self.findings.close(
+            lambda e: (
+                e["kind"] in STARTS
+                and e["_n"] < number
+                and (began is not None or e["last_s"] + ONE_LOAD_SECONDS < second)
+            ),
+            words,
+        )
+
+    def _nvrm_or_plain(self, second: int, message: str) -> None:
+        if not message.startswith("NVRM: "):
+            self._plain(second, message)
+            return
+        if BROKEN_SENTENCE.match(message):
+            self.sentence, self.further = message, FURTHER_LINES
+            if self._plain(second, message):
+                self.sentence = ""
+            return
+        if self.sentence:
+            whole = "{} {}".format(self.sentence, message[len("NVRM: ") :])
+            self.further -= 1
+            if self._plain(second, whole):
+                self.sentence = ""
+                return
+            self.sentence = whole if self.further else ""
+        self._plain(second, message)
+
+    def _plain(self, second: int, message: str, only_lost: bool = False) -> bool:
+        found = row_of(message)
+        if found is None or found[0].kind == HARMLESS or (only_lost and found[0].kind != LOST):
+            return False
+        row, times = found
+        where = place(row, message)
+        self.findings.count((row.name, where), {"kind": row.name, "pci_id": where}, second, self.lines, message, times)
+        return True
+
+    def _hardware(self, kind: str, second: int, text: str, times: int) -> None:
+        self.findings.count((kind, "host"), {"kind": kind, "pci_id": "host"}, second, self.lines, text, times)
+
+
+def _lost(event: Event) -> bool:
+    return event["code"] == GPU_LOST or "fallen off the bus" in event["text"]
+
+
+def _joined(text: str) -> str:
+    """One line of a message that has several; NVIDIA's driver repeats its name in each."""
+    if "\n" not in text:
+        return text
+    first, *rest = text.split("\n")
+    return " ".join([first] + [part[6:] if part.startswith("NVRM: ") else part for part in rest])

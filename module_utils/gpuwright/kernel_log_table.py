@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel writes about faults, as a table: one row for each form, judged in the order of the rows.
+
+Xid and SXid have a table of their own (`xid_table`), machine checks and memory errors are groups of lines
+(`hardware_records`). A pattern begins where the message does, so that a name inside a message is no finding.
+Sources are files of the Linux kernel (4.18 to 6.17) and of NVIDIA's open kernel modules (535 to 610).
+"""
+
+import re
+from functools import lru_cache
+from typing import Optional, Tuple
+
+from .kernel_rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
+from .kernel_rows_gpu import DEVICE_ROWS
+from .kernel_rows_host import HOST_ROWS
+from .verdict import CONTACT_SUPPORT
+
+ROWS = DEVICE_ROWS + HOST_ROWS
+# Kinds that come from groups of lines or are made by the reader: (name, check, kind, remedy).
+GROUPS = (
+    ("hardware", "kernel.hardware_errors", UNCORRECTED, CONTACT_SUPPORT),
+    ("hardware_corrected", "kernel.hardware_errors", CORRECTED, ""),
+    ("hardware_undecided", "kernel.hardware_errors", WATCH, ""),
+    ("hardware_before", "kernel.hardware_errors", WATCH, ""),
+)
+
+_NAMED = {row.name: (row.check, row.kind, row.remedy) for row in reversed(ROWS)}
+_NAMED.update({name: (check, kind, remedy) for name, check, kind, remedy in GROUPS})
+ONE = re.compile("|".join("(?P<r{}>{})".format(number, row.pattern) for number, row in enumerate(ROWS)))
+# Far longer than the messages of the rows; a pattern must not search a page.
+LONGEST = 512
+
+
+@lru_cache(maxsize=256)
+def row_of(message: str) -> Optional[Tuple[Row, int]]:
+    """(row, how many messages it says are lost, else 1) of the first row that takes this message, or None.
+
+    What floods a log is the same few messages over and over.
+    """
+    match = ONE.match(message, 0, LONGEST)
+    if not match:
+        return None
+    row = ROWS[int(match.lastgroup[1:])]
+    numbers = (int(group) for group in match.groups() if group and group.isdigit()) if row.kind == LOST else iter(())
+    return row, next(numbers, 1)
+
+
+def about(name: str) -> Optional[Tuple[str, str, str]]:
+    """(check, kind, remedy) of a name in `kernel_log.findings`; None for a name that no row has."""
+    return _NAMED.get(name)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which device a message of the kernel's log is about, and its text as a report may show it."""
+
+import re
+from typing import Optional
+
+from .kernel_rows import BOOT, Row
+
+PCI = re.compile(r"\b([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\b")
+SHORT_PCI = re.compile(r"(?:\[|device=)(?:0x)?([0-9a-fA-F]{2}):(?:0x)?([0-9a-fA-F]{2})\.[0-7]")
+DISK = re.compile(r"\b(nvme[0-9]+(?:n[0-9]+(?:p[0-9]+)?)?)\b|\bdev(?:ice)? ([A-Za-z0-9_/-]+)|\(([A-Za-z0-9_/-]+)\)")
+LONGEST_TEXT = 200
+
+
+def address(text: Optional[str]) -> str:
+    """As sysfs writes it, without the function, which the kernel leaves out; "unnamed" when there is none."""
+    if not text:
+        return "unnamed"
+    parts = text.lower().split(":")
+    domain = int(parts[0], 16) if len(parts) == 3 else 0
+    return "{:04x}:{}:{}".format(domain, parts[-2], parts[-1])
+
+
+def place(row: Row, message: str) -> str:
+    """What a finding is about: a PCI address, the name of a disk, or "host"."""
+    if row.scope == BOOT:
+        return "host"
+    match = PCI.search(message)
+    if match:
+        return address(match.group(0))
+    match = SHORT_PCI.search(message)
+    if match:
+        return address("{}:{}".format(match.group(1), match.group(2)))
+    match = DISK.search(message)
+    return next(group for group in match.groups() if group) if match else "host"
+
+
+def printable(text: str) -> str:
+    """Without what a terminal would obey, and short enough for a report."""
+    text = text[:LONGEST_TEXT]
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

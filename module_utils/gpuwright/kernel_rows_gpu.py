@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel and NVIDIA's driver write about GPUs, their start, PCIe and the IOMMU: one row for each form."""
+
+from .kernel_rows import AT, BOOT, CORRECTED, DEVICE, DRIVER_AT, UNCORRECTED, WATCH, Row
+from .verdict import CONTACT_SUPPORT, POWER_CYCLE, REBOOT, RESET
+
+NV = "open-gpu-kernel-modules nv.c, nv-pci.c, osinit.c"
+AER = "drivers/pci/pcie/aer.c"
+DPC = "drivers/pci/pcie/dpc.c"
+PORT = r"(?:" + DRIVER_AT + r")?(?:AER: )?"
+UNCOR = r"Uncorrect(?:ed|able) \((?:Non-)?Fatal\)"
+
+DEVICE_ROWS = (
+    Row(
+        "gpu_lost",
+        "kernel.gpu_lost",
+        UNCORRECTED,
+        DEVICE,
+        r"(?:NVRM|nvidia)\b(?!: Xid).*(?:fallen off the bus|GPU lost from the bus|NV_ERR_GPU_IS_LOST)",
+        POWER_CYCLE,
+        NV,
+    ),
+    Row(
+        "gpu_lost",
+        "kernel.gpu_lost",
+        UNCORRECTED,
+        DEVICE,
+        r"nvidia " + AT + r": .*(?:device inaccessible|config space inaccessible|giving up)",
+        POWER_CYCLE,
+        "drivers/pci/pci.c",
+    ),
+    Row("driver_start", "kernel.driver_start", UNCORRECTED, DEVICE, r"NVRM: .*RmInitAdapter failed", REBOOT, NV),
+    Row("driver_start", "kernel.driver_start", UNCORRECTED, DEVICE, r"NVRM: .*rm_init_adapter failed", REBOOT, NV),
+    Row(
+        "driver_start",
+        "kernel.driver_start",
+        UNCORRECTED,
+        DEVICE,
+        r"nvidia " + AT + r": probe with driver nvidia failed with error|nvidia: probe of " + AT + " failed with error",
+        REBOOT,
+        "drivers/base/dd.c",
+    ),
+    Row(
+        "driver_start",
+        "kernel.driver_start",
+        UNCORRECTED,
+        DEVICE,
+        r"NVRM: (?:The NVIDIA probe routine (?:failed|was not called) for|None of the NVIDIA (?:devices|graphics"
+        r" adapters) were initialized|No NVIDIA (?:GPU found|devices probed)|This PCI I/O region assigned to your"
+        r" NVIDIA device is invalid|GPU " + AT + r" is already bound to)",
+        REBOOT,
+        NV,
+    ),
+    Row(
+        "driver_start",
+        "kernel.driver_start",
+        UNCORRECTED,
+        DEVICE,
+        r"NVRM: .*(?:is not supported by the|requires use of the NVIDIA open kernel modules)",
+        CONTACT_SUPPORT,
+        NV,
+    ),
+    Row(
+        "driver_start",
+        "kernel.driver_start",
+        UNCORRECTED,
+        BOOT,
+        r"nvidia(?:_\w+)?: (?:Unknown symbol|disagrees about version of symbol)",
+        REBOOT,
+        "kernel/module/main.c",
+    ),
+    Row("driver_mixed", "kernel.driver_start", WATCH, BOOT, r"NVRM: API mismatch:", REBOOT, NV),
+    Row(
+        "link_start",
+        "kernel.driver_start",
+        WATCH,
+        BOOT,
+        r"NVRM: knvlink\w+: .*(?:Failed to update Rx Detect|postRxDetLinkMask failed)",
+        REBOOT,
+        "open-gpu-kernel-modules kernel_nvlink.c",
+    ),
+    Row("switch_start", "kernel.driver_start", WATCH, DEVICE, r"nvidia-nvswitch\S*: .*[Ff]ail", REBOOT, NV),
+    Row(
+        "pcie", "kernel.pcie_errors", UNCORRECTED, DEVICE, PORT + "PCIe Bus Error: severity=Uncorrect", POWER_CYCLE, AER
+    ),
+    Row(
+        "pcie",
+        "kernel.pcie_errors",
+        UNCORRECTED,
+        DEVICE,
+        PORT + r"(?:Multiple )?" + UNCOR + r" error (?:message )?received",
+        POWER_CYCLE,
+        AER,
+    ),
+    Row(
+        "pcie",
+        "kernel.pcie_errors",
+        UNCORRECTED,
+        DEVICE,
+        PORT + r"(?:aer_uncor_severity:|device recovery failed|subordinate device reset failed|can't recover)",
+        POWER_CYCLE,
+        AER,
+    ),
+    Row(
+        "pcie",
+        "kernel.pcie_errors",
+        UNCORRECTED,
+        DEVICE,
+        r"(?:" + DRIVER_AT + r")?(?:EDR: EDR event|DPC: (?:containment event|unmasked uncorrectable error"
+        r"|ERR_(?:NON)?FATAL|RP PIO error))",
+        POWER_CYCLE,
+        DPC,
+    ),
+    Row(
+        "pcie_corrected",
+        "kernel.pcie_errors",
+        CORRECTED,
+        DEVICE,
+        PORT + r"(?:PCIe Bus Error: severity=Correct(?:ed|able)|aer_status: "
+        r"|(?:Multiple )?Correct(?:ed|able) error (?:message )?received)",
+        "",
+        AER,
+    ),
+    Row(
+        "pcie_slot",
+        "kernel.pcie_errors",
+        WATCH,
+        DEVICE,
+        DRIVER_AT + r"pciehp: Slot\(\S+\): (?:Link Down|Card not present)",
+        "",
+        "drivers/pci/hotplug/pciehp_ctrl.c",
+    ),
+    Row(
+        "iommu",
+        "kernel.iommu",
+        UNCORRECTED,
+        DEVICE,
+        r"DMAR: ?\[(?:DMA (?:Read|Write)|INTR-REMAP)[^\]]*\] Request device ",
+        RESET,
+        "drivers/iommu/intel/dmar.c",
+    ),
+    Row(
+        "iommu",
+        "kernel.iommu",
+        UNCORRECTED,
+        DEVICE,
+        r"(?:" + DRIVER_AT + r")?AMD-Vi: Event logged \[(?:IO_PAGE_FAULT|DEV_TAB|INVALID_DEVICE|ILLEGAL_DEV)",
+        RESET,
+        "drivers/iommu/amd/iommu.c",
+    ),
+    Row(
+        "iommu_host",
+        "kernel.iommu",
+        WATCH,
+        BOOT,
+        r"AMD-Vi: (?:Completion-Wait loop timed out|Event logged)",
+        "",
+        "drivers/iommu/amd/iommu.c",
+    ),
+    Row(
+        "iommu",
+        "kernel.iommu",
+        UNCORRECTED,
+        DEVICE,
+        r"arm-smmu-v3 \S+: event: (?:F_|C_BAD)\S* client: ",
+        RESET,
+        "drivers/iommu/arm/arm-smmu-v3",
+    ),
+)

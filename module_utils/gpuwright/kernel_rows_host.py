@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel writes about hangs, memory, disks, file systems, itself and its own log: one row for each form."""
+
+from .kernel_rows import BOOT, CORRECTED, DEVICE, HARMLESS, LOST, UNCORRECTED, WATCH, Row
+from .verdict import CONTACT_SUPPORT, REBOOT, REPLACE
+
+WATCHDOG = "kernel/watchdog.c"
+STALL = "kernel/rcu/tree_stall.h"
+NVME = "drivers/nvme/host/pci.c"
+OOPS = "arch/x86/mm/fault.c, arch/x86/kernel/traps.c, lib/bug.c"
+
+HOST_ROWS = (
+    Row(
+        "lockup",
+        "kernel.lockups",
+        UNCORRECTED,
+        BOOT,
+        r"(?:NMI )?(?:watchdog: )?(?:BUG: soft lockup - CPU|(?:CPU ?[0-9]+: )?Watchdog detected hard LOCKUP)",
+        REBOOT,
+        WATCHDOG,
+    ),
+    Row(
+        "blocked",
+        "kernel.lockups",
+        WATCH,
+        BOOT,
+        r"INFO: task .+ (?:blocked|is blocked|blocked in I/O wait|blocked on .+) for more than [0-9]+ seconds",
+        REBOOT,
+        "kernel/hung_task.c",
+    ),
+    Row(
+        "stall",
+        "kernel.stalls",
+        UNCORRECTED,
+        BOOT,
+        r"(?:rcu: )?(?:INFO: \w+ (?:self-detected stall on CPU|detected (?:expedited )?stalls on (?:CPUs/)?tasks)"
+        r"|\w+ kthread starved for [0-9]+ jiffies)",
+        REBOOT,
+        STALL,
+    ),
+    Row("stall", "kernel.stalls", UNCORRECTED, BOOT, r"BUG: workqueue lockup - pool", REBOOT, "kernel/workqueue.c"),
+    Row(
+        "out_of_memory",
+        "kernel.out_of_memory",
+        WATCH,
+        BOOT,
+        r"(?:Out of memory(?: \(oom_kill_allocating_task\))?|Memory cgroup out of memory): Kill",
+        "",
+        "mm/oom_kill.c",
+    ),
+    Row(
+        "nvme",
+        "kernel.nvme",
+        UNCORRECTED,
+        DEVICE,
+        r"nvme nvme[0-9]+: (?:controller is down|Removing after probe failure|Device not ready; aborting"
+        r"|Disabling device after reset failure|Disabling controller|Device shutdown incomplete|failed to mark)",
+        REPLACE,
+        NVME,
+    ),
+    Row(
+        "nvme",
+        "kernel.nvme",
+        UNCORRECTED,
+        DEVICE,
+        r"(?:nvme[0-9]+(?:c[0-9]+)?n[0-9]+: (?:I/O Error|I/O error|.*\bError \(sct )"
+        r"|(?:blk_update_request: |blk_print_req_error: )?(?:critical medium|critical target|I/O) error, dev nvme)",
+        REPLACE,
+        "drivers/nvme/host/core.c, block/blk-core.c",
+    ),
+    Row(
+        "nvme_timeout",
+        "kernel.nvme",
+        WATCH,
+        DEVICE,
+        r"nvme nvme[0-9]+: (?:I/O .*\btimeout, |frozen state error|Abort status|resetting controller)",
+        "",
+        NVME,
+    ),
+    Row(
+        "filesystem_damage",
+        "kernel.filesystem",
+        WATCH,
+        DEVICE,
+        r"EXT[234]-fs \(\S+\): (?:warning: mounting (?:unchecked fs|fs with errors)|error count since last fsck)",
+        "",
+        "fs/ext4/super.c",
+    ),
+    Row(
+        "disk_error",
+        "kernel.filesystem",
+        WATCH,
+        DEVICE,
+        r"(?:blk_update_request: |blk_print_req_error: )?(?:critical medium|critical target|I/O) error, dev |"
+        r"Buffer I/O error on dev",
+        "",
+        "block/blk-core.c, fs/buffer.c",
+    ),
+    Row(
+        "filesystem",
+        "kernel.filesystem",
+        UNCORRECTED,
+        DEVICE,
+        r"EXT[234]-fs (?:error|\S+: Remounting filesystem read-only|.*I/O error while writing superblock"
+        r"|\(\S+\): (?:Remounting filesystem read-only|failed to convert unwritten extents))"
+        r"|Aborting journal on device|JBD2: (?:Detected aborted journal|I/O error)",
+        CONTACT_SUPPORT,
+        "fs/ext4/super.c, fs/jbd2",
+    ),
+    Row(
+        "filesystem",
+        "kernel.filesystem",
+        UNCORRECTED,
+        DEVICE,
+        r"XFS \([^)]*\): (?:.*[Ss]hutting down filesystem|.*Filesystem has been shut down|.*has been shut down"
+        r"|Metadata (?:corruption|CRC error|I/O error)|Corruption|log I/O error|metadata I/O error"
+        r"|Internal error|xfs_do_force_shutdown|Please unmount|Unmount and run|Log I/O Error)",
+        CONTACT_SUPPORT,
+        "fs/xfs/xfs_fsops.c",
+    ),
+    Row(
+        "filesystem",
+        "kernel.filesystem",
+        UNCORRECTED,
+        DEVICE,
+        r"BTRFS(?:: error| critical| error| info) ?\(device [^)]*\).*(?:errno|corrupt|forced readonly|unable to fixup)",
+        CONTACT_SUPPORT,
+        "fs/btrfs",
+    ),
+    Row(
+        "hardware",
+        "kernel.hardware_errors",
+        UNCORRECTED,
+        BOOT,
+        r"mce: Uncorrected hardware|Memory failure: 0x|NMI: (?:PCI system error|IOCK error|memory parity)"
+        r"|Kernel panic - not syncing: .*[Mm]achine check",
+        CONTACT_SUPPORT,
+        "arch/x86/kernel/cpu/mce, mm/memory-failure.c, arch/x86/kernel/nmi.c",
+    ),
+    Row(
+        "oops",
+        "kernel.oops",
+        UNCORRECTED,
+        BOOT,
+        r"(?:BUG: (?:kernel NULL pointer|unable to handle|Bad page|stack guard page|KASAN|KFENCE)|kernel BUG at "
+        r"|Oops: |general protection fault(?:,|:)|(?:invalid opcode|stack segment|double fault): [0-9]{4} \["
+        r"|Kernel panic - not syncing|Unable to handle kernel|Internal error: |(?:list_add|list_del) corruption"
+        r"|refcount_t: )",
+        REBOOT,
+        OOPS,
+    ),
+    Row(
+        "kernel_warning",
+        "kernel.oops",
+        WATCH,
+        BOOT,
+        r"WARNING: CPU: [0-9]+ PID: [0-9]+|BUG: (?:scheduling while atomic|sleeping function|Bad rss-counter)",
+        "",
+        OOPS,
+    ),
+    Row(
+        "hardware_corrected",
+        "kernel.hardware_errors",
+        CORRECTED,
+        BOOT,
+        r"RAS: Soft-offlining pfn|soft[_ ]offline: 0x|Soft offlining pfn",
+        "",
+        "drivers/ras/cec.c, mm/memory-failure.c",
+    ),
+    Row(
+        "hardware_undecided",
+        "kernel.hardware_errors",
+        WATCH,
+        BOOT,
+        r"Uhhuh\. NMI received for unknown reason",
+        "",
+        "arch/x86/kernel/nmi.c",
+    ),
+    # The audit subsystem counts its own records, systemd's early lines are no kernel's: nothing about a fault is lost.
+    Row(
+        "harmless",
+        "",
+        HARMLESS,
+        BOOT,
+        r"kauditd_printk_skb: |printk: \S+: [0-9]+ output lines suppressed",
+        "",
+        "printk.c",
+    ),
+    Row(
+        "lost",
+        "kernel.log_whole",
+        LOST,
+        BOOT,
+        r"(?:Missed ([0-9]+) kernel messages|/dev/kmsg buffer overrun|Suppressed ([0-9]+) messages from"
+        r"|(?:\S+: )?([0-9]+) callbacks suppressed|(?:printk: )?([0-9]+) messages suppressed"
+        r"|\*\* ([0-9]+) printk messages dropped \*\*)",
+        "",
+        "systemd journald-kmsg.c, lib/ratelimit.c, kernel/printk",
+    ),
+)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an Xid or SXid is judged: by the table's row, by what its line says, by an administrator's override."""
+
+import re
+from typing import Any, Dict, NamedTuple, Sequence, Tuple
+
+from .sxid_table import SWITCH, SXID
+from .verdict import RESET
+from .xid_table import (
+    FAIL,
+    GPU_LOST,
+    HARMLESS,
+    RECOVERY,
+    RECOVERY_ACTION_CHANGED,
+    WARN,
+    WATCH,
+    XID,
+    Row,
+)
+
+UNKNOWN_XID = Row(WARN, "not in the catalogue of this version", "", WATCH, "")
+UNKNOWN_SXID = Row(WARN, "error of an NVSwitch that is not in this version's list", "", SWITCH, "")
+# "changed from 0x0 (None) to 0x2 (Node Reboot Required)"; newer drivers write (OS Reboot) and (PF FLR).
+WANTED = re.compile(r"\bchanged\b.*\bto (?:0x[0-9a-f]+ )?\(?([A-Za-z][A-Za-z0-9 ]*)\)?", re.IGNORECASE)
+NOT_FATAL = re.compile(r"\bnon-?fatal\b", re.IGNORECASE)
+FATAL_WORD = re.compile(r"\bfatal\b", re.IGNORECASE)
+# The second line of an SXid carries the severity as a number; 1 is fatal.
+SEVERITY_NUMBER = re.compile(r"\bSeverity ([0-9]+)\b")
+LOST_WORDS = re.compile(r"fallen off the bus", re.IGNORECASE)
+
+
+class Judged(NamedTuple):
+    """What one event means: class, meaning, action with the card's address in it, remedy, reason of an override."""
+
+    kind: str
+    meaning: str
+    action: str
+    remedy: str
+    reason: str = ""
+
+
+def severity_word(text: str) -> str:
+    """ "nonfatal", "fatal" or "" by the words of an Xid's or SXid's line; the next to an SXid says it by number."""
+    if NOT_FATAL.search(text):
+        return "nonfatal"
+    if FATAL_WORD.search(text):
+        return "fatal"
+    number = SEVERITY_NUMBER.search(text)
+    return ("fatal" if int(number.group(1)) else "nonfatal") if number else ""
+
+
+def wanted_action(text: str) -> str:
+    """The recovery action that an Xid 154 asks for from now on, in the driver's words; "" when it names none."""
+    match = WANTED.search(text)
+    return match.group(1).strip() if match else ""
+
+
+def variant(kind: str, code: int, text: str) -> str:
+    """What tells events of one code and card apart: those that are judged differently are counted apart."""
+    if kind == "sxid":
+        return severity_word(text)
+    if code == RECOVERY_ACTION_CHANGED:
+        return _recovery_row(text)[0]
+    row = XID.get(code)
+    for number, other in enumerate(row.variants if row else ()):
+        if re.search(other.words, text):
+            return str(number)
+    return "lost" if code != GPU_LOST and LOST_WORDS.search(text) else ""
+
+
+def judge_xid(code: int, text: str, count: int = 1, overrides: Sequence[Dict[str, Any]] = ()) -> Judged:
+    """What one Xid asks for; `text` is its line, `count` how often it came."""
+    if code == GPU_LOST or LOST_WORDS.search(text):
+        row = XID[GPU_LOST]
+        return Judged(FAIL, row.meaning, row.action, row.remedy)
+    if code == RECOVERY_ACTION_CHANGED:
+        found = _recovery(text)
+    else:
+        row = XID.get(code, UNKNOWN_XID)
+        found = Judged(row.kind, row.meaning, row.action, row.remedy)
+        for other in row.variants:
+            if re.search(other.words, text):
+                found = Judged(other.kind, other.meaning, row.action, other.remedy)
+        if row.repeat and count >= row.repeat:
+            found = found._replace(kind=FAIL, meaning="{}, again and again".format(row.meaning))
+    return _overridden(found, "xid", code, overrides)
+
+
+def judge_sxid(code: int, text: str, overrides: Sequence[Dict[str, Any]] = ()) -> Judged:
+    """What one SXid asks for: the line's own word decides, else the table."""
+    row = SXID.get(code, UNKNOWN_SXID)
+    kind = {"fatal": FAIL, "nonfatal": WARN}.get(severity_word(text), row.kind)
+    remedy = row.remedy or (RESET if kind == FAIL else "")
+    return _overridden(Judged(kind, row.meaning, row.action, remedy), "sxid", code, overrides)
+
+
+def _recovery_row(text: str) -> Tuple[str, str, str, str]:
+    wanted = wanted_action(text).lower()
+    if not wanted:
+        return RECOVERY[-1]
+    return next(row for row in RECOVERY if re.search(row[0], wanted))
+
+
+def _recovery(text: str) -> Judged:
+    pattern, kind, remedy, action = _recovery_row(text)
+    if kind == HARMLESS:
+        return Judged(kind, "the driver asks for no recovery any more", "", "")
+    wanted = wanted_action(text) or "a recovery action that its text does not name"
+    return Judged(kind, "the driver asks for: {}".format(wanted), action, remedy)
+
+
+def _overridden(found: Judged, kind: str, code: int, overrides: Sequence[Dict[str, Any]]) -> Judged:
+    for row in overrides:
+        if (row["kind"], row["code"]) == (kind, code):
+            remedy = row["remedy"] or found.remedy or RESET
+            return Judged(
+                row["class"],
+                found.meaning,
+                row["action"] or found.action or WATCH,
+                remedy if row["class"] == FAIL else "",
+                row["reason"],
+            )
+    return found
+
+
+def reload_repairs(kind: str, code: int, text: str) -> bool:
+    """Whether loading the driver anew is as good as the reset that this event asks for.
+
+    It is not where the card is gone, where power or hands are asked for, or where the driver itself asks for a reboot.
+    """
+    found = judge_xid(code, text, 2) if kind == "xid" else judge_sxid(code, text)
+    return found.kind != FAIL or found.remedy == RESET
+
+
+def event_id(kind: str, event: Dict[str, Any]) -> str:
+    """The stable name of an event, by which an administrator acknowledges it: "kernel.xid:48@0000:3b:00".
+
+    `kind` is xid, sxid or the id of the check that judges a finding, such as kernel.pcie_errors.
+    """
+    if kind in ("xid", "sxid"):
+        return "kernel.{}:{}@{}".format(kind, event["code"], event["pci_id"])
+    return "{}:{}@{}".format(kind, event["kind"], event["pci_id"])

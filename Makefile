@@ -25,7 +25,7 @@ demo-down: venv ## stop the demo and remove its containers
 test: venv ## lint, unit, trainer, molecule with testinfra (FLEET=off leaves the containers out)
 	@$(RUN) all
 
-test-deep: venv ## mutation of the checks, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
+test-deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
 	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin
@@ -84,11 +84,12 @@ packages: ## what the containers need from the system's package manager
 bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
 	@PYTHONPATH=module_utils:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
-docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, docs/conda, PCI ids
+docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, docs/nvidia-smi-fields.md, docs/conda, PCI ids
 	@$(VENV)/bin/python docs/device_table.py
 	@$(VENV)/bin/python docs/compatibility.py
 	@$(VENV)/bin/python docs/tuning.py
 	@$(VENV)/bin/python docs/conda.py
+	@$(VENV)/bin/python docs/nvidia_smi_fields.py
 
 lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -131,9 +131,14 @@ gpus:
     mig_mode:
       description: Enabled or Disabled.
       type: str
+    lost:
+      description: Whether one value of this card is "GPU is lost"; RV(status) is then gpu_lost, and the records of the
+        other cards are still good.
+      type: bool
     health:
       description:
-        - Firmware, modes, memory errors, retired pages and remapped rows, limits, PCIe lanes, BAR1, fabric.
+        - Firmware, InfoROM, modes, memory errors, retired pages and remapped rows, spare rows, pending repairs, limits
+          of heat and power, PCIe lanes and generations, BAR1, fabric and each word of its health.
       type: dict
     ecc_uncorrected_volatile:
       description: Memory errors since the driver was loaded that could not be corrected.

@@ -1,42 +1,135 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of each card's way to the host and into the fabric: PCIe, NVSwitch, NUMA."""
+"""Checks of each card's way to the host: PCIe, the link to a Grace processor, NUMA."""
 
 import re
 
-from .checks_card import Limit, card
-from .verdict import FAIL, PASS, POWER_CYCLE, QUICK, RESET, SKIP, WARN, Check, passed, unknown, warned
+from .checks_card import Limit, card, over_gpus
+from .expectations import wanted_lanes
+from .verdict import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, passed, unknown, warned
 
 LIMITS = {
-    "pcie_replays": Limit(80, "replays", "DCGM Pcie.cpp; counted since the driver was loaded"),
+    "replays_per_minute": Limit(8, "replays", "DCGM DCGM_LIMIT_MAX_PCIREPLAY_RATE: more in a minute is too many"),
+    "replay_minutes": Limit(60, "minutes", "own: what links count when they are set up is seen as over an hour"),
 }
 CPU_LIST = re.compile(r"[0-9]+([,-][0-9]+)*")
-FABRIC_DONE = "completed"
-FABRIC_FINE = "success"
+# nvidia-smi's words for a card that a virtual machine was given.
+GUEST = ("pass-through", "vgpu", "vsga")
+GRACE = re.compile(r"\bG[BH][23]00\b")
+BUSY_STATES = ("P0", "P1", "P2")
 
 
 def limit(name):
     return LIMITS[name].value
 
 
-def link_width(gpu):
-    """The card has all the PCIe lanes that card and slot could have."""
+def link_width(readings, expected):
+    """The card has all the PCIe lanes that card and slot both could have, or as many as the inventory states.
+
+    nvidia-smi's maximum is the card's. What the slot has is the maximum of the bridge above it, which a virtual machine
+    does not see: fewer lanes are a warning there and where the slot has no more, since no reseating would help.
+    """
+    stated = wanted_lanes(expected)
+    fine = "{} lanes, as the inventory says".format(stated) if stated else "all lanes are in use"
+    wanted = stated or "all"
+    return over_gpus(lambda gpu: lanes(gpu, stated, readings), wanted, fine)(readings, expected)
+
+
+def lanes(gpu, stated, readings):
     now, most = gpu.number("health", "link_width_now"), gpu.number("health", "link_width_max")
-    return (PASS if now and now >= most else FAIL, now, "{} of {} lanes".format(now, most))
+    words = "{} lanes; the inventory says {}".format(now, stated) if stated else "{} of {} lanes".format(now, most)
+    if now >= (stated or most) and now:
+        return PASS, now, words
+    if not now or stated:
+        return FAIL, now, words
+    slot = slot_of(readings, gpu.pci_id("pci_id"))
+    if slot is not None and now >= slot:
+        return WARN, now, "{}; the slot has {}".format(words, slot)
+    if in_guest(gpu, readings):
+        return WARN, now, "{} in a virtual machine, which does not see the slot".format(words)
+    return FAIL, now, words
 
 
-def pcie_replays(gpu):
-    """At most 80 packets were sent again over the PCIe link since the driver was loaded."""
+def slot_of(readings, pci_id):
+    """Lanes that the bridge above this card can have; None where sysfs does not tell."""
+    for gpu in readings.each("probe", "gpus"):
+        there = gpu.pci_id("pci_id") == pci_id and "slot_width_max" in gpu.names("link")
+        if there and not gpu.absent("link", "slot_width_max"):
+            return gpu.number("link", "slot_width_max")
+    return None
+
+
+def in_guest(gpu, readings):
+    """Whether the card, or systemd-detect-virt where it was asked, says that this is a virtual machine."""
+    told = "virtualization" in gpu.names("health") and not gpu.absent("health", "virtualization")
+    if told and gpu.text("health", "virtualization").lower() in GUEST:
+        return True
+    machine = readings.at("machine").value if "machine" in readings.names() else None
+    return isinstance(machine, str) and machine != "none"
+
+
+def link_generation(gpu):
+    """The PCIe link runs at the highest generation that it can.
+
+    An idle card lowers its generation to save power, so that only one in P0 to P2, or one that computes, is judged.
+    """
+    now, most = gpu.number("health", "link_gen_now"), gpu.number("health", "link_gen_max")
+    if now and now >= most:
+        return PASS, now, ""
+    state = gpu.text("health", "performance_state")
+    words = "generation {} of {} in state {}".format(now, most, state)
+    busy = not gpu.absent("health", "utilization_percent") and gpu.number("health", "utilization_percent") > 0
+    if now and not busy and state not in BUSY_STATES:
+        return SKIP, now, words + ": idle cards slow their link down"
+    return FAIL, now, words
+
+
+def link_limit(gpu):
+    """The PCIe link may run as fast as the slower of card and host; a host older than the card is no fault."""
+    names = ("link_gen_card", "link_gen_host")
+    known = [gpu.number("health", name) for name in names if not gpu.absent("health", name)]
+    if len(known) < len(names) or 0 in known:
+        return SKIP, None, "this driver or virtual machine does not tell what card and host can"
+    most = gpu.number("health", "link_gen_max")
+    words = "at most generation {}; the card has {}, the host {}".format(most, *known)
+    return (PASS if most >= min(known) else FAIL, most, words)
+
+
+def pcie_replays(readings, expected):
+    """At most 8 packets a minute were sent again over the PCIe link, over the time since boot but at least an hour.
+
+    The counter begins when the driver is loaded, and links count while they are set up: eight healthy H100s had 106 to
+    174. A rate over the time since boot says less than it was, never more. A counter that has rolled over warns.
+    """
+    fine = "few packets were sent again"
+    return over_gpus(lambda gpu: replays(gpu, readings), limit("replays_per_minute"), fine)(readings, expected)
+
+
+def replays(gpu, readings):
     number = gpu.number("health", "pcie_replays")
-    return (PASS if number <= limit("pcie_replays") else WARN, number, "{} replays".format(number))
+    if gpu.number("health", "pcie_replay_rollovers"):
+        return WARN, number, "the counter of replays has rolled over"
+    if number <= limit("replays_per_minute") * limit("replay_minutes"):
+        return PASS, number, ""
+    minutes = max(readings.amount("host", "uptime_s") / 60.0, limit("replay_minutes"))
+    rate = number / minutes
+    words = "{} replays, {:.1f} a minute since boot".format(number, rate)
+    return (WARN if rate > limit("replays_per_minute") else PASS, number, words)
 
 
-def fabric(gpu):
-    """The card has joined the NVSwitch fabric; cards that have none are left out."""
-    if gpu.absent("health", "fabric_state"):
-        return SKIP, None, "no fabric"
-    state, status = gpu.text("health", "fabric_state"), gpu.text("health", "fabric_status")
-    fine = state.lower() == FABRIC_DONE and status.lower() == FABRIC_FINE
-    return (PASS if fine else FAIL, "{}, {}".format(state, status), "fabric: {}, {}".format(state, status))
+def c2c(gpu):
+    """The link between a Grace processor and its GPU (C2C) is up; other cards have no such link to the processor."""
+    mode = None if gpu.absent("health", "c2c_mode") else gpu.text("health", "c2c_mode")
+    if mode is None or not GRACE.search(gpu.text("name")):
+        return SKIP, None, "no Grace processor, or this driver does not tell"
+    return (PASS if mode == "Enabled" else FAIL, mode, "C2C is {}".format(mode))
+
+
+def addressing(gpu):
+    """A GPU beside a Grace processor shares the processor's page tables (ATS); elsewhere each mode is a setting."""
+    mode = None if gpu.absent("health", "addressing_mode") else gpu.text("health", "addressing_mode")
+    if mode is None or not GRACE.search(gpu.text("name")):
+        return SKIP, None, "no Grace processor, or this driver does not tell"
+    return (PASS if mode == "ATS" else WARN, mode, "addressing mode is {}, ATS is expected beside Grace".format(mode))
 
 
 def numa(readings, expected):
@@ -62,39 +155,74 @@ def source(name):
 
 
 CHECKS = (
-    card(
-        name="link_width",
+    Check(
+        id="gpu.link_width",
+        layer="system",
+        level=QUICK,
         severity=FAIL,
         remedy=POWER_CYCLE,
         question="Has the card all its PCIe lanes?",
-        rule=link_width,
-        expected_value="all",
-        fine="all lanes are in use",
+        judge=link_width,
         unit="lanes",
-        action="Power off and reseat the card and its riser; look for a slot with fewer lanes in the server's manual.",
-        source="DCGM, sichek: width below the maximum fails",
+        action=(
+            "Power off and reseat the card and its riser. Where slot or virtual machine have fewer by design, say so "
+            "in the inventory: verify_expected_link_width"
+        ),
+        source="DCGM, sichek: width below the maximum fails; cloud T4, A10G and L40S have 8 of 16",
     ),
     card(
-        name="pcie_replays",
+        name="link_generation",
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Does the PCIe link run at its full speed?",
+        rule=link_generation,
+        expected_value="the highest",
+        fine="as fast as it can",
+        action="Power off and reseat the card and its riser; look for a limit of the slot's speed in the firmware.",
+        source="sichek, DCGM: generation below the maximum under load",
+    ),
+    card(
+        name="link_limit",
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="May the PCIe link run as fast as card and host can?",
+        rule=link_limit,
+        expected_value="the lower of card and host",
+        fine="as fast as card and host can",
+        action="Look for a limit of the slot's speed in the firmware; power off and reseat the card and its riser.",
+        source="nvidia-smi(1): PCIe Generation, device and host maximum",
+    ),
+    Check(
+        id="gpu.pcie_replays",
+        layer="system",
+        level=QUICK,
         severity=WARN,
         question="Is the PCIe link clean?",
-        rule=pcie_replays,
-        expected_value=limit("pcie_replays"),
-        fine="few packets were sent again",
+        judge=pcie_replays,
         unit="replays",
         action="Reseat the card and its riser; journalctl -k -b | grep -i aer",
-        source=source("pcie_replays"),
+        source=source("replays_per_minute"),
     ),
     card(
-        name="fabric",
+        name="c2c",
         severity=FAIL,
-        remedy=RESET,
-        question="Has the card joined the NVSwitch fabric?",
-        rule=fabric,
-        expected_value="Completed, Success",
-        fine="joined",
-        action="Run: systemctl restart nvidia-fabricmanager ; journalctl -u nvidia-fabricmanager",
-        source="DCGM LogAndSetFMError",
+        remedy=POWER_CYCLE,
+        question="Is the link to the Grace processor up?",
+        rule=c2c,
+        expected_value="Enabled",
+        fine="C2C is enabled",
+        action="Look at nvidia-smi c2c -s and dmesg | grep -i c2c ; power the node off and on.",
+        source="captures of GB200 and GB300; nvidia-smi(1): GPU C2C Mode",
+    ),
+    card(
+        name="addressing_mode",
+        severity=WARN,
+        question="Does the GPU share the processor's page tables where it should?",
+        rule=addressing,
+        expected_value="ATS beside Grace",
+        fine="as it should be for this card",
+        action="Look at dmesg | grep -iE 'ats|smmu' ; the kernel needs ATS and SVA for Grace, and the open module.",
+        source="captures of GB200 and GB300: ATS; nvidia-smi(1): Addressing Mode",
     ),
     Check(
         id="gpu.numa",

@@ -60,9 +60,9 @@ def chosen_clocks(gpu, chosen):
 
 def performance_state(gpu):
     """A card whose memory has one clock is in performance state P0 at all times; others go down when idle."""
-    if not card_row(gpu).fixed_memory_clock:
-        return SKIP, None, "this card changes its state with its load"
     state = gpu.matching(STATE, "a performance state", "health", "performance_state")
+    if not card_row(gpu).fixed_memory_clock:
+        return SKIP, None, "{}: this card changes its state with its load".format(state)
     return (PASS if state == HIGHEST else WARN, state, "performance state {}".format(state))
 
 

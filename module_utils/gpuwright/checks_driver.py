@@ -4,7 +4,7 @@
 import re
 
 from .checks_gpu import ASK_FIRST
-from .verdict import DRAIN, FAIL, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
+from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
 NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
@@ -22,7 +22,7 @@ def reachable(readings, expected):
         return passed("ok", "ok", "nvidia-smi answers")
     if status in ("ok", "unreadable"):
         return unknown(message, status, "ok", action)
-    return failed(status, "ok", message, action)
+    return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
 
 
 def driver_version(readings, expected):

@@ -79,8 +79,13 @@ def ecc(readings, expected):
     for gpu in gpus:
         pci_id = gpu.pci_id("pci_id")
         mode = None if gpu.absent("ecc_mode") else gpu.text("ecc_mode")
-        if mode == "Enabled":
-            number = gpu.number("ecc_uncorrected_volatile")
+        # Some drivers count in the slices alone while MIG is on; where the answer is read decides which may.
+        in_slices = mode == "Enabled" and gpu.absent("ecc_uncorrected_volatile")
+        if in_slices and gpu.absent("health", "mig_uncorrected_volatile"):
+            without.append(pci_id)
+        elif mode == "Enabled":
+            place = ("health", "mig_uncorrected_volatile") if in_slices else ("ecc_uncorrected_volatile",)
+            number = gpu.number(*place)
             errors += ["{} on {}".format(number, pci_id)] if number else []
         elif mode == "Disabled" and needs_ecc(card_row(gpu)):
             off.append(pci_id)
@@ -95,7 +100,7 @@ def ecc(readings, expected):
     if off:
         return failed("off", "Enabled", "ECC is off on {}".format(", ".join(off)))
     if without:
-        return skipped("no ECC, or delivered with it off: {}".format(", ".join(without)))
+        return skipped("no ECC, delivered with it off, or not counted in MIG mode: {}".format(", ".join(without)))
     return passed("Enabled", "Enabled", "ECC is on, no uncorrected error since boot")
 
 
@@ -114,6 +119,8 @@ def retired_pages(readings, expected):
             if is_strict(card_row(gpu)) and mig != "Enabled":
                 return unknown("{} says nothing about broken memory".format(pci_id), expected="none")
             without.append(pci_id)
+        if gpu.absent("remapped_rows_pending") != gpu.absent("remapped_rows_failure"):
+            return unknown("{} tells one half of its row remapping".format(pci_id), expected="none")
         states = {name: gpu.flag(name) for name in answers}
         if states.get("remapped_rows_failure"):
             broken.append(pci_id)

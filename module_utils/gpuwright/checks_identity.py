@@ -12,6 +12,7 @@ from .verdict import (
     PASS,
     POWER_CYCLE,
     QUICK,
+    REBOOT,
     REPLACE,
     RESET,
     SKIP,
@@ -19,11 +20,14 @@ from .verdict import (
     Check,
     failed,
     passed,
+    skipped,
     unknown,
     warned,
 )
 
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+INFOROM = re.compile(r"[0-9A-Z][0-9A-Z.]{3,30}")
+NEEDS_GSP = "blackwell"
 FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
 
 
@@ -49,6 +53,10 @@ def mig_mode(gpu):
     if gpu.absent("mig_mode"):
         return PASS, "none", "no MIG"
     mode = gpu.text("mig_mode")
+    if not gpu.absent("health", "mig_pending"):
+        later = gpu.text("health", "mig_pending")
+        if later != mode:
+            return WARN, mode, "MIG is {} and will be {} after a reset".format(mode, later)
     return (PASS if mode == "Disabled" else WARN, mode, "MIG is {}".format(mode))
 
 
@@ -94,13 +102,48 @@ def vbios(readings, expected):
 
 
 def inforom(readings, expected):
-    """nvidia-smi warns of nothing beside its answer, such as a corrupted InfoROM."""
+    """nvidia-smi warns of nothing beside its answer, such as a corrupted InfoROM, and reads each InfoROM's version."""
     if not readings.flag("nvidia_smi", "reachable"):
         return unknown("the driver cannot be asked", action=ASK_FIRST)
     warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
     if warnings:
         return failed(len(warnings), 0, "nvidia-smi warns: {}".format(warnings[0]))
-    return passed(0, 0, "nvidia-smi warns of nothing")
+    gpus = readings.each("nvidia_smi", "gpus")
+    without = [gpu.pci_id("pci_id") for gpu in gpus if gpu.absent("health", "inforom_image")]
+    versions = {
+        gpu.matching(INFOROM, "a version of an InfoROM", "health", "inforom_image")
+        for gpu in gpus
+        if not gpu.absent("health", "inforom_image")
+    }
+    if without:
+        return skipped("nvidia-smi warns of nothing, but {} tells no version of its InfoROM".format(", ".join(without)))
+    return passed(0, 0, "nvidia-smi warns of nothing; InfoROM {}".format(", ".join(sorted(versions))))
+
+
+def gsp_firmware(readings, expected):
+    """The firmware of the card's own processor (GSP) is of the driver's branch; cards that run without it are left out.
+
+    From Blackwell on no card runs without it.
+    """
+    gpus = answering_gpus(readings)
+    if not gpus:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    driver = readings.version("nvidia_smi", "driver_version")
+    others, without = [], []
+    for gpu in gpus:
+        if gpu.absent("health", "gsp_firmware"):
+            if gpu.text("architecture") == NEEDS_GSP:
+                return unknown("{} tells no GSP firmware".format(gpu.pci_id("pci_id")), expected=driver)
+            without.append(gpu.pci_id("pci_id"))
+            continue
+        version = gpu.version("health", "gsp_firmware")
+        if version.split(".")[0] != driver.split(".")[0]:
+            others.append("{} has {}".format(gpu.pci_id("pci_id"), version))
+    if others:
+        return failed("; ".join(others), driver, "GSP firmware of another branch than the driver: " + "; ".join(others))
+    if without:
+        return skipped("no GSP firmware in use: {}".format(", ".join(without)))
+    return passed(driver, driver, "GSP firmware of the driver's branch")
 
 
 CHECKS = (
@@ -187,5 +230,16 @@ CHECKS = (
         unit="warnings",
         action="Run nvidia-smi; a card with a corrupted InfoROM has to be examined by the vendor.",
         source="DCGM, Azure NHC2008",
+    ),
+    Check(
+        id="gpu.gsp_firmware",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Does the card run the firmware of its driver?",
+        judge=gsp_firmware,
+        action="Install the driver anew with its firmware (/lib/firmware/nvidia), then reboot.",
+        source="open-gpu-kernel-modules: the driver loads the GSP firmware of its own version",
     ),
 )

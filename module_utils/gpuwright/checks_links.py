@@ -15,11 +15,17 @@ def nvlink(readings, expected):
     """
     if readings.absent("nvlink"):
         return skipped("no card of this node has NVLink")
-    bad, odd, without, value = [], [], [], []
+    bad, odd, without, silent, value = [], [], [], [], []
     for card in readings.each("nvlink"):
         links, active = card.number("links"), card.number("active")
         words = "GPU {} ({}): {} of {} links are up".format(card.number("index"), card.text("name"), active, links)
         value.append(active)
+        if "mig" in card.names() and not active:
+            said = card.wish("mig") or "no link is up"
+            silent.append(
+                "GPU {} is in MIG mode, which has no NVLink between cards: {}".format(card.number("index"), said)
+            )
+            continue
         if active == links and links:
             continue
         if not active and not card.flag("wired"):
@@ -34,6 +40,8 @@ def nvlink(readings, expected):
         return failed(min(value), "all", "; ".join(bad))
     if odd:
         return warned(min(value), "all", "; ".join(odd))
+    if silent:
+        return skipped("; ".join(silent))
     if without:
         return skipped("no bridge: {}".format("; ".join(without)))
     return passed(min(value), "all", "{} cards, all links are up".format(len(value)))
@@ -52,6 +60,9 @@ def nvlink_errors(readings, expected):
         numbers = {kind: card.number("errors", kind) for kind in kinds}
         counted += bool(kinds)
         bad += ["GPU {}: {} {}".format(card.number("index"), numbers[kind], kind) for kind in kinds if numbers[kind]]
+    slices = [card for card in cards if "mig" in card.names()]
+    if counted < len(cards) and len(slices) == len(cards):
+        return skipped("nvidia-smi does not count them in MIG mode")
     if counted < len(cards):
         return unknown("nvidia-smi nvlink -e says nothing of {} cards".format(len(cards) - counted))
     if bad:

@@ -3,7 +3,8 @@
 
 from .cards import architecture_named
 from .checks_card import DIAGNOSE, Limit, card
-from .verdict import FAIL, PASS, REBOOT, REPLACE, SKIP, WARN
+from .checks_gpu import ASK_FIRST, answering_gpus, card_row
+from .verdict import FAIL, PASS, QUICK, REBOOT, REPLACE, SKIP, WARN, Check, failed, passed, unknown
 
 LIMITS = {
     "ecc_corrected": Limit(10000000, "errors", "gcm 50,000,000; sichek 10,000,000 (the stricter)"),
@@ -11,6 +12,9 @@ LIMITS = {
     "retired_pages_full": Limit(60, "pages", "AWS 60, DCGM 63: the card can retire 64"),
     "retired_pages_double_bit": Limit(15, "pages", "DCGM: more than 15 is a soft limit"),
     "remapped_rows": Limit(512, "rows", "DCGM DCGM_LIMIT_MAX_ROW_REMAP_UNCORRECTABLE"),
+    "memory_share": Limit(
+        90, "%", "own: in-band ECC takes up to 6.25 % (nvidia-smi(1)), firmware and driver some more"
+    ),
     "idle_memory": Limit(100, "MiB", "gcm 15 MiB; persistence and reserved memory of newer drivers added"),
 }
 
@@ -31,6 +35,8 @@ def ecc_corrected(gpu):
     """Corrected memory errors since the driver was loaded stay below ten million."""
     if gpu.absent("ecc_mode") or gpu.one_of(("Enabled", "Disabled"), "ecc_mode") == "Disabled":
         return SKIP, None, "no ECC, or it is off"
+    if gpu.absent("health", "ecc_corrected_volatile"):
+        return SKIP, None, "not counted in MIG mode"
     number = gpu.number("health", "ecc_corrected_volatile")
     return (PASS if number <= limit("ecc_corrected") else WARN, number, "{} corrected errors".format(number))
 
@@ -40,6 +46,8 @@ def sram(gpu):
     if gpu.absent("health", "sram_uncorrected_aggregate"):
         return SKIP, None, "this driver or card does not count errors of the chip's own memory"
     number = gpu.number("health", "sram_uncorrected_aggregate")
+    if not gpu.absent("health", "sram_uncorrected_sources"):
+        number = max(number, gpu.number("health", "sram_uncorrected_sources"))
     if not gpu.absent("health", "sram_threshold_exceeded") and gpu.flag("health", "sram_threshold_exceeded"):
         return FAIL, number, "the driver says that the limit of errors is passed"
     return (PASS if number <= limit("sram_uncorrected") else FAIL, number, "{} uncorrected errors".format(number))
@@ -48,7 +56,7 @@ def sram(gpu):
 def retired_count(gpu):
     """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
     retires = architecture_named(gpu.text("architecture")).memory_repair == "pages"
-    if not retires or gpu.absent("health", "retired_pages_single_bit"):
+    if gpu.absent("health", "retired_pages_single_bit") or not retires:
         return SKIP, None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
     number = double + gpu.number("health", "retired_pages_single_bit")
@@ -59,22 +67,51 @@ def retired_count(gpu):
 
 
 def remapped_count(gpu):
-    """Fewer than 512 memory rows are remapped for uncorrected errors, which is all that a card can."""
+    """Fewer than 512 memory rows are remapped, which is all that a card can; any for uncorrected errors is told."""
     if gpu.absent("health", "remapped_rows_uncorrected"):
         return SKIP, None, "this card does not remap rows, or does not say in this mode"
-    number = gpu.number("health", "remapped_rows_uncorrected")
-    words = "{} rows remapped for uncorrected errors".format(number)
-    if number >= limit("remapped_rows"):
+    number, corrected = gpu.number("health", "remapped_rows_uncorrected"), 0
+    if not gpu.absent("health", "remapped_rows_corrected"):
+        corrected = gpu.number("health", "remapped_rows_corrected")
+    words = "{} rows remapped for uncorrected errors, {} for corrected ones".format(number, corrected)
+    if number + corrected >= limit("remapped_rows"):
         return FAIL, number, words
     return (WARN if number else PASS, number, words)
 
 
-def unrepairable(gpu):
-    """The driver does not call the card's memory beyond repair, which is its last word; drivers from 590 on say it."""
-    if gpu.absent("health", "unrepairable_memory"):
-        return SKIP, None, "this driver or card does not say whether memory is beyond repair"
-    flag = gpu.flag("health", "unrepairable_memory")
-    return (FAIL if flag else PASS, "yes" if flag else "no", "the driver calls the memory beyond repair")
+def expected_memory_mib(gpu):
+    """MiB that this model was made with, None where its row does not say."""
+    gib = card_row(gpu).memory_gib
+    return gib and gib * 1024
+
+
+def memory_size(readings, expected):
+    """Each card shows memory, as much as its model was made with, and as much as the node's other cards of its model.
+
+    Memory in use is not taken off: total is what the card has. One tenth is left for ECC and what firmware keeps.
+    """
+    gpus = answering_gpus(readings)
+    if not gpus:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    sizes = [gpu.number("memory_total_mib") for gpu in gpus]
+    small = []
+    for place, gpu in enumerate(gpus):
+        size = sizes[place]
+        made_with = expected_memory_mib(gpu)
+        too_small = made_with is not None and size * 100 < made_with * limit("memory_share")
+        larger = [sizes[n] for n, twin in enumerate(gpus) if sizes[n] > size and is_twin(gpu, twin)]
+        if not size or too_small or larger:
+            wanted = max(larger + ([made_with] if too_small else [])) if larger or too_small else "some"
+            small.append("{} has {} MiB of {}".format(gpu.pci_id("pci_id"), size, wanted))
+    if small:
+        return failed(min(sizes), max(sizes), "memory is missing: {}".format("; ".join(small)))
+    return passed(min(sizes), max(sizes), "as much on each card of a model")
+
+
+def is_twin(gpu, other):
+    """Whether two cards should show the same memory: ECC takes a part of it on some models."""
+    modes = [None if card.absent("ecc_mode") else card.text("ecc_mode") for card in (gpu, other)]
+    return gpu.text("name") == other.text("name") and modes[0] == modes[1]
 
 
 def bar1(gpu):
@@ -97,6 +134,18 @@ def source(name):
 
 
 CHECKS = (
+    Check(
+        id="gpu.memory_size",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REPLACE,
+        question="Has every card all of its memory?",
+        judge=memory_size,
+        unit="MiB",
+        action="Power the node off and on; a card that still shows less has to be examined by the vendor.",
+        source="the other cards of the node, and the table of cards",
+    ),
     card(
         name="ecc_pending",
         severity=WARN,
@@ -152,17 +201,6 @@ CHECKS = (
         unit="rows",
         action=DIAGNOSE,
         source=source("remapped_rows"),
-    ),
-    card(
-        name="unrepairable_memory",
-        severity=FAIL,
-        remedy=REPLACE,
-        question="Can the card's memory still be repaired?",
-        rule=unrepairable,
-        expected_value="no",
-        fine="no memory beyond repair",
-        action=DIAGNOSE,
-        source="DCGM checkUnrepairableMemory: the flag alone fails",
     ),
     card(
         name="bar1",

@@ -6,7 +6,24 @@ import re
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
 SCHEMA = 1
 # What an inventory may say besides, and what stands for it in a record of an older release: nothing is asked for.
-OPTIONAL = (("modules", list, "a list"), ("services", list, "a list"), ("host", dict, "a record"))
+OPTIONAL = (
+    ("modules", list, "a list"),
+    ("services", list, "a list"),
+    ("host", dict, "a record"),
+    ("slowdowns", list, "a list of clock event reasons"),
+)
+# Clock event reasons as nvidia-smi names them; the idle one is never a fault.
+SLOWDOWNS = (
+    "applications_clocks_setting",
+    "display_clocks_setting",
+    "hw_power_brake_slowdown",
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "sw_power_cap",
+    "sw_thermal_slowdown",
+    "sync_boost",
+)
+MOST_LANES = 32
 PLAN_PARTS = ("driver", "cuda", "cudnn", "nccl", "pytorch", "runtime")
 
 # name: (pattern of its text, what was expected in words). The user name is what useradd accepts.
@@ -40,6 +57,12 @@ def parse_expectations(record):
         parsed.setdefault(name, kind())
         if not isinstance(parsed[name], kind):
             raise ValueError("expectations: {} is {!r}; expected {}".format(name, parsed[name], words))
+    parsed["link_width"] = parse_lanes(record.get("link_width", 0))
+    strange = [reason for reason in parsed["slowdowns"] if reason not in SLOWDOWNS]
+    if strange:
+        raise ValueError(
+            "expectations: slowdowns has {!r}; expected some of {}".format(strange[0], ", ".join(SLOWDOWNS))
+        )
     parsed["host"] = {name: parse_size(name, value) for name, value in parsed["host"].items()}
     plan = record.get("plan")
     missing = [part for part in PLAN_PARTS if not (isinstance(plan, dict) and isinstance(plan.get(part), dict))]
@@ -53,3 +76,21 @@ def parse_size(name, value):
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
         raise ValueError("expectations: host.{} is {!r}; expected a whole number, 0 or more".format(name, value))
     return int(value)
+
+
+def parse_lanes(value):
+    """Lanes of a PCIe link, 0 for as many as card and slot have."""
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,2}", str(value)) or int(value) > MOST_LANES:
+        raise ValueError("expectations: link_width is {!r}; expected lanes, 0 to {}".format(value, MOST_LANES))
+    return int(value)
+
+
+def wanted_lanes(expected):
+    """Lanes that the inventory states, 0 for none; `expected` is the `Evidence` of a record, also of an older one."""
+    return expected.number("link_width") if "link_width" in expected.names() else 0
+
+
+def wanted_slowdowns(expected):
+    """Clock event reasons that the inventory calls by design on this host."""
+    found = expected.each("slowdowns") if "slowdowns" in expected.names() else []
+    return sorted(reason.one_of(SLOWDOWNS) for reason in found)

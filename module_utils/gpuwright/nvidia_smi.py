@@ -7,8 +7,8 @@ Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); its messages com
 import collections
 
 from .bounded import run_bounded
-from .nvidia_smi_values import UNKNOWN, clean
-from .nvidia_smi_xml import UnreadableXml, parse_log
+from .nvidia_smi_values import LOST_WORDS, UNKNOWN, clean
+from .nvidia_smi_xml import UnreadableXml, around_log, has_log, parse_log
 
 DEFAULT_TIMEOUT_SECONDS = 30
 
@@ -67,8 +67,8 @@ BY_TEXT = (
     ("Driver/library version mismatch", MISMATCH),
     ("couldn't communicate with the NVIDIA driver", NOT_LOADED),
     ("No devices were found", NO_DEVICES),
-    ("GPU is lost", LOST),
-    ("Unable to determine the device handle", LOST),
+    (LOST_WORDS[0], LOST),
+    (LOST_WORDS[1], LOST),
     ("GPU requires reset", RESET),
     ("couldn't find libnvidia-ml", NO_LIBRARY),
     ("Insufficient Permissions", FORBIDDEN),
@@ -83,7 +83,7 @@ def query(timeout=DEFAULT_TIMEOUT_SECONDS, executable="nvidia-smi"):
         meaning = meaning._replace(message="nvidia-smi did not answer in {:g} s".format(timeout))
     log = log or {}
     return {
-        "reachable": bool(log) and meaning.status in ("ok", RESET.status),
+        "reachable": bool(log) and meaning.status in ("ok", RESET.status, LOST.status),
         "rc": finished.rc,
         "status": meaning.status,
         "message": meaning.message,
@@ -112,8 +112,9 @@ def interpret(finished):
 
 
 def _meaning_of_failure(finished):
-    text = finished.stdout + finished.stderr
-    meaning = BY_EXIT_STATUS.get(finished.rc) or _by_text(text)
+    # Words inside the XML are values, such as the "Insufficient Permissions" of one feature; those around it count.
+    text = around_log(finished.stdout) + finished.stderr
+    meaning = BY_EXIT_STATUS.get(finished.rc) or _by_text(text) or _lost_inside(finished.stdout)
     if meaning is None:
         how = "was killed by signal {}".format(-finished.rc) if finished.rc < 0 else "failed"
         meaning = Meaning("failed", "nvidia-smi {}".format(how), KERNEL_LOG)
@@ -126,10 +127,15 @@ def _meaning_of_answer(finished):
         log = parse_log(finished.stdout)
     except UnreadableXml as error:
         text = finished.stdout + finished.stderr
-        meaning = _by_text(text)
+        meaning = _lost_inside(text) if has_log(finished.stdout) else _by_text(text)
         if meaning is None:
             meaning = Meaning("unreadable", "nvidia-smi's answer cannot be read: {}".format(error), "nvidia-smi -q -x")
         return meaning._replace(message=_with_words(meaning.message, 0, text)), None
+    lost = [gpu["pci_id"] for gpu in log["gpus"] if gpu["lost"]]
+    beside = [line for line in around_log(finished.stdout).splitlines() if _by_text(line) is LOST]
+    if lost or beside:
+        where = "the driver has lost {}".format(", ".join(lost)) if lost else clean(beside[0])
+        return LOST._replace(message="{}: {}".format(LOST.message, where)), log
     count = len(log["gpus"])
     if count == 0:
         return NO_DEVICES, log
@@ -141,6 +147,11 @@ def _meaning_of_answer(finished):
         asks = ", ".join("{pci_id}: {recovery_action}".format(**gpu) for gpu in waiting)
         return RESET._replace(message="the driver asks for a recovery action on {}".format(asks)), log
     return Meaning("ok", "{} GPU{}".format(count, "" if count == 1 else "s"), ""), log
+
+
+def _lost_inside(text):
+    """What even a damaged answer tells: a lost card is the one thing that no other value can be mistaken for."""
+    return LOST if any(words in text for words in LOST_WORDS) else None
 
 
 def _by_text(text):

@@ -33,10 +33,19 @@ CONSUMER = "GeForce and RTX captures of drivers 418 to 595: influxdata/telegraf,
 RULES = (
     Rule(("power_draw_w", "power_limit_w", "power_default_w"), data_centre=False, source=CONSUMER),
     Rule(("ecc_mode", "ecc_pending", "ecc_corrected_volatile"), may_lack_ecc=True, source=CONSUMER),
+    Rule(("inforom_image",), data_centre=False, source=CONSUMER),
     Rule(
-        ("ecc_pending", "ecc_uncorrected_volatile", "ecc_corrected_volatile") + RETIREMENT + REMAPPING,
+        ("ecc_pending", "ecc_uncorrected_volatile", "ecc_corrected_volatile", "dram_uncorrected_aggregate")
+        + RETIREMENT
+        + REMAPPING,
         ecc=(None, "Disabled"),
         source="nvidia-smi(1): counted while ECC is on",
+    ),
+    Rule(
+        ("ecc_uncorrected_volatile", "ecc_corrected_volatile"),
+        architectures=("ampere",),
+        mig=("Enabled",),
+        source="A100 with MIG under driver 510: netdata, go.d nvidia_smi testdata (the slices count instead)",
     ),
     Rule(
         RETIREMENT,
@@ -50,7 +59,11 @@ RULES = (
     ),
     Rule(REMAPPING, data_centre=False, source=CONSUMER),
     Rule(REMAPPING, mig=("Enabled",), source="A100 and H100 with MIG: captures of telegraf and nvidia_gpu_exporter"),
-    Rule(("utilization_gpu", "utilization_memory"), mig=("Enabled",), source="H100 with MIG: nvidia_gpu_exporter"),
+    Rule(
+        ("utilization_gpu", "utilization_memory", "utilization_percent"),
+        mig=("Enabled",),
+        source="H100 with MIG: nvidia_gpu_exporter",
+    ),
     Rule(("clocks_applied", "clocks_default"), data_centre=False, source=CONSUMER),
     Rule(
         ("clocks_applied", "clocks_default"),
@@ -62,7 +75,13 @@ RULES = (
     Rule(
         ("serial", "throttle_reasons", "fan_speed", "temperature_memory_c", "temperature_slowdown_c")
         + ("temperature_margin_c", "sram_uncorrected_aggregate", "sram_threshold_exceeded", "recovery_action")
-        + ("fabric_state", "fabric_status", "used_memory_mib", "unrepairable_memory", "gsp_firmware"),
+        + ("fabric_state", "fabric_status", "used_memory_mib", "unrepairable_memory", "gsp_firmware")
+        + ("fabric_summary", "fabric_bandwidth", "fabric_route_recovery", "fabric_route_unhealthy")
+        + ("fabric_access_timeout", "fabric_configuration", "fabric_partition", "fabric_clique", "fabric_cluster")
+        + ("channel_repair_pending", "tpc_repair_pending", "spare_rows_low", "spare_rows_none")
+        + ("sram_uncorrected_sources", "mig_uncorrected_volatile", "mig_pending", "temperature_memory_max_c")
+        + ("module_power_default_w", "module_power_limit_w", "throttled_by_heat_us", "throttled_by_brake_us")
+        + ("link_gen_host", "link_gen_card", "virtualization", "addressing_mode", "c2c_mode"),
         source="captures of all generations",
     ),
 )

@@ -7,43 +7,78 @@ As everywhere in these readers: None is "this card or driver has no such thing",
 import re
 
 from .nvidia_smi_absent import believed
-from .nvidia_smi_values import UNKNOWN, clean, first_known, read_flag, read_mode, read_number, read_text, total
+from .nvidia_smi_fabric import read_fabric
+from .nvidia_smi_repair import read_repair
+from .nvidia_smi_tags import amount_at, mode_at, number_at, text_at
+from .nvidia_smi_values import NOT_THERE, UNKNOWN, clean, first_known, read_mode, read_number, read_text
 
 WIDTH = re.compile(r"([0-9]{1,2})x$")
 # In the place of what a newer driver no longer tells of any card.
 GONE = "functionality has been deprecated"
 DEPRECATED = "deprecated"
+# Where a driver writes limits of power; from 610 on those of the GPU stand one element deeper.
+POWER_BLOCKS = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limit", "power_readings")
+COUNTERS = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
 
 
 def read_health(gpu, card):
     """One flat record of the element `gpu`; `card` decides which value may be absent."""
     found = {
         "vbios": read_text(gpu.findtext("vbios_version")),
+        "inforom_image": text_at(gpu, "inforom_version/img_version"),
+        "gsp_firmware": text_at(gpu, "gsp_firmware_version"),
+        "virtualization": text_at(gpu, "gpu_virtualization_mode/virtualization_mode"),
+        "addressing_mode": text_at(gpu, "addressing_mode"),
+        "c2c_mode": mode_at(gpu, "c2c_mode"),
         "compute_mode": read_text(gpu.findtext("compute_mode")),
+        "mig_pending": mode_at(gpu, "mig_mode/pending_mig"),
         "ecc_pending": read_mode(gpu.findtext("ecc_mode/pending_ecc")),
-        "ecc_corrected_volatile": _corrected(gpu.find("ecc_errors/volatile")),
-        "sram_uncorrected_aggregate": _sram(gpu.find("ecc_errors/aggregate")),
-        "sram_threshold_exceeded": _flag_if_there(gpu, "ecc_errors/aggregate/sram_threshold_exceeded"),
-        "retired_pages_single_bit": _retired(gpu, "multiple_single_bit_retirement"),
-        "retired_pages_double_bit": _retired(gpu, "double_bit_retirement"),
-        "remapped_rows_uncorrected": _number_if_there(gpu, "remapped_rows/remapped_row_unc"),
-        "temperature_slowdown_c": _number_if_there(gpu, "temperature/gpu_temp_slow_threshold", "C"),
-        "temperature_margin_c": _number_if_there(gpu, "temperature/gpu_temp_tlimit", "C"),
-        "power_default_w": _default_power(gpu),
-        "utilization_percent": _number_if_there(gpu, "utilization/gpu_util", "%"),
-        "link_width_now": _width(gpu, "current_link_width"),
-        "link_width_max": _width(gpu, "max_link_width"),
-        "pcie_replays": read_number(gpu.findtext("pci/replay_counter"), ""),
         "bar1_total_mib": read_number(gpu.findtext("bar1_memory_usage/total"), "MiB"),
-        "fabric_state": _text_if_there(gpu, "fabric/state"),
-        "fabric_status": _text_if_there(gpu, "fabric/status"),
+        "utilization_percent": number_at(gpu, "utilization/gpu_util", "%"),
         "performance_state": read_text(gpu.findtext("performance_state")),
         "clocks_applied": _clocks(gpu, "applications_clocks"),
         "clocks_default": _clocks(gpu, "default_applications_clocks"),
-        "unrepairable_memory": _flag_if_there(gpu, "ecc_errors/unrepairable_memory"),
-        "gsp_firmware": _text_if_there(gpu, "gsp_firmware_version"),
+        "throttled_by_heat_us": number_at(gpu, COUNTERS + "hw_therm_slowdown", "us"),
+        "throttled_by_brake_us": number_at(gpu, COUNTERS + "hw_power_brake", "us"),
     }
+    for read in (read_repair, read_heat, read_power, read_link, read_fabric):
+        found.update(read(gpu))
     return {field: believed(value, field, card) for field, value in found.items()}
+
+
+def read_heat(gpu):
+    """Degrees Celsius, and the speed of the fans in percent of their highest."""
+    return {
+        "temperature_slowdown_c": number_at(gpu, "temperature/gpu_temp_slow_threshold", "C"),
+        "temperature_margin_c": number_at(gpu, "temperature/gpu_temp_tlimit", "C"),
+        "temperature_memory_c": number_at(gpu, "temperature/memory_temp", "C"),
+        "temperature_memory_max_c": number_at(gpu, "temperature/gpu_temp_max_mem_threshold", "C"),
+        "fan_speed": number_at(gpu, "fan_speed", "%"),
+    }
+
+
+def read_power(gpu):
+    """Watts; `module_*` are those of the module on which GPU and Grace processor sit together."""
+    return {
+        "power_default_w": watts(gpu, "default_power_limit"),
+        "module_power_default_w": amount_at(gpu, "module_power_readings/default_power_limit", "W"),
+        "module_power_limit_w": amount_at(gpu, "module_power_readings/current_power_limit", "W"),
+    }
+
+
+def read_link(gpu):
+    """The PCIe link: lanes, generations, and packets that were sent again since the driver was loaded."""
+    info = "pci/pci_gpu_link_info/pcie_gen/"
+    return {
+        "link_width_now": _width(gpu, "current_link_width"),
+        "link_width_max": _width(gpu, "max_link_width"),
+        "link_gen_now": number_at(gpu, info + "current_link_gen"),
+        "link_gen_max": number_at(gpu, info + "max_link_gen"),
+        "link_gen_card": number_at(gpu, info + "max_device_link_gen"),
+        "link_gen_host": number_at(gpu, info + "max_host_link_gen"),
+        "pcie_replays": read_number(gpu.findtext("pci/replay_counter"), ""),
+        "pcie_replay_rollovers": read_number(gpu.findtext("pci/replay_rollover_counter"), ""),
+    }
 
 
 def read_warnings(text, begin, end):
@@ -52,43 +87,12 @@ def read_warnings(text, begin, end):
     return [clean(line) for line in around if "warning" in line.lower() or "corrupt" in line.lower()]
 
 
-def _number_if_there(gpu, path, unit=""):
-    tag = gpu.find(path)
-    return None if tag is None else read_number(tag.text, unit)
-
-
-def _text_if_there(gpu, path):
-    tag = gpu.find(path)
-    return None if tag is None else read_text(tag.text)
-
-
-def _flag_if_there(gpu, path):
-    tag = gpu.find(path)
-    return None if tag is None else read_flag(tag.text)
-
-
-def _corrected(errors):
-    """Corrected errors since the driver was loaded: single bits up to Volta, by kind of memory from Turing on."""
-    if errors is None:
-        return UNKNOWN
-    if errors.find("single_bit") is not None:
-        return read_number(errors.findtext("single_bit/total"), "")
-    return total(read_number(error.text, "") for error in errors if re.match(r"[sd]ram_correctable", error.tag))
-
-
-def _sram(errors):
-    """Errors of the memory inside the chip over its life; None where the driver counts them in another way."""
-    kinds = [] if errors is None else [error for error in errors if error.tag.startswith("sram_uncorrectable")]
-    return total(read_number(error.text, "") for error in kinds) if kinds else None
-
-
-def _retired(gpu, kind):
-    return _number_if_there(gpu, "retired_pages/{}/retired_count".format(kind))
-
-
-def _default_power(gpu):
-    tags = [gpu.find(block + "/default_power_limit") for block in ("gpu_power_readings", "power_readings")]
-    return first_known(read_number(tag.text, "W", whole=False) for tag in tags if tag is not None)
+def watts(gpu, *names):
+    """Watts, from whichever of the blocks and names this driver has; UNKNOWN when one is a word for an error."""
+    tags = [gpu.find("{}/{}".format(block, name)) for name in names for block in POWER_BLOCKS]
+    found = [(read_number(tag.text, "W", whole=False), clean(tag.text)) for tag in tags if tag is not None]
+    failed = [text for value, text in found if value == UNKNOWN and GONE not in text]
+    return UNKNOWN if failed else first_known(value for value, _text in found)
 
 
 def _clocks(gpu, block):
@@ -106,4 +110,4 @@ def _width(gpu, name):
     """Lanes of the PCIe link."""
     text = clean(gpu.findtext("pci/pci_gpu_link_info/link_widths/" + name))
     match = WIDTH.match(text)
-    return int(match.group(1)) if match else (None if text == "N/A" else UNKNOWN)
+    return int(match.group(1)) if match else (None if text in NOT_THERE else UNKNOWN)

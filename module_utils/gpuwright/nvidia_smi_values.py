@@ -9,11 +9,40 @@ import re
 
 UNKNOWN = "unknown"
 # "There is no such thing"; whether that is true of this card is the caller's question.
-NOT_THERE = ("N/A", "Not Supported", "Not Available")
+NOT_THERE = ("N/A", "Not Supported", "Not Available", "Not Applicable")
 NEEDS_RESET = "GPU requires reset"
+# The card no longer answers on the bus.
+LOST_WORDS = ("GPU is lost", "Unable to determine the device handle")
+# The texts of NVML's errors (nvmlErrorString) that stand in the place of a value.
+ERRORS = (
+    "ERR!",
+    "Unknown Error",
+    "Error",
+    NEEDS_RESET,
+    "Insufficient Permissions",
+    "Uninitialized",
+    "Invalid Argument",
+    "Insufficient Size",
+    "Timeout",
+    "Driver Not Loaded",
+    "Interrupt Request Issue",
+    "Function Not Found",
+    "Corrupted infoROM",
+    "Operation Not Permitted",
+    "Insufficient Resources",
+    "Internal Error",
+)
 # Everything else that is no value: ERR!, Unknown Error, GPU requires reset, Insufficient Permissions, and
 # "Requested functionality has been deprecated" are UNKNOWN because they match no expected form.
-FLAGS = {"Yes": True, "No": False, "Active": True, "Not Active": False}
+FLAGS = {
+    "Yes": True,
+    "No": False,
+    "Active": True,
+    "Not Active": False,
+    "True": True,
+    "False": False,
+    "Pending": True,
+}
 MODES = ("Enabled", "Disabled")
 LONGEST_TEXT = 200
 
@@ -39,7 +68,7 @@ def read_number(text, unit, whole=True):
 
 
 def read_flag(text):
-    """True or False for Yes, No, Active and Not Active; None for N/A, else UNKNOWN."""
+    """True for Yes, Active, True and Pending, False for their opposites; None for N/A, else UNKNOWN."""
     text = clean(text)
     return None if text in NOT_THERE else FLAGS.get(text, UNKNOWN)
 
@@ -65,7 +94,7 @@ def read_text(text):
     text = clean(text)
     if text in NOT_THERE:
         return None
-    is_error = text in ("", "ERR!", "Unknown Error", NEEDS_RESET, "Insufficient Permissions")
+    is_error = text in ("",) + ERRORS or any(words in text for words in LOST_WORDS)
     return UNKNOWN if is_error or "functionality has been deprecated" in text else text
 
 

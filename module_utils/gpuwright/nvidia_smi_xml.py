@@ -10,8 +10,10 @@ from xml.etree import ElementTree
 
 from .devices import ARCHITECTURES, describe_device
 from .nvidia_smi_absent import Card, believed
-from .nvidia_smi_health import read_health, read_warnings
+from .nvidia_smi_health import read_health, read_warnings, watts
+from .nvidia_smi_repair import uncorrected
 from .nvidia_smi_values import (
+    LOST_WORDS,
     NEEDS_RESET,
     UNKNOWN,
     any_flag,
@@ -22,10 +24,14 @@ from .nvidia_smi_values import (
     read_number,
     read_text,
     read_version,
-    total,
 )
 
 ROOT_TAG = "nvidia_smi_log"
+
+
+# From 610 on a note stands behind, or in a comment beside, what has a new name.
+DEPRECATION = re.compile(r" ?\[Deprecated.*", re.IGNORECASE | re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class UnreadableXml(Exception):
@@ -34,14 +40,33 @@ class UnreadableXml(Exception):
 
 def parse_log(text):
     """`{driver_version, cuda_version, attached_gpus, gpus, warnings}` from the text; raises `UnreadableXml`."""
+    text = COMMENT.sub("", text)
     root = _parse(text)
     return {
-        "driver_version": read_version(root.findtext("driver_version")),
-        "cuda_version": read_version(root.findtext("cuda_version")),
+        "driver_version": _version(root, "kmd_version", "driver_version"),
+        "cuda_version": _version(root, "cuda_umd_version", "cuda_version"),
         "attached_gpus": read_number(root.findtext("attached_gpus"), ""),
         "gpus": [read_gpu(gpu) for gpu in root.findall("gpu")],
         "warnings": read_warnings(text, text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))),
     }
+
+
+def has_log(text):
+    """Whether nvidia-smi's XML, whole or damaged, is in the text."""
+    return "<" + ROOT_TAG in COMMENT.sub("", text)
+
+
+def around_log(text):
+    """What nvidia-smi wrote before and behind its XML."""
+    text = COMMENT.sub("", text)
+    begin, end = text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))
+    return text if begin < 0 else text[:begin] + "\n" + (text[end:] if end >= begin else "")
+
+
+def _version(root, *names):
+    """The first of the elements that there is; the older of the two names is announced to go with CUDA 14."""
+    texts = [root.findtext(name) for name in names if root.find(name) is not None]
+    return first_known(read_version(DEPRECATION.sub("", text or "")) for text in texts)
 
 
 def _parse(text):
@@ -51,8 +76,8 @@ def _parse(text):
         raise UnreadableXml("no <{}> in it".format(ROOT_TAG))
     if end < begin:
         raise UnreadableXml("it is cut off before </{}>".format(ROOT_TAG))
-    # Nothing in front of the first element is needed, and an entity can only be declared there.
-    if "<!" in text[begin:end] or "<!ENTITY" in text[:begin]:
+    # Nothing in front of the first element is needed, and an entity can only be declared there. Comments are gone.
+    if "<!" in text[begin:end] or "<?" in text[begin:end] or "<!ENTITY" in text[:begin]:
         raise UnreadableXml("it declares entities or other markup, which nvidia-smi never does")
     try:
         return ElementTree.fromstring(text[begin:end] + "</{}>".format(ROOT_TAG))
@@ -77,12 +102,12 @@ def read_gpu(gpu):
         "memory_total_mib": read_number(gpu.findtext("fb_memory_usage/total"), "MiB"),
         "memory_used_mib": read_number(gpu.findtext("fb_memory_usage/used"), "MiB"),
         "temperature_c": read_number(gpu.findtext("temperature/gpu_temp"), "C"),
-        "power_draw_w": _power(gpu, "instant_power_draw", "power_draw", "average_power_draw"),
-        "power_limit_w": _power(gpu, "current_power_limit", "power_limit", "enforced_power_limit"),
+        "power_draw_w": watts(gpu, "instant_power_draw", "power_draw", "average_power_draw"),
+        "power_limit_w": watts(gpu, "current_power_limit", "power_limit", "enforced_power_limit"),
         "persistence_mode": read_mode(gpu.findtext("persistence_mode")),
         "ecc_mode": ecc_mode,
         "mig_mode": card.mig,
-        "ecc_uncorrected_volatile": _uncorrected(gpu.find("ecc_errors/volatile")),
+        "ecc_uncorrected_volatile": uncorrected(gpu.find("ecc_errors/volatile")),
         "retired_pages_pending": _retirement_pending(gpu),
         "remapped_rows_pending": _remapped(gpu, "remapped_row_pending"),
         "remapped_rows_failure": _remapped(gpu, "remapped_row_failure"),
@@ -90,7 +115,12 @@ def read_gpu(gpu):
         "throttle_reasons": _throttle_reasons(gpu),
     }
     found = {field: believed(value, field, card) for field, value in values.items()}
-    return dict(found, processes=_processes(gpu), health=read_health(gpu, card))
+    return dict(found, lost=_is_lost(gpu), processes=_processes(gpu), health=read_health(gpu, card))
+
+
+def _is_lost(gpu):
+    """Whether one value of this card is the driver's word for a card that no longer answers on the bus."""
+    return any(words in clean(tag.text) for tag in gpu.iter() for words in LOST_WORDS)
 
 
 def _architecture(gpu):
@@ -115,26 +145,10 @@ def _pci_id(gpu):
     return "{:04x}:{}".format(int(match.group(1), 16), match.group(2).lower()) if match else UNKNOWN
 
 
-def _power(gpu, *names):
-    """Watts, from whichever of the two blocks and names this driver has."""
-    tags = ["{}/{}".format(block, name) for block in ("gpu_power_readings", "power_readings") for name in names]
-    return first_known(read_number(gpu.findtext(tag), "W", whole=False) for tag in tags if gpu.find(tag) is not None)
-
-
 def _mig_mode(gpu, card):
     text = gpu.findtext("mig_mode/current_mig")
     # Drivers before 450 know no MIG and have no such tag.
     return believed(None if text is None else read_mode(text), "mig_mode", card)
-
-
-def _uncorrected(errors):
-    """Uncorrected errors since the driver was loaded: double bits up to Volta, by kind of memory from Turing on."""
-    if errors is None:
-        return UNKNOWN
-    if errors.find("double_bit") is not None:
-        return read_number(errors.findtext("double_bit/total"), "")
-    kinds = [error for error in errors if re.match(r"[sd]ram_uncorrectable", error.tag)]
-    return total(read_number(error.text, "") for error in kinds)
 
 
 def _retirement_pending(gpu):

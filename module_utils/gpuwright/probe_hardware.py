@@ -11,6 +11,7 @@ PCI_FOLDER = "/sys/bus/pci/devices"
 NODE_FOLDER = "/sys/devices/system/node"
 # PCI classes of a GPU: VGA controller and 3D controller. Sound, USB and NVSwitch functions have others.
 GPU_CLASSES = ("0x0300", "0x0302")
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 # Width that the kernel writes when the link does not answer.
 UNKNOWN_WIDTHS = (0, 255)
 
@@ -48,9 +49,17 @@ def _read_gpu(root, pci_id):
             "speed_max": _link_speed(read_text(root, folder + "/max_link_speed")),
             "width_now": _link_width(read_int(root, folder + "/current_link_width")),
             "width_max": _link_width(read_int(root, folder + "/max_link_width")),
+            "slot_width_max": _slot_width(root, folder),
         },
         "bound_driver": os.path.basename(driver) if driver else None,
     }
+
+
+def _slot_width(root, folder):
+    """Lanes that the slot has: the most of the bridge right above the card; None where sysfs shows no bridge."""
+    parts = (link_target(root, folder) or "").split("/")
+    above = [part for part in parts[:-1] if ADDRESS.match(part)]
+    return _link_width(read_int(root, "{}/{}/max_link_width".format(PCI_FOLDER, above[-1]))) if above else None
 
 
 def _link_speed(text):

@@ -95,7 +95,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     if level == QUICK:
         return readings
     readings.update(collect_software(expectations, root))
-    readings.update(collect_links(root, host))
+    readings.update(collect_links(root, host, readings["nvidia_smi"]))
     if level == DEEP:
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
@@ -122,12 +122,18 @@ def collect_software(expectations, root):
     }
 
 
-def collect_links(root, host):
-    """How the GPUs of the probe are wired to each other."""
+def mig_indexes(nvidia_smi):
+    """Indexes, as nvidia-smi counts, of the cards in MIG mode."""
+    gpus = (nvidia_smi or {}).get("gpus") or []
+    return [index for index, gpu in enumerate(gpus) if gpu.get("mig_mode") == "Enabled"]
+
+
+def collect_links(root, host, nvidia_smi=None):
+    """How the GPUs of the probe are wired to each other; `nvidia_smi` is its answer, or why there is none."""
     if "unreadable" in host:
         return {name: {"unreadable": host["unreadable"]} for name in ("nvlink", "gpu_ways", "machine", "isolation")}
     return {
-        "nvlink": attempt(read_nvlink, host["gpus"]),
+        "nvlink": attempt(read_nvlink, host["gpus"], mig_indexes(nvidia_smi)),
         "gpu_ways": attempt(read_ways, host["gpus"]),
         "machine": attempt(read_machine),
         "isolation": attempt(read_isolation, root, host["gpus"]),

@@ -6,6 +6,7 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 
 import re
 
+from .boot_check import read_uptime
 from .bounded import find_program
 from .devices import NVIDIA_VENDOR
 from .hostfiles import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
@@ -67,6 +68,14 @@ def read_swap_mib(root):
     return int(match.group(1)) // 1024
 
 
+def read_uptime_s(root):
+    """Seconds since this boot."""
+    seconds = read_uptime(root)
+    if seconds is None:
+        raise OSError("/proc/uptime cannot be read")
+    return seconds
+
+
 def read_switches(root):
     """How many NVSwitches the PCI bus shows."""
     names = names_in(root, PCI_FOLDER)
@@ -104,4 +113,5 @@ HOST_READERS = (
     ("blocked_tasks", read_blocked_tasks),
     ("environment", read_environment),
     ("swap_mib", read_swap_mib),
+    ("uptime_s", read_uptime_s),
 )

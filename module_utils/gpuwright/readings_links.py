@@ -6,6 +6,7 @@ import re
 from .bounded import run_bounded
 from .cards import card_of, has_nvlink, is_wired
 from .hostfiles import names_in, read_int, read_text
+from .nvidia_smi_values import clean
 
 SECONDS = 30
 # What nvidia-smi says of cards without links that are up; no failure, whatever its exit status.
@@ -19,32 +20,35 @@ WAYS = re.compile(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|X")
 INFINIBAND = "/sys/class/infiniband"
 
 
-def ask(arguments):
-    """What nvidia-smi says; OSError when it fails."""
+def ask(arguments, mig=False):
+    """What nvidia-smi says; OSError when it fails. With `mig` an answer that names a card counts anyway."""
     done = run_bounded(["nvidia-smi"] + arguments, SECONDS)
+    if mig and done.rc is not None and done.stdout.startswith("GPU "):
+        return done.stdout
     if done.rc != 0 and not (done.rc and NO_LINKS.search(done.stdout)):
         words = " ".join(done.stdout.split())[:200]
         raise OSError(done.problem or "nvidia-smi {} ended with {}: {}".format(" ".join(arguments), done.rc, words))
     return done.stdout
 
 
-def read_nvlink(gpus):
+def read_nvlink(gpus, mig=()):
     """`[{index, name, wired, links, active, errors: {kind: number}}]` of the cards with connectors; null without any.
 
-    `gpus` are those of the probe, which names them before a driver can be asked.
+    `gpus` are those of the probe, which names them before a driver can be asked. `mig` are the indexes of the cards in
+    MIG mode, of which nvidia-smi may say no more than that it cannot tell: they have `mig`, its words or "".
     """
     # Cards without connectors are not asked: some releases of nvidia-smi fail for them.
     if not [gpu for gpu in gpus if has_nvlink(card_of(gpu["name"], gpu.get("device_id", "")))]:
         return None
-    cards = parse_links(ask(["nvlink", "-s"]))
-    errors = parse_errors(ask(["nvlink", "-e"]))
+    cards = parse_links(ask(["nvlink", "-s"], bool(mig)), mig)
+    errors = parse_errors(ask(["nvlink", "-e"], bool(mig)), mig)
     for card in cards:
         card["errors"] = errors.get(card["index"], {})
     return cards
 
 
-def parse_links(text):
-    """The cards of `nvidia-smi nvlink -s`; ValueError for a line that nobody knows."""
+def parse_links(text, mig=()):
+    """The cards of `nvidia-smi nvlink -s`; ValueError for a line that nobody knows, except of a card in MIG mode."""
     cards = []
     for line in text.splitlines():
         link, card = LINK.match(line), CARD.match(line)
@@ -52,25 +56,30 @@ def parse_links(text):
             name = card.group(2)
             cards.append({"index": int(card.group(1)), "name": name, "links": 0, "active": 0})
             cards[-1]["wired"] = is_wired(card_of(name))
+            if cards[-1]["index"] in mig:
+                cards[-1]["mig"] = ""
         elif link and cards:
             cards[-1]["links"] += 1
             cards[-1]["active"] += bool(link.group(2) and float(link.group(2)) > 0)
+        elif line.strip() and cards and "mig" in cards[-1]:
+            cards[-1]["mig"] = cards[-1]["mig"] or clean(line)
         elif line.strip() and "inactive" not in line.lower():
             raise ValueError("nvidia-smi nvlink -s says {!r}".format(line.strip()[:200]))
     return cards
 
 
-def parse_errors(text):
+def parse_errors(text, mig=()):
     """`{card: {kind: number}}` of `nvidia-smi nvlink -e`, added up over the links."""
-    found, card = {}, None
+    found, card, lenient = {}, None, False
     for line in text.splitlines():
         head, error = CARD.match(line), ERRORS.match(line)
         if head:
             card = found.setdefault(int(head.group(1)), {})
+            lenient = int(head.group(1)) in mig
         elif error and card is not None:
             kind = error.group(2).strip().lower()
             card[kind] = card.get(kind, 0) + int(error.group(3))
-        elif re.match(r"\s+Link [0-9]+: .*Errors", line):
+        elif re.match(r"\s+Link [0-9]+: .*Errors", line) and not lenient:
             raise ValueError("nvidia-smi nvlink -e says {!r}".format(line.strip()[:200]))
     return found
 

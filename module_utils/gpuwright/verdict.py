@@ -138,6 +138,13 @@ class Evidence(object):
             raise Unreadable("{} is not a count: {!r}".format(here.name, here.value))
         return here.value
 
+    def signed(self, *path):
+        """A whole number that may be below zero, such as degrees or a margin."""
+        here = self.at(*path)
+        if isinstance(here.value, bool):
+            raise Unreadable("{} is not a number: {!r}".format(here.name, here.value))
+        return here._known(int, "a number")
+
     def amount(self, *path):
         """A number with or without a fraction, zero or more."""
         here = self.at(*path)

@@ -26,6 +26,9 @@ MODULES = (
     "memory",
     "power",
     "bus",
+    "fabric",
+    "heat",
+    "repair",
     "driver",
     "host",
     "kernel",
@@ -64,12 +67,23 @@ EQUIVALENT = {
     'checks_gpu return failed(value, wanted or "one model", "different models in one node")': (
         "what is expected, in test_without_a_named_model_one_model_is_expected"
     ),
-    'checks_power return (FAIL if bad else PASS, ", ".join(bad) or "none", '
-    '"clocks are held down by {}".format(", ".join(bad)))': "the value, in test_nothing_found_is_told_as_none",
+    'checks_power return (FAIL if bad else PASS, words or "none", "clocks are held down by {}".format(words))': (
+        "the value, in test_nothing_found_is_told_as_none"
+    ),
+    'checks_fabric return (FAIL if words else PASS, words or "none", words)': (
+        "the value, in test_nothing_found_is_told_as_none"
+    ),
+    'checks_bus wanted = stated or "all"': (
+        "what is expected, in test_lanes_are_expected_as_the_inventory_states_them"
+    ),
     'checks_identity return (WARN if names else PASS, ", ".join(names) or "none", '
     '"graphics programs: {}".format(", ".join(names)))': "the value, in test_nothing_found_is_told_as_none",
     "checks_bus here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'checks_driver action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
+    'checks_memory "memory_share": Limit(': "in test_memory_is_held_against_what_the_model_was_made_with",
+    'checks_memory too_small = made_with is not None and size * 100 < made_with * limit("memory_share")': (
+        "in test_memory_is_held_against_what_the_model_was_made_with"
+    ),
     "checks_framework if code == card or (later and code < card):": "equal ones are taken by the first half",
     'checks_tuning return wanted[name].text("wanted") if name in wanted else ""': (
         "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"

@@ -128,8 +128,6 @@ ROWS = [
     ("gpu.power_limit", {(*SMI_GPU, "power_limit_w"): None, TUNING: TUNED_POWER}, {}, UNKNOWN, "power_limit_w"),
     ("gpu.link_width", {(*HEALTH, "link_width_now"): 8}, {}, FAIL, "8 of 16 lanes"),
     ("gpu.link_width", {(*HEALTH, "link_width_now"): 0}, {}, FAIL, "0 of 16 lanes"),
-    ("gpu.pcie_replays", {(*HEALTH, "pcie_replays"): 81}, {}, WARN, "81 replays"),
-    ("gpu.pcie_replays", {(*HEALTH, "pcie_replays"): 80}, {}, PASS, "few packets"),
     ("gpu.bar1", {(*HEALTH, "bar1_total_mib"): 0}, {}, FAIL, "0 MiB"),
     ("gpu.idle_memory", {(*SMI_GPU, "memory_used_mib"): 101}, {}, WARN, "101 MiB in use"),
     ("gpu.idle_memory", {(*SMI_GPU, "memory_used_mib"): 100}, {}, PASS, "empty"),

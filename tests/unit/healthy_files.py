@@ -21,6 +21,7 @@ def put_node(host: HostTree) -> None:
     host.running_kernel(KERNEL)
     host.kernel(KERNEL, headers=True)
     speeds = {"current_link_speed": "8.0 GT/s PCIe", "max_link_speed": "8.0 GT/s PCIe"}
+    host.put("/proc/uptime", "86400.00 1700000.00\n")
     host.pci_device(PCI_ID, local_cpulist="0-9", **speeds)
     host.bind(PCI_ID, "nvidia")
     host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
@@ -107,6 +108,7 @@ def put_bridge(host: HostTree, bridge: str, card: str, config: bytes | None = No
     (devices / card).rename((devices / place / card).resolve())
     host.link(f"/sys/bus/pci/devices/{card}", f"{place}/{card}")
     host.link(f"/sys/bus/pci/devices/{bridge}", place)
+    host.put(f"/sys/bus/pci/devices/{bridge}/max_link_width", "16\n")
     host.put(f"/sys/bus/pci/devices/{bridge}/config", configuration(0) if config is None else config)
 
 

@@ -80,6 +80,8 @@ EXPECTATIONS = {
     "modules": [],
     "services": [],
     "host": {},
+    "link_width": 0,
+    "slowdowns": [],
 }
 
 # What gan_trainer.performance says of a V100 that is as fast as others have measured.
@@ -143,7 +145,13 @@ READINGS = {
                 "bound_driver": "nvidia",
                 "numa_node": 0,
                 "local_cpus": "0-9",
-                "link": {"speed_now": "8.0 GT/s PCIe", "speed_max": "8.0 GT/s PCIe", "width_now": 16, "width_max": 16},
+                "link": {
+                    "speed_now": "8.0 GT/s PCIe",
+                    "speed_max": "8.0 GT/s PCIe",
+                    "width_now": 16,
+                    "width_max": 16,
+                    "slot_width_max": 16,
+                },
             }
         ],
         "numa": {"0": {"cpus": "0-9", "memory_mib": 64000}, "1": {"cpus": "10-19", "memory_mib": 64000}},
@@ -186,8 +194,11 @@ READINGS = {
                 "remapped_rows_pending": None,
                 "remapped_rows_failure": None,
                 "uuid": "GPU-00000000-1111-2222-3333-000000000001",
+                "lost": False,
+                "memory_total_mib": 16384,
                 "memory_used_mib": 0,
                 "temperature_c": 34,
+                "power_draw_w": 25.01,
                 "power_limit_w": 250.0,
                 "recovery_action": "none",
                 "throttle_reasons": ["gpu_idle"],
@@ -217,6 +228,40 @@ READINGS = {
                     "clocks_default": "877,1245",
                     "unrepairable_memory": None,
                     "gsp_firmware": None,
+                    "inforom_image": "G500.0200.00.03",
+                    "virtualization": "None",
+                    "addressing_mode": "HMM",
+                    "c2c_mode": None,
+                    "mig_pending": None,
+                    "mig_uncorrected_volatile": None,
+                    "sram_uncorrected_sources": None,
+                    "dram_uncorrected_aggregate": 0,
+                    "channel_repair_pending": None,
+                    "tpc_repair_pending": None,
+                    "remapped_rows_corrected": None,
+                    "spare_rows_low": None,
+                    "spare_rows_none": None,
+                    "temperature_memory_c": 33,
+                    "temperature_memory_max_c": None,
+                    "fan_speed": None,
+                    "module_power_default_w": None,
+                    "module_power_limit_w": None,
+                    "throttled_by_heat_us": 0,
+                    "throttled_by_brake_us": 0,
+                    "link_gen_now": 3,
+                    "link_gen_max": 3,
+                    "link_gen_card": 3,
+                    "link_gen_host": 3,
+                    "pcie_replay_rollovers": 0,
+                    "fabric_clique": None,
+                    "fabric_cluster": None,
+                    "fabric_summary": None,
+                    "fabric_bandwidth": None,
+                    "fabric_route_recovery": None,
+                    "fabric_route_unhealthy": None,
+                    "fabric_access_timeout": None,
+                    "fabric_configuration": None,
+                    "fabric_partition": None,
                 },
             }
         ],
@@ -236,6 +281,7 @@ READINGS = {
         "blocked_tasks": {"nvidia": [], "others": []},
         "environment": [],
         "swap_mib": 4095,
+        "uptime_s": 86400.0,
     },
     "parameters": {
         "asked": [
@@ -337,16 +383,42 @@ TWO_APART = [
     {"pci_id": PCI_ID, "iommu": "identity", "bridges": [{"pci_id": BRIDGE, "acs": "off"}]},
     {"pci_id": "0000:5e:00.0", "iommu": "off", "bridges": [{"pci_id": "0000:5d:00.0", "acs": "absent"}]},
 ]
+HEALTH = ("nvidia_smi", "gpus", 0, "health")
+IN_FABRIC = {
+    (*HEALTH, "fabric_state"): "Completed",
+    (*HEALTH, "fabric_status"): "Success",
+    (*HEALTH, "fabric_clique"): "0",
+    (*HEALTH, "fabric_cluster"): "00000000-0000-0000-0000-000000000001",
+}
 # Checks that make sense on other nodes only, and what makes this one such a node; a path begins in the readings, or in
 # the expectations or the smoke test when its first word says so.
 OTHER_NODES: dict[str, dict[tuple, object]] = {
     "gpu.sram": {("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"): 0},
     "gpu.remapped_rows_count": {("nvidia_smi", "gpus", 0, "health", "remapped_rows_uncorrected"): 0},
-    "gpu.fabric": {
-        ("nvidia_smi", "gpus", 0, "health", "fabric_state"): "Completed",
-        ("nvidia_smi", "gpus", 0, "health", "fabric_status"): "Success",
+    "gpu.fabric": IN_FABRIC,
+    "gpu.fabric_domain": IN_FABRIC,
+    **{
+        f"gpu.{name}": {(*HEALTH, name): value}
+        for name, value in (
+            ("fabric_summary", "Healthy"),
+            ("fabric_bandwidth", "Full"),
+            ("fabric_route_unhealthy", False),
+            ("fabric_route_recovery", False),
+            ("fabric_access_timeout", False),
+            ("fabric_configuration", "None"),
+            ("fabric_partition", True),
+            ("unrepairable_memory", False),
+        )
     },
-    "gpu.unrepairable_memory": {("nvidia_smi", "gpus", 0, "health", "unrepairable_memory"): False},
+    "gpu.channel_repair": {(*HEALTH, "channel_repair_pending"): False},
+    "gpu.tpc_repair": {(*HEALTH, "tpc_repair_pending"): False},
+    "gpu.spare_rows": {(*HEALTH, "spare_rows_none"): 0, (*HEALTH, "spare_rows_low"): 0},
+    "gpu.mig_errors": {(*HEALTH, "mig_uncorrected_volatile"): 0},
+    "gpu.fan": {(*HEALTH, "fan_speed"): 0},
+    "gpu.module_power": {(*HEALTH, "module_power_limit_w"): 2500.0, (*HEALTH, "module_power_default_w"): 2500.0},
+    "gpu.c2c": {("nvidia_smi", "gpus", 0, "name"): "NVIDIA GB200", (*HEALTH, "c2c_mode"): "Enabled"},
+    "gpu.addressing_mode": {("nvidia_smi", "gpus", 0, "name"): "NVIDIA GB200", (*HEALTH, "addressing_mode"): "ATS"},
+    "gpu.gsp_firmware": {(*HEALTH, "gsp_firmware"): "580.95.05"},
     "gpu.iommu": {("isolation",): TWO_APART, ("expectations", "gpu_count"): 2},
     "gpu.acs": {("isolation",): TWO_APART, ("expectations", "gpu_count"): 2},
     "driver.modules": {("kernel_modules",): {"gdrdrv": "live"}, ("expectations", "modules"): ["gdrdrv"]},

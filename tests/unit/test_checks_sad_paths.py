@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import card_rows
 import driver_rows
 import gpu_rows
 import healthy_node
@@ -12,12 +13,23 @@ import performance_rows
 import pytest
 import smoke_rows
 import software_rows
+from gpuwright import checks_memory
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.checks_framework import runs_on
 from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, WARN
 from row_values import DOWN
 
-FILES = (gpu_rows, driver_rows, software_rows, smoke_rows, host_rows, performance_rows, node_rows, kernel_log_rows)
+FILES = (
+    gpu_rows,
+    card_rows,
+    driver_rows,
+    kernel_log_rows,
+    software_rows,
+    smoke_rows,
+    host_rows,
+    performance_rows,
+    node_rows,
+)
 CASES = [row for file in FILES for row in file.ROWS]
 
 
@@ -107,10 +119,53 @@ def test_the_age_of_a_smoke_test(seconds, words):
     assert found["message"] == f"trained on cuda:0 in float32 and float16, {words}"
 
 
-@pytest.mark.parametrize("check_id", ["gpu.throttle", "gpu.graphics"])
+@pytest.mark.parametrize("check_id", ["gpu.throttle", "gpu.graphics", "gpu.fabric_summary"])
 def test_nothing_found_is_told_as_none(check_id):
-    found = {r["id"]: r for r in run_checks(healthy_node.readings(), healthy_node.expectations())}[check_id]
+    found = {r["id"]: r for r in run_checks(healthy_node.readings(check_id), healthy_node.expectations())}[check_id]
     assert found["value"] == "none"
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(0, "all"), (16, 16)])
+def test_lanes_are_expected_as_the_inventory_states_them(stated, expected):
+    records = run_checks(healthy_node.readings(), healthy_node.expectations(link_width=stated))
+    assert {r["id"]: r for r in records}["gpu.link_width"]["expected"] == expected
+
+
+def test_expectations_of_an_older_release_state_nothing_of_lanes_and_slowdowns():
+    expectations = healthy_node.expectations()
+    del expectations["link_width"], expectations["slowdowns"]
+    records = {r["id"]: r["status"] for r in run_checks(healthy_node.readings(), expectations)}
+    assert {records[f"gpu.{name}"] for name in ("link_width", "throttle", "throttle_history")} == {PASS}
+
+
+@pytest.mark.parametrize(
+    ("size", "made_with", "status"),
+    [
+        (14745, 16384, FAIL),
+        (14746, 16384, PASS),
+        (16384, 16384, PASS),
+        (900, 1000, PASS),
+        (1, None, PASS),
+        (0, None, FAIL),
+    ],
+)
+def test_memory_is_held_against_what_the_model_was_made_with(monkeypatch, size, made_with, status):
+    monkeypatch.setattr(checks_memory, "expected_memory_mib", lambda gpu: made_with)
+    readings = healthy_node.readings()
+    readings["nvidia_smi"]["gpus"][0]["memory_total_mib"] = size
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["gpu.memory_size"]
+    assert found["status"] == status
+    assert (f"of {made_with}" in found["message"]) == (status == FAIL and bool(made_with))
+
+
+def test_a_lost_card_asks_for_a_power_cycle():
+    readings = healthy_node.readings()
+    readings["nvidia_smi"].update(status="gpu_lost", message="lost", action="power the node off and on")
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["driver.reachable"]
+    assert (found["status"], found["remedy"]) == (FAIL, "power-cycle")
+    readings["nvidia_smi"]["status"] = "reset_required"
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["driver.reachable"]
+    assert (found["status"], found["remedy"]) == (FAIL, "reboot")
 
 
 def test_one_xid_stands_alone():

@@ -20,7 +20,7 @@ from gpuwright.report import age_seconds, exit_status, make_report, summary_line
 MODULE = Path(__file__).resolve().parents[2] / "library" / "gpu_verify.py"
 DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
 KEYS = ("schema", "host", "time", "verdict", "checks", "readings", "expectations", "smoke", "performance")
-NEWER = ("modules", "services", "host")
+NEWER = ("modules", "services", "host", "link_width", "slowdowns")
 CHECK = {
     "id": "gpu.count",
     "layer": "system",
@@ -115,6 +115,12 @@ def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, w
         ({"host": {"cpus": "many"}}, "host.cpus is 'many'; expected a whole number"),
         ({"host": {"cpus": True}}, "host.cpus is True"),
         ({"host": {"swap_gib": -1}}, "host.swap_gib is -1"),
+        ({"link_width": "many"}, "link_width is 'many'; expected lanes, 0 to 32"),
+        ({"link_width": True}, "link_width is True"),
+        ({"link_width": 33}, "link_width is 33"),
+        ({"link_width": -8}, "link_width is -8"),
+        ({"slowdowns": "sw_power_cap"}, "expected a list of clock event reasons"),
+        ({"slowdowns": ["gpu_idle"]}, "slowdowns has 'gpu_idle'; expected some of applications_clocks_setting"),
         ({"plan": None}, "plan has no driver, cuda"),
         ({"plan": {**healthy_node.PLAN, "cudnn": []}}, "plan has no cudnn"),
     ],
@@ -126,7 +132,10 @@ def test_expectations_that_nobody_can_judge_by(change, words):
 
 def test_expectations_of_an_older_release_ask_for_nothing_more():
     record = {name: value for name, value in healthy_node.EXPECTATIONS.items() if name not in NEWER}
-    assert {name: parse_expectations(record)[name] for name in NEWER} == {"modules": [], "services": [], "host": {}}
+    nothing = {"modules": [], "services": [], "host": {}, "link_width": 0, "slowdowns": []}
+    assert {name: parse_expectations(record)[name] for name in NEWER} == nothing
+    stated = parse_expectations({**record, "link_width": "8", "slowdowns": ["sw_power_cap"]})
+    assert (stated["link_width"], stated["slowdowns"]) == (8, ["sw_power_cap"])
     assert parse_expectations({**record, "host": {"cpus": "64"}})["host"] == {"cpus": 64}
 
 

@@ -24,7 +24,13 @@ def test_the_reference_card(host):
             "compute_capability": "7.0",
             "numa_node": 0,
             "local_cpus": "0-19",
-            "link": {"speed_now": "8.0 GT/s PCIe", "speed_max": "8.0 GT/s PCIe", "width_now": 16, "width_max": 16},
+            "link": {
+                "speed_now": "8.0 GT/s PCIe",
+                "speed_max": "8.0 GT/s PCIe",
+                "width_now": 16,
+                "width_max": 16,
+                "slot_width_max": None,
+            },
             "bound_driver": "nvidia",
         }
     ]
@@ -72,7 +78,13 @@ def test_unreadable_attributes_are_no_values(host):
     (gpu,) = read_gpus(host.root)
     assert gpu["device_id"] == "unknown" and gpu["architecture"] == "unknown"
     assert gpu["numa_node"] == -1 and gpu["local_cpus"] == "" and gpu["bound_driver"] is None
-    assert gpu["link"] == {"speed_now": None, "speed_max": None, "width_now": None, "width_max": 16}
+    assert gpu["link"] == {
+        "speed_now": None,
+        "speed_max": None,
+        "width_now": None,
+        "width_max": 16,
+        "slot_width_max": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -143,3 +155,19 @@ def test_disks(host):
     disks = read_disks(host.root)
     assert disks["/boot"]["free_mib"] > 0 and disks["/boot"]["free_inodes"] > 0
     assert disks["/opt"] is None
+
+
+@pytest.mark.parametrize(("lanes", "expected"), [("8", 8), ("16", 16), ("0", None), ("255", None), ("", None)])
+def test_the_slot_is_the_bridge_right_above_the_card(host, lanes, expected):
+    devices = host.folder / "sys/bus/pci/devices"
+    way = host.folder / "sys/devices/pci0000:3a/0000:3a:00.0/0000:3a:01.0"
+    host.pci_device("0000:3b:00.0")
+    way.mkdir(parents=True)
+    (devices / "0000:3b:00.0").rename(way / "0000:3b:00.0")
+    (devices / "0000:3b:00.0").symlink_to("../../../devices/pci0000:3a/0000:3a:00.0/0000:3a:01.0/0000:3b:00.0")
+    (way.parent / "max_link_width").write_text("4\n")
+    (way / "max_link_width").write_text(f"{lanes}\n")
+    (devices / "0000:3a:00.0").symlink_to("../../../devices/pci0000:3a/0000:3a:00.0")
+    (devices / "0000:3a:01.0").symlink_to("../../../devices/pci0000:3a/0000:3a:00.0/0000:3a:01.0")
+    (gpu,) = read_gpus(host.root)
+    assert gpu["link"]["slot_width_max"] == expected

@@ -141,6 +141,46 @@ def test_a_link_in_unknown_words_is_no_reading(line):
         parse_links(f"GPU 0: A100 {UUID}\n{line}\n")
 
 
+MIG_ANSWERS = [
+    "NVML: Unable to retrieve NVLink information: Not Supported",
+    "\t MIG devices do not support NVLink",
+    "\t Link 0: N/A",
+    "\t Link 0: [N/A]\n\t Link 1: [N/A]",
+]
+
+
+@pytest.mark.parametrize("words", MIG_ANSWERS)
+def test_a_card_in_mig_mode_may_say_that_it_cannot_tell(on_path, tmp_path, words):
+    text = f"GPU 0: NVIDIA A100-SXM4-40GB {UUID}\n{words}\nGPU 1: NVIDIA A100-SXM4-40GB\n\t Link 0: 25 GB/s\n"
+    for name, answer in (("s", text), ("e", text + "\t Link 0: Replay Errors: 3\n")):
+        (tmp_path / name).write_text(answer)
+    on_path("nvidia-smi", f'cat {tmp_path}/"${{2#-}}"; exit 3')
+    with pytest.raises((ValueError, OSError)):
+        read_nvlink([A100])
+    silent, other = read_nvlink([A100], [0])
+    assert silent["mig"] == " ".join(words.splitlines()[0].split()) and silent["active"] == 0
+    assert ("mig" in other, other["active"], other["errors"]) == (False, 1, {"replay": 3})
+
+
+def test_errors_of_a_card_in_mig_mode_may_be_untold():
+    text = "GPU 0: A100\n\t Link 0: Replay Errors: N/A\n"
+    assert parse_errors(text, [0]) == {0: {}}
+    with pytest.raises(ValueError, match="nvlink -e says"):
+        parse_errors(text, [1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"gpus": [{"mig_mode": "Disabled"}, {"mig_mode": "Enabled"}, {"mig_mode": None}]}, [1]),
+        ({"unreadable": "no"}, []),
+        (None, []),
+    ],
+)
+def test_cards_in_mig_mode_are_those_of_nvidia_smi(answer, expected):
+    assert readings.mig_indexes(answer) == expected
+
+
 def test_a_link_without_speed_is_not_up():
     assert parse_links("GPU 0: A100\n\t Link 0: 0.0 GB/s\n")[0]["active"] == 0
 

@@ -32,7 +32,8 @@ def test_options_are_typed_described_and_named_after_their_role(role: Path) -> N
         assert name.startswith(f"{role.name}_")
         assert isinstance(option["default"], TYPES[option["type"]]), name
         assert len(option["description"]) > 10, name
-        assert option["default"] in option.get("choices", [option["default"]]), name
+        defaults = option["default"] if option["type"] == "list" else [option["default"]]
+        assert set(map(str, defaults)) <= set(map(str, option.get("choices", defaults))), name
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

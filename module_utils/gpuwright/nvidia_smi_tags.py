@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single values below an element `gpu` of nvidia-smi's XML, found by path; a tag that is not there is None.
+
+None because a driver or card has no such thing, and UNKNOWN because nothing says what it is, are never mixed.
+"""
+
+from .nvidia_smi_values import NOT_THERE, UNKNOWN, clean, read_flag, read_mode, read_number, read_text
+
+
+def number_at(gpu, path, unit=""):
+    """A whole number in `unit`."""
+    tag = gpu.find(path)
+    return None if tag is None else read_number(tag.text, unit)
+
+
+def amount_at(gpu, path, unit):
+    """A number with or without a fraction in `unit`."""
+    tag = gpu.find(path)
+    return None if tag is None else read_number(tag.text, unit, whole=False)
+
+
+def text_at(gpu, path):
+    tag = gpu.find(path)
+    return None if tag is None else read_text(tag.text)
+
+
+def flag_at(gpu, path):
+    tag = gpu.find(path)
+    return None if tag is None else read_flag(tag.text)
+
+
+def mode_at(gpu, path):
+    tag = gpu.find(path)
+    return None if tag is None else read_mode(tag.text)
+
+
+def unread_block(gpu, path):
+    """Whether the whole block is there and holds a word for an error, such as ERR!, in the place of its members."""
+    block = gpu.find(path)
+    return block is not None and len(block) == 0 and clean(block.text) not in NOT_THERE + ("",)
+
+
+def members(gpu, path, read):
+    """`read(gpu)`, a record; UNKNOWN in all of it when the block at `path` is one word for an error."""
+    found = read(gpu)
+    return dict.fromkeys(found, UNKNOWN) if unread_block(gpu, path) else found

@@ -6,7 +6,13 @@ import re
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
 SCHEMA = 1
 # What an inventory may say besides, and what stands for it in a record of an older release: nothing is asked for.
-OPTIONAL = (("modules", list, "a list"), ("services", list, "a list"), ("host", dict, "a record"))
+OPTIONAL = (
+    ("modules", list, "a list"),
+    ("services", list, "a list"),
+    ("host", dict, "a record"),
+    # id of a check: why it is switched off. An entry that cannot be followed is a WARN of waivers.valid, no error here.
+    ("skip_checks", dict, "a record"),
+)
 PLAN_PARTS = ("driver", "cuda", "cudnn", "nccl", "pytorch", "runtime")
 
 # name: (pattern of its text, what was expected in words). The user name is what useradd accepts.

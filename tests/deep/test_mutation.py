@@ -42,6 +42,8 @@ MODULES = (
     "size",
     "isolation",
     "services",
+    "strikes",
+    "waivers",
 )
 FLIPPED = {
     ast.Eq: ast.NotEq,

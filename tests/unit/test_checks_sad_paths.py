@@ -11,12 +11,13 @@ import performance_rows
 import pytest
 import smoke_rows
 import software_rows
+import waiver_rows
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.checks_framework import runs_on
 from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, WARN
 from row_values import DOWN
 
-FILES = (gpu_rows, driver_rows, software_rows, smoke_rows, host_rows, performance_rows, node_rows)
+FILES = (gpu_rows, driver_rows, software_rows, smoke_rows, host_rows, performance_rows, node_rows, waiver_rows)
 CASES = [row for file in FILES for row in file.ROWS]
 
 

@@ -144,6 +144,7 @@ def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
         "host",
         "reboot",
         "secure_boot",
+        "waivers",
     }
 
 

@@ -9,11 +9,9 @@ import re
 
 from . import acknowledgements, kernel_events
 from .acknowledgements import CARD, cards_in, in_words, is_event, parse_entries, why_not_now
-from .report import printable
+from .report import BY_INVENTORY, BY_ROOT, printable
 from .verdict import FAIL, PASS, REMEDIES, SKIP, WARN, judge
 
-BY_ROOT = "acknowledgement"
-BY_INVENTORY = "inventory"
 # Units of what is measured: one value is never exactly the next one. Everything else is counted, and one more counts.
 MEASURED = ("C", "W", "MHz", "MiB", "GB/s", "TFLOP/s", "GT/s", "x")
 NOISE = 0.05
@@ -194,20 +192,25 @@ def _gravity(remedy):
 
 
 def _is_worse(entry, record, message):
-    """Whether a number has moved away from what is expected, for any card or, where none is named, at all."""
-    falling = _is_number(record["value"]) and _is_number(record["expected"]) and record["value"] < record["expected"]
+    """Whether a number has moved away from what is expected, for any card or, where none is named, at all.
+
+    Where nobody knows in which direction worse lies, as with 8 lanes of "all", every move counts.
+    """
+    value, wanted = record["value"], record["expected"]
+    both = _is_number(value) and _is_number(wanted)
+    directions = ([-1] if value < wanted else [1]) if both and value != wanted else [-1, 1]
     noise = NOISE if record["unit"] in MEASURED else 0
     now, then = _by_card(message), _by_card(entry["message"])
     pairs = [(then.get(card, []), numbers) for card, numbers in now.items()]
     # With several cards the value is that of one of them, and not always of the same.
-    if cards_in(message) == entry["cards"] and _is_number(record["value"]) and _is_number(entry["value"]):
-        pairs.append(([entry["value"]], [record["value"]]))
+    if cards_in(message) == entry["cards"] and _is_number(value) and _is_number(entry["value"]):
+        pairs.append(([entry["value"]], [value]))
     for before, after in pairs:
         if len(before) != len(after):
             return True
         for place, new in enumerate(after):
             old = before[place]
-            if (old - new if falling else new - old) > noise * abs(old):
+            if any((new - old) * direction > noise * abs(old) for direction in directions):
                 return True
     return False
 

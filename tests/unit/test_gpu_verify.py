@@ -19,7 +19,19 @@ from gpuwright.report import age_seconds, exit_status, make_report, summary_line
 
 MODULE = Path(__file__).resolve().parents[2] / "library" / "gpu_verify.py"
 DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
-KEYS = ("schema", "host", "time", "verdict", "checks", "readings", "expectations", "smoke", "performance")
+KEYS = (
+    "schema",
+    "host",
+    "time",
+    "verdict",
+    "checks",
+    "readings",
+    "expectations",
+    "smoke",
+    "performance",
+    "acknowledgements",
+    "strikes",
+)
 NEWER = ("modules", "services", "host")
 CHECK = {
     "id": "gpu.count",

@@ -131,6 +131,10 @@ PAGES = "0000:3b:00.0: {} pages retired, {} of them for double bit errors"
         ((8.3, 9.0, "{} GB/s, at least {}"), (8.9, 9.0, "{} GB/s, at least {}"), "GB/s", True),
         ((8, 16, "{} of {} lanes"), (4, 16, "{} of {} lanes"), "lanes", False),
         ((8, 16, "{} of {} lanes"), (8, 16, "{} of {} lanes"), "lanes", True),
+        ((8, 0, "{} lanes of all"), (4, 0, "{} lanes of all"), "lanes", False),
+        ((90, 0, "{} C"), (86, 0, "{} C"), "C", True),
+        ((90, 0, "{} C"), (85, 0, "{} C"), "C", False),
+        ((4, 4, "{} of {}"), (4, 4, "{} of {}"), "", True),
         ((60, 0, PAGES), (60, 1, PAGES), "pages", False),
         ((60, 1, PAGES), (60, 1, PAGES), "pages", True),
         ((3, 0, "GPU 3 fails"), (1, 0, "GPU 1 fails"), "", False),
@@ -139,7 +143,8 @@ PAGES = "0000:3b:00.0: {} pages retired, {} of them for double bit errors"
     ],
 )
 def test_what_is_worse(then, now, unit, covered):
-    record = {"message": now[2].format(*now), "value": now[0], "expected": now[1], "unit": unit, "remedy": "drain"}
+    limit = None if now[1] == 0 else now[1]
+    record = {"message": now[2].format(*now), "value": now[0], "expected": limit, "unit": unit, "remedy": "drain"}
     kept = entry(message=then[2].format(*then), value=then[0], expected=then[1], unit=unit, remedy="drain")
     assert (waivers.why_not_covered(kept, record) == "") is covered
 

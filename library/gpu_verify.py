@@ -19,6 +19,8 @@ options:
         returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(trainer_user).
       - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
         (lists of names); without them nothing of the kind is expected.
+      - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that tell a lost GPU or a
+        missing driver.
     type: dict
     required: true
   smoke:
@@ -111,6 +113,11 @@ checks:
     action:
       description: What to do, empty for PASS and SKIP.
       type: str
+    waived:
+      description:
+        - Only where somebody has decided that the finding does not count - C(by) is C(inventory) for a check that is
+          switched off (SKIP) and C(acknowledgement) for a FAIL that root has accepted (WARN), with what it was.
+      type: dict
     remedy:
       description: What a FAIL asks for - drain, reset, reboot, power-cycle, replace or contact-support; else empty.
       type: str

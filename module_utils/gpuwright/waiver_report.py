@@ -34,7 +34,8 @@ def strike_lines(cards):
     for card in cards:
         name = card["name"] or "unknown model"
         lines.append("{}: {}, UUID {}, last seen at {}".format(label(card), name, card["uuid"] or "-", card["pci_id"]))
-        lines.append("  failed in {boots_total} boots, first {first}, last {last}".format(**card))
+        boots = "{} boot{}".format(card["boots_total"], "" if card["boots_total"] == 1 else "s")
+        lines.append("  failed in {}, first {}, last {}".format(boots, card["first"], card["last"]))
         lines.append("  {}".format(faults_of(card)))
         lines.append("  last: {}".format(card["message"]))
     return [printable(line) for line in lines] or ["No card of this node has a strike."]

@@ -6,7 +6,7 @@ import os
 import pwd
 import sys
 
-from . import acknowledgements, kernel_events
+from . import acknowledgements, waivable_events
 from .acknowledgements import DEFAULT_FOR, LONGEST_DAYS, card_of, cards_in, is_event, later
 from .boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment
 from .checks import CHECKS
@@ -143,8 +143,8 @@ def findings_to_acknowledge(name, check, readings, expectations):
     check   the `Check` of that name, None for the name of an event
     """
     readings = close_events(readings, in_force(readings))
-    events = kernel_events.failing(readings, expectations, CHECKS)
-    opened = [found for found in events if kernel_events.is_open(found[1])]
+    events = waivable_events.failing(readings, expectations, CHECKS)
+    opened = [found for found in events if waivable_events.is_open(found[1])]
     if check is None:
         chosen = [found for found in events if found[2] == name]
         if not chosen:
@@ -166,7 +166,7 @@ def findings_to_acknowledge(name, check, readings, expectations):
     if any(record["id"] in firm for _list, _event, _id, record in chosen):
         raise Refused("{} tells a lost GPU or a missing driver and cannot be acknowledged".format(name))
     return [
-        _entry(event_id, record, kernel_events.last_second(event), event.get("count"))
+        _entry(event_id, record, waivable_events.last_second(event), event.get("count"))
         for _list, event, event_id, record in chosen
     ]
 
@@ -222,7 +222,7 @@ def _spelled(name):
 def _check(name):
     """The check of that name, None when it may be an event; `Refused` for what is neither."""
     check = next((check for check in CHECKS if check.id == name), None)
-    if check is None and not name.startswith(kernel_events.KERNEL):
+    if check is None and not name.startswith(waivable_events.KERNEL):
         near = difflib.get_close_matches(name, [check.id for check in CHECKS], 1)
         words = "did you mean {}?".format(near[0]) if near else "gpu-doctor lists the checks that FAIL"
         raise Refused("there is no check {!r}: {}".format(name, words))
@@ -231,7 +231,7 @@ def _check(name):
 
 def _no_such_event(name, readings, opened):
     """Why an event cannot be acknowledged, and what could be."""
-    if any(event_id == name for _list, _event, event_id in kernel_events.events(readings)):
+    if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
         return "{} is in the kernel's log and is no FAIL: there is nothing to acknowledge".format(name)
     there = sorted({event_id for _list, _event, event_id, _record in opened})
     what = "open are {}".format(", ".join(there)) if there else "it shows no event that FAILs"

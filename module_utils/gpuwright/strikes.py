@@ -7,7 +7,7 @@ whether somebody has acknowledged it or a reset has closed it since makes no dif
 can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 """
 
-from . import kernel_events
+from . import waivable_events
 from .acknowledgements import card_of, cards_in
 from .kept_file import one_writer, read_kept, write_kept
 from .report import printable
@@ -109,9 +109,9 @@ def occurrences(readings, expectations, records, slots):
         if failed and of_a_card:
             message = (record.get("waived") or record).get("message", "")
             found += [(card, record["id"], message) for card in cards_in(message) if card in known]
-    for name, event, event_id, record in kernel_events.failing(readings, expectations, CHECKS):
-        address = kernel_events.address_of(event)
-        if address and (address in known or name in kernel_events.CHECK_OF):
+    for name, event, event_id, record in waivable_events.failing(readings, expectations, CHECKS):
+        address = waivable_events.address_of(event)
+        if address and (address in known or name in waivable_events.CHECK_OF):
             found.append((address, event_id.partition("@")[0], record["message"]))
     return found
 

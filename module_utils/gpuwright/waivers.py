@@ -7,7 +7,7 @@ UNKNOWN, and what tells a lost GPU or a missing driver (`waivable` False) is jud
 
 import re
 
-from . import acknowledgements, kernel_events
+from . import acknowledgements, waivable_events
 from .acknowledgements import CARD, cards_in, in_words, is_event, parse_entries, why_not_now
 from .report import BY_INVENTORY, BY_ROOT, printable
 from .verdict import FAIL, PASS, REMEDIES, SKIP, WARN, judge
@@ -37,7 +37,7 @@ def in_force(readings):
 
 def covers_event(entry, event, event_id):
     """Whether an acknowledgement covers an event: what had happened by then, and not what happened again later."""
-    last, count = kernel_events.last_second(event), event.get("count")
+    last, count = waivable_events.last_second(event), event.get("count")
     if not is_event(entry) or entry["id"] != event_id or last is None or last > entry["last_s"]:
         return False
     return entry["count"] is None or (isinstance(count, int) and count <= entry["count"])
@@ -49,7 +49,7 @@ def close_events(readings, entries):
     def words(event, event_id):
         return next((in_words(entry) for entry in entries if covers_event(entry, event, event_id)), "")
 
-    return kernel_events.closing(readings, words)
+    return waivable_events.closing(readings, words)
 
 
 def problems_of_skips(expectations, checks):
@@ -235,7 +235,7 @@ def state_of(entry, readings, records):
     if why:
         return False, why
     if is_event(entry):
-        same = [event for _name, event, event_id in kernel_events.events(readings) if event_id == entry["id"]]
+        same = [event for _name, event, event_id in waivable_events.events(readings) if event_id == entry["id"]]
         if any(covers_event(entry, event, entry["id"]) for event in same):
             return True, ""
         return False, "it happened again after that" if same else "the kernel's log does not show it any more"

@@ -7,7 +7,7 @@ import pwd
 import sys
 
 from . import acknowledgements, waivable_events
-from .acknowledgements import DEFAULT_FOR, LONGEST_DAYS, card_of, cards_in, is_event, later
+from .acknowledgements import DEFAULT_FOR, LONGEST_DAYS, cards_in, is_event, later
 from .boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment
 from .checks import CHECKS
 from .checks_smoke import smoke_record
@@ -17,6 +17,7 @@ from .kept_file import one_writer
 from .report import now_utc, printable, read_json
 from .strikes import read_strikes
 from .verdict import FAIL, LEVELS, QUICK, UNKNOWN, judge
+from .waivable_events import spelled
 from .waiver_report import acknowledgement_lines, strike_lines
 from .waivers import close_events, in_force, kept_message
 
@@ -122,7 +123,7 @@ def _acknowledge(options, root, expectations, examine):
         seconds = acknowledgements.parse_duration(options.how_long or DEFAULT_FOR)
     except ValueError as error:
         raise Refused("--for: {}".format(error))
-    name = _spelled(options.acknowledge)
+    name = spelled(options.acknowledge)
     check = _check(name)
     report = examine(expectations, root, check.level if check else QUICK, True)
     found = dict(report["readings"], smoke=smoke_record(report["smoke"]), performance=report.get("performance"))
@@ -144,6 +145,7 @@ def findings_to_acknowledge(name, check, readings, expectations):
     """
     readings = close_events(readings, in_force(readings))
     events = waivable_events.failing(readings, expectations, CHECKS)
+    events = [found for found in events if _is_countable(found[1])]
     opened = [found for found in events if waivable_events.is_open(found[1])]
     if check is None:
         chosen = [found for found in events if found[2] == name]
@@ -159,16 +161,30 @@ def findings_to_acknowledge(name, check, readings, expectations):
             words = "{} is {} now ({}): only a FAIL can be acknowledged{}"
             raise Refused(words.format(name, record["status"], printable(record["message"]), more))
         # A check of the kernel's log stands for all events that fail it now, each by its own name.
-        chosen = [found for found in opened if found[3]["id"] == name]
+        chosen = [found for found in opened if name in [bad["id"] for bad in found[3]]]
         if not chosen:
             return [_entry(name, record, None, None)]
     firm = {row.id for row in CHECKS if not row.waivable}
-    if any(record["id"] in firm for _list, _event, _id, record in chosen):
-        raise Refused("{} tells a lost GPU or a missing driver and cannot be acknowledged".format(name))
-    return [
-        _entry(event_id, record, waivable_events.last_second(event), event.get("count"))
-        for _list, event, event_id, record in chosen
-    ]
+    for _list, _event, event_id, bad in chosen:
+        if firm & {record["id"] for record in bad}:
+            raise Refused("{} tells a lost GPU or a missing driver and cannot be acknowledged".format(event_id))
+    return _one_for_each(chosen)
+
+
+def _is_countable(event):
+    """Whether it says how often and when it came last; otherwise nobody could tell whether it came again."""
+    count = event.get("count")
+    return waivable_events.last_second(event) is not None and isinstance(count, int) and not isinstance(count, bool)
+
+
+def _one_for_each(chosen):
+    """An entry for each name: an event that was closed and came again is in the log twice."""
+    entries = {}
+    for _list, event, name, bad in chosen:
+        last_s, count = waivable_events.last_second(event), event.get("count")
+        entry = entries.setdefault(name, _entry(name, bad[0], last_s, count))
+        entry["last_s"], entry["count"] = max(entry["last_s"], last_s), max(entry["count"], count)
+    return list(entries.values())
 
 
 def _entry(name, record, last_s, count):
@@ -210,15 +226,6 @@ def _number(text, otherwise):
     return int(text) if text and text.isdigit() and len(text) < 11 else otherwise
 
 
-def _spelled(name):
-    """The name with the address of its card as events are named."""
-    head, at, card = name.strip().partition("@")
-    try:
-        return head + at + (card_of(card) if card else "")
-    except ValueError:
-        return head + at + card
-
-
 def _check(name):
     """The check of that name, None when it may be an event; `Refused` for what is neither."""
     check = next((check for check in CHECKS if check.id == name), None)
@@ -233,7 +240,7 @@ def _no_such_event(name, readings, opened):
     """Why an event cannot be acknowledged, and what could be."""
     if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
         return "{} is in the kernel's log and is no FAIL: there is nothing to acknowledge".format(name)
-    there = sorted({event_id for _list, _event, event_id, _record in opened})
+    there = sorted({event_id for _list, _event, event_id, _bad in opened})
     what = "open are {}".format(", ".join(there)) if there else "it shows no event that FAILs"
     near = difflib.get_close_matches(name, there + [check.id for check in CHECKS], 1)
     meant = "; did you mean {}?".format(near[0]) if near else ""
@@ -241,7 +248,7 @@ def _no_such_event(name, readings, opened):
 
 
 def _withdraw(name, root):
-    name = _spelled(name)
+    name = spelled(name)
     with one_writer(root):
         kept = acknowledgements.read_acknowledgements(root)
         # A check of the kernel's log stands for its events, as when it was acknowledged.

@@ -109,10 +109,10 @@ def occurrences(readings, expectations, records, slots):
         if failed and of_a_card:
             message = (record.get("waived") or record).get("message", "")
             found += [(card, record["id"], message) for card in cards_in(message) if card in known]
-    for name, event, event_id, record in waivable_events.failing(readings, expectations, CHECKS):
+    for name, event, event_id, bad in waivable_events.failing(readings, expectations, CHECKS):
         address = waivable_events.address_of(event)
         if address and (address in known or name in waivable_events.CHECK_OF):
-            found.append((address, event_id.partition("@")[0], record["message"]))
+            found.append((address, event_id.partition("@")[0], bad[0]["message"]))
     return found
 
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single events of the kernel's log: what each is called, which of them fail, and what the log is without some."""
 
-from .acknowledgements import card_of
+from .acknowledgements import cards_in
 from .verdict import FAIL, judge
 
 LISTS = ("xids", "sxids", "findings")
 CHECK_OF = {"xids": "kernel.xid", "sxids": "kernel.sxid"}
 KERNEL = "kernel."
-NO_ADDRESS = ("", "unnamed")
+UNNAMED = "unnamed"
+NO_PLACE = ("", UNNAMED, "host")
 
 
 def events(readings):
@@ -24,24 +25,44 @@ def events(readings):
 
 
 def id_of(name, event):
-    """For example "kernel.xid:48@0000:3b:00"; "" for what is no event."""
+    """For example "kernel.xid:48@0000:3b:00", "kernel.lockup" or "kernel.nvme@nvme0n1"; "" for what is no event."""
     if not isinstance(event, dict):
         return ""
+    place = place_of(event)
     if name in CHECK_OF:
-        return "{}:{}@{}".format(CHECK_OF[name], event.get("code"), address_of(event) or "unnamed")
-    card = address_of(event)
-    return "{}{}{}".format(KERNEL, event.get("kind"), "@" + card if card else "")
+        return "{}:{}@{}".format(CHECK_OF[name], event.get("code"), place or UNNAMED)
+    return "{}{}{}".format(KERNEL, event.get("kind"), "@" + place if place else "")
+
+
+def spelled(name):
+    """The name of a check or event as `id_of` writes it.
+
+    An address may have another domain, case or function, and a finding may be named with the check that judges it, as
+    in that check's messages: "kernel.pcie_errors:aer@0000:3B:00.0" is "kernel.aer@0000:3b:00".
+    """
+    head, _at, place = name.strip().partition("@")
+    check, colon, kind = head.partition(":")
+    if colon and not kind.isdigit() and check.startswith(KERNEL):
+        head = KERNEL + kind
+    place = place_of({"pci_id": place})
+    if not place and head.partition(":")[0] in CHECK_OF.values() and ":" in head and "@" in name:
+        place = UNNAMED
+    return head + ("@" + place if place else "")
+
+
+def place_of(event):
+    """The card or the disk that the event names, "" when it is about the host or names nothing."""
+    place = event.get("pci_id")
+    if not isinstance(place, str) or place in NO_PLACE:
+        return ""
+    return address_of(event) or place
 
 
 def address_of(event):
-    """The card that the event names, "" when it names none."""
-    address = event.get("pci_id")
-    if not isinstance(address, str) or address in NO_ADDRESS:
-        return ""
-    try:
-        return card_of(address)
-    except ValueError:
-        return ""
+    """The PCI address that the event names, without the function; "" when it names none."""
+    place = event.get("pci_id")
+    found = cards_in(place) if isinstance(place, str) else []
+    return found[0] if found else ""
 
 
 def last_second(event):
@@ -77,7 +98,7 @@ def alone(readings, name, event):
 
 
 def failing(readings, expectations, checks):
-    """`[(list, event, id, record)]` of the events that would FAIL a check of `checks` each for itself.
+    """`[(list, event, id, records)]` of the events that would each FAIL checks of `checks` for itself alone.
 
     An event that something has closed is among them: whether it was a fault does not depend on what came after.
     """
@@ -94,5 +115,5 @@ def failing(readings, expectations, checks):
         records = [judge(check, only, expectations) for check in asked]
         bad = [record for record in records if record["status"] == FAIL]
         if bad:
-            found.append((name, event, event_id, bad[0]))
+            found.append((name, event, event_id, bad))
     return found

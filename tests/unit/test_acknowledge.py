@@ -200,15 +200,16 @@ def test_one_event_is_acknowledged_as_it_was():
 
 
 def test_a_check_of_the_log_stands_for_its_events():
-    assert [found["id"] for found in asked("kernel.xid", log(48, 13, 79))] == [
+    assert [found["id"] for found in asked("kernel.xid", log(48, 13, 62))] == [
         "kernel.xid:48@0000:3b:00",
-        "kernel.xid:79@0000:3b:00",
+        "kernel.xid:62@0000:3b:00",
     ]
 
 
 def test_a_finding_of_the_log_is_an_event():
     readings = log()
-    readings["kernel_log"]["findings"] = [{"kind": "lockup", "count": 1, "first_s": 3, "last_s": 3, "text": "soft"}]
+    lockup = {"kind": "lockup", "count": 1, "first_s": 3, "last_s": 3, "text": "soft", "pci_id": "host"}
+    readings["kernel_log"]["findings"] = [lockup]
     assert [found["id"] for found in asked("kernel.lockup", readings)] == ["kernel.lockup"]
     assert [found["id"] for found in asked("kernel.lockups", readings)] == ["kernel.lockup"]
 

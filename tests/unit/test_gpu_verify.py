@@ -124,6 +124,7 @@ def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, w
         ({"modules": "gdrdrv"}, "modules is 'gdrdrv'; expected a list"),
         ({"services": None}, "services is None; expected a list"),
         ({"host": []}, "host is []; expected a record"),
+        ({"skip_checks": ["gpu.sram"]}, "skip_checks is ['gpu.sram']; expected a record"),
         ({"host": {"cpus": "many"}}, "host.cpus is 'many'; expected a whole number"),
         ({"host": {"cpus": True}}, "host.cpus is True"),
         ({"host": {"swap_gib": -1}}, "host.swap_gib is -1"),

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import healthy_node
 import pytest
-from gpuwright import acknowledgements, waivers
+from gpuwright import acknowledgements, boot_check, waivers
 from gpuwright.acknowledgements import cards_in, parse_duration, parse_reason, read_acknowledgements
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.readings import attempt
-from gpuwright.report import exit_status
+from gpuwright.report import exit_status, make_report
 from gpuwright.verdict import DEEP, FAIL, PASS, QUICK, REPLACE, SKIP, UNKNOWN, WARN, Check, failed, passed, worst
 from host_tree import HostTree
 from hypothesis import given, settings
@@ -24,6 +24,12 @@ from waiver_rows import MOMENT, entry
 SRAM = ("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate")
 SECOND = "0000:af:00.0"
 FIRM = [check.id for check in CHECKS if not check.waivable]
+
+
+@pytest.fixture
+def host(tmp_path) -> HostTree:
+    (tmp_path / "var/lib/gpuwright").mkdir(parents=True)
+    return HostTree(tmp_path)
 
 
 def node(*entries: dict, sram: object = 5, moment: dict | None = None) -> dict:
@@ -375,6 +381,39 @@ def test_a_check_of_the_kernels_log_is_acknowledged_for_one_boot():
     assert "given in another boot" in heeding(readings)["message"]
 
 
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (lambda readings: readings["kernel_log"]["xids"].append(event(79)), "Xid 79"),
+        (lambda readings: readings["kernel_log"]["xids"][0].update(last_s=700, count=2), "Xid 48"),
+        (lambda readings: readings["moment"].update(time="2026-02-06T10:00:00Z"), "Xid 48"),
+        (lambda readings: readings["moment"].update(boot_id="later"), "Xid 48"),
+        (lambda readings: readings["acknowledgements"].clear(), "Xid 48"),
+        (lambda readings: readings.update(acknowledgements={"unreadable": "damaged"}), "Xid 48"),
+    ],
+)
+def test_the_gate_opens_for_an_acknowledged_event_and_closes_again(host, end, why):
+    """FAIL, closed; acknowledged, open; expired, withdrawn, another boot, or a new event: closed."""
+    host.put(boot_check.BOOT_ID_PATH, "now\n")
+    host.put(boot_check.UPTIME_PATH, "1000.00 3000.00\n")
+    host.put(boot_check.UNIT_PATH, "[Unit]\n")
+    readings = node(sram=0)
+    readings["kernel_log"]["xids"] = [event()]
+
+    def gate() -> tuple[bool, str]:
+        records = [heeding(readings)]
+        report = make_report("a5-01", MOMENT["time"], records, readings, healthy_node.expectations(), None)
+        boot_check.keep_record(report, "quick", 900, host.root)
+        return boot_check.gate(host.root)
+
+    assert not gate()[0]
+    readings["acknowledgements"] = [copy.deepcopy(GIVEN)]
+    assert gate()[0] and gate()[1].startswith("open: verdict WARN")
+    end(readings)
+    is_open, sentence = gate()
+    assert not is_open and f"kernel.xid: {why}" in sentence
+
+
 # --- what the report says of them
 
 
@@ -422,12 +461,6 @@ def test_what_is_no_reason(text):
 
 def test_a_reason_of_200_characters_is_one():
     assert parse_reason(" " + "ü" * 200) == "ü" * 200
-
-
-@pytest.fixture
-def host(tmp_path) -> HostTree:
-    (tmp_path / "var/lib/gpuwright").mkdir(parents=True)
-    return HostTree(tmp_path)
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's file is believed")

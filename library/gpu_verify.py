@@ -19,6 +19,8 @@ options:
         returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(trainer_user).
       - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
         (lists of names); without them nothing of the kind is expected.
+      - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that tell a lost GPU or a
+        missing driver.
     type: dict
     required: true
   smoke:
@@ -111,6 +113,11 @@ checks:
     action:
       description: What to do, empty for PASS and SKIP.
       type: str
+    waived:
+      description:
+        - Only where somebody has decided that the finding does not count - C(by) is C(inventory) for a check that is
+          switched off (SKIP) and C(acknowledgement) for a FAIL that root has accepted (WARN), with what it was.
+      type: dict
     remedy:
       description: What a FAIL asks for - drain, reset, reboot, power-cycle, replace or contact-support; else empty.
       type: str
@@ -127,8 +134,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.checks import run_checks
 from ansible.module_utils.gpuwright.checks_smoke import smoke_record
 from ansible.module_utils.gpuwright.expectations import parse_expectations
+from ansible.module_utils.gpuwright.kept_file import FOLDER
 from ansible.module_utils.gpuwright.readings import collect
 from ansible.module_utils.gpuwright.report import make_report, now_utc, write_report
+from ansible.module_utils.gpuwright.strikes import keep_strikes
+from ansible.module_utils.gpuwright.waiver_report import with_waivers
 
 SPEC = {
     "expectations": {"type": "dict", "required": True},
@@ -153,6 +163,14 @@ def wrong_parameter(params, check_mode):
     return ""
 
 
+def count_strikes(module, report):
+    """Keep the strikes of a run that leaves a report; the verdict does not wait for them, so a failure is a warning."""
+    try:
+        keep_strikes(report)
+    except (OSError, ValueError) as error:
+        module.warn("strikes are not counted: {}".format(error))
+
+
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     params = module.params
@@ -166,12 +184,15 @@ def main():
     readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"])
     smoke = smoke_record(params["smoke"])
     checks = run_checks(readings, expectations, smoke, level=params["level"])
-    report = make_report(platform.node(), now_utc(), checks, readings, expectations, smoke)
+    report = with_waivers(make_report(platform.node(), now_utc(), checks, readings, expectations, smoke))
     if not module.check_mode:
         try:
             write_report(report, params["report_path"], params["verified_path"])
         except OSError as error:
             module.fail_json(msg="the report cannot be written: {}".format(error))
+        # A report elsewhere is somebody's copy, and not what this node is held to.
+        if os.path.dirname(params["report_path"] or "") == FOLDER and os.geteuid() == 0:
+            count_strikes(module, report)
     module.exit_json(changed=False, verdict=report["verdict"], checks=checks, readings=readings)
 
 

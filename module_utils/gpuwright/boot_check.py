@@ -11,7 +11,7 @@ import os
 from .expectations import EXPECTATIONS_PATH
 from .hostfiles import below
 from .hostfiles import read_text as read_file
-from .report import PASSING, printable, read_json, write_json
+from .report import PASSING, now_utc, printable, read_json, write_json
 from .verdict import FAIL, UNKNOWN
 
 RECORD_PATH = "/var/lib/gpuwright/boot-check.json"
@@ -129,6 +129,11 @@ def first_finding(record):
             words = "{}: {} -> {}".format(*(printable(str(finding.get(key))) for key in ("id", "message", "action")))
             return words if len(words) <= LONGEST_REASON else words[: LONGEST_REASON - 2] + ".."
     return "run gpu-doctor --level quick"
+
+
+def read_moment(root="/"):
+    """`{time, boot_id, uptime_s}` of now: what waivers and strikes are counted by; null for what is unknown."""
+    return {"time": now_utc(), "boot_id": read_file(root, BOOT_ID_PATH) or None, "uptime_s": read_uptime(root)}
 
 
 def read_uptime(root="/"):

@@ -25,11 +25,15 @@ from . import (
     checks_smoke,
     checks_software,
     checks_storage,
+    checks_strikes,
     checks_tuning,
+    checks_waivers,
     checks_xid,
 )
 from .checks_smoke import smoke_record
-from .verdict import STANDARD, judge, within
+from .strikes import counted
+from .verdict import STANDARD, within
+from .waivers import run_with_waivers
 
 MODULES = (
     checks_gpu,
@@ -57,6 +61,8 @@ MODULES = (
     checks_framework,
     checks_smoke,
     checks_performance,
+    checks_strikes,
+    checks_waivers,
 )
 CHECKS = tuple(check for module in MODULES for check in module.CHECKS)
 
@@ -64,7 +70,15 @@ CHECKS = tuple(check for module in MODULES for check in module.CHECKS)
 def run_checks(readings, expectations, smoke=None, checks=CHECKS, level=STANDARD):
     """The records of the report, one for each check of `level` or a quicker one, in the order of `checks`.
 
-    `smoke` is what amp_smoke_test returned, None when it was not run. Never raises.
+    `smoke` is what amp_smoke_test returned, None when it was not run. Acknowledgements and switched-off checks are
+    applied (see `waivers`), and the strikes of this moment are counted before they are judged. Never raises.
     """
     seen = dict(readings, smoke=smoke_record(smoke))
-    return [judge(check, seen, expectations) for check in checks if check.level in within(level)]
+    asked = [check for check in checks if check.level in within(level)]
+    first = [check for check in asked if check.id != checks_strikes.STRIKES]
+    records = run_with_waivers(first, CHECKS, seen, expectations)
+    seen["strikes"] = counted(readings, expectations, records)
+    by_id = {record["id"]: record for record in records}
+    last = [check for check in asked if check.id not in by_id]
+    by_id.update((record["id"], record) for record in run_with_waivers(last, CHECKS, seen, expectations))
+    return [by_id[check.id] for check in asked]

@@ -13,7 +13,10 @@ SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
 def reachable(readings, expected):
-    """nvidia-smi answers within its deadline and with exit status 0."""
+    """nvidia-smi answers within its deadline and with exit status 0.
+
+    Not waivable: a driver that does not answer is missing, or has lost a GPU.
+    """
     status = readings.text("nvidia_smi", "status")
     smi = readings.at("nvidia_smi").value
     message = str(smi.get("message") or "nvidia-smi: {}".format(status))
@@ -26,7 +29,10 @@ def reachable(readings, expected):
 
 
 def driver_version(readings, expected):
-    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one."""
+    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one.
+
+    Not waivable: no module at all is one of its findings.
+    """
     branch = expected.version("plan", "driver", "branch")
     wanted = expected.wish("plan", "driver", "version") or branch + ".*"
     if readings.absent("probe", "nvidia", "loaded"):
@@ -53,7 +59,10 @@ def driver_flavour(readings, expected):
 
 
 def module_matches_user_space(readings, expected):
-    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
+    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ.
+
+    Not waivable: when they differ every CUDA program ends with an error, as without a driver.
+    """
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
@@ -109,7 +118,10 @@ def persistence(readings, expected):
 
 
 def device_nodes(readings, expected):
-    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
+    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm.
+
+    Not waivable: a card without its device file, or with a closed one, is lost to every training.
+    """
     wanted = expected.number("gpu_count")
     user = expected.text("trainer_user")
     nodes = readings.at("device_nodes")
@@ -129,7 +141,10 @@ def device_nodes(readings, expected):
 
 
 def uvm(readings, expected):
-    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it."""
+    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it.
+
+    Not waivable: it is a part of the driver that is missing.
+    """
     if readings.flag("probe", "nvidia", "uvm_loaded"):
         return passed("loaded", "loaded", "nvidia_uvm is loaded")
     return failed("not loaded", "loaded", "nvidia_uvm is not loaded")
@@ -244,6 +259,7 @@ CHECKS = (
         remedy=DRAIN,
         question="May the trainer user open the GPU's device files?",
         judge=device_nodes,
+        waivable=False,
         unit="files",
         action="Run: nvidia-modprobe -u -c 0 and compare ls -l /dev/nvidia* with NVreg_DeviceFileMode.",
     ),
@@ -255,6 +271,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the module that CUDA needs loaded?",
         judge=uvm,
+        waivable=False,
         action="Run: modprobe nvidia_uvm; it must be listed in /etc/modules-load.d to be there after a boot.",
     ),
     Check(

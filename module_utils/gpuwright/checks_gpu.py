@@ -14,7 +14,10 @@ RETIREMENT = ("retired_pages_pending", "remapped_rows_pending", "remapped_rows_f
 
 
 def count(readings, expected):
-    """The PCI bus and nvidia-smi must both show exactly as many GPUs as the inventory expects."""
+    """The PCI bus and nvidia-smi must both show exactly as many GPUs as the inventory expects.
+
+    Not waivable: it is what tells a lost GPU. Who gives a card away corrects the expected number.
+    """
     wanted = expected.number("gpu_count")
     on_bus = [gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")]
     if len(on_bus) != wanted:
@@ -53,7 +56,10 @@ def model(readings, expected):
 
 
 def bound_driver(readings, expected):
-    """Each GPU on the PCI bus is bound to the kernel driver `nvidia`."""
+    """Each GPU on the PCI bus is bound to the kernel driver `nvidia`.
+
+    Not waivable: a GPU that another driver holds, or none, is lost to CUDA.
+    """
     gpus = readings.each("probe", "gpus")
     others = []
     for gpu in gpus:

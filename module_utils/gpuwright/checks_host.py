@@ -48,7 +48,10 @@ def nvidia_smi_file(readings, expected):
 
 
 def libraries(readings, expected):
-    """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
+    """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version.
+
+    Not waivable: without them there is no driver for a program.
+    """
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     wanted = readings.version("probe", "nvidia", "loaded", "version")
@@ -187,6 +190,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Do CUDA programs find the driver's libraries?",
         judge=libraries,
+        waivable=False,
         action="Run: ansible-playbook site.yml --tags system ; reboot the node if module and libraries differ.",
         source="DCGM checkLibraries",
     ),

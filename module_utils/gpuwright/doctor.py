@@ -12,6 +12,7 @@ import time
 
 from .boot_check import RECORD_PATH, forget_record, gate, keep_record
 from .checks import CHECKS, run_checks
+from .doctor_waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS
@@ -28,7 +29,9 @@ from .report import (
     write_text,
 )
 from .smoke_history import last_smoke
+from .strikes import keep_strikes
 from .verdict import LEVELS, PASS, QUICK, SKIP, STANDARD
+from .waiver_report import with_waivers
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
@@ -54,6 +57,8 @@ def main(arguments=None, root="/"):
         is_open, sentence = gate(root)
         print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
         return 0 if is_open else 1
+    if asks_for_waivers(options):
+        return waiver_option(options, root, examine)
     path = options.expectations or os.path.join(root, EXPECTATIONS_PATH.lstrip("/"))
     try:
         expectations = parse_expectations(read_json(path))
@@ -70,6 +75,7 @@ def main(arguments=None, root="/"):
         path = RECORD_PATH
         if options.record:
             keep_record(report, options.level, options.record, root)
+            count_strikes(report, root)
         path = options.prom
         if options.prom not in (None, "-"):
             write_text(options.prom, metrics(report, options.level, seconds))
@@ -102,10 +108,13 @@ def parse(arguments):
     output.add_argument("--prom", metavar="FILE", help=prom)
     output.add_argument("--gate", action="store_true", help=GATE)
     output.add_argument("--explain", metavar="ID", help="say what a check asks, its rule and what to do; check nothing")
+    add_waiver_options(parser, output)
     record = "also keep the result in {} for --gate; it counts for SECONDS".format(RECORD_PATH)
     parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    refuse_waiver_options(parser, options)
+    return options
 
 
 def positive(text):
@@ -152,7 +161,15 @@ def examine(expectations, root="/", level=STANDARD, recorded=False):
     now = now_utc()
     smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, now) if level != QUICK else None
     checks = run_checks(readings, expectations, smoke, level=level)
-    return make_report(platform.node(), now, checks, readings, expectations, smoke)
+    return with_waivers(make_report(platform.node(), now, checks, readings, expectations, smoke))
+
+
+def count_strikes(report, root):
+    """Keep the strikes of a recorded check; the gate does not wait for them, so a failure is only said."""
+    try:
+        keep_strikes(report, root)
+    except (OSError, ValueError) as error:
+        print("gpu-doctor: strikes are not counted: {}".format(printable(str(error))), file=sys.stderr)
 
 
 def print_findings(report):

@@ -11,6 +11,8 @@ OPTIONAL = (
     ("services", list, "a list"),
     ("host", dict, "a record"),
     ("slowdowns", list, "a list of clock event reasons"),
+    # id of a check: why it is switched off. An entry that cannot be followed is a WARN of waivers.valid, no error here.
+    ("skip_checks", dict, "a record"),
 )
 # Clock event reasons as nvidia-smi names them; the idle one is never a fault.
 SLOWDOWNS = (

@@ -3,14 +3,16 @@
 
 import datetime
 
-from .metrics_gpu import GAUGE, gpu_families
-from .report import TIME_FORMAT, printable, summary_line
+from .metrics_gpu import COUNTER, GAUGE, gpu_families
+from .report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
 from .verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
 
 # -1 stands for what nobody knows, so that it can never be taken for good or bad.
 STATUS_VALUE = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: -1, SKIP: -2}
 NAGIOS_STATUS = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: 3}
 VERDICT_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN."
+WAIVED_HELP = "Always 1; a check that root has acknowledged (acknowledgement) or the inventory has switched off."
+STRIKES_HELP = "Failures of a card, once in a boot; counted across boots, drivers and slots."
 CHECK_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP."
 NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"}
 
@@ -36,6 +38,8 @@ def metrics(report, level, seconds):
         ("gpuwright_gpus_expected", GAUGE, "GPUs that the inventory expects.", _expected(report)),
         ("gpuwright_last_run_timestamp_seconds", GAUGE, "When the checks ran.", [({"level": level}, int(ran_at))]),
         ("gpuwright_last_run_duration_seconds", GAUGE, "How long the checks took.", [({}, round(seconds, 3))]),
+        ("gpuwright_waived", GAUGE, WAIVED_HELP, _waived(report)),
+        ("gpuwright_strikes_total", COUNTER, STRIKES_HELP, _strikes(report)),
     ]
     lines = []
     for name, kind, words, samples in families + gpu_families(gpus or []):
@@ -56,6 +60,29 @@ def _sample(name, labels, value):
 def _expected(report):
     count = report["expectations"].get("gpu_count")
     return [({}, count)] if isinstance(count, int) else []
+
+
+def _waived(report):
+    return [
+        ({"id": check["id"], "by": who}, 1)
+        for who in (BY_ROOT, BY_INVENTORY)
+        for check in waived_by(report["checks"], who)
+    ]
+
+
+def _strikes(report):
+    """One sample for each card and fault; a serial number that two boards share makes one."""
+    cards = report.get("strikes")
+    found = {}
+    for card in cards if isinstance(cards, list) else []:
+        # A card that says neither has its slot for a name, so that no two have the same labels.
+        slot = "" if card["serial"] or card["uuid"] else card["pci_id"]
+        for fault, number in card["counts"].items():
+            found[(card["serial"], card["uuid"], slot, fault)] = number
+    return [
+        ({"serial": serial, "uuid": uuid, "pci_id": slot, "id": fault}, found[(serial, uuid, slot, fault)])
+        for serial, uuid, slot, fault in sorted(found)
+    ]
 
 
 def _gpus(report):

@@ -9,6 +9,7 @@ from .page_facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning
 from .page_markup import el, join, listed, soft, table, word
 from .page_speed import missing_measures, performance_bars, smoke_bars, status_of, why_no_performance
 from .page_values import NOT_READ, look
+from .page_waivers import strikes, waivers
 from .report import counts, summary_line
 from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN, WARN
 
@@ -48,6 +49,7 @@ def host_card(name, report, before, problem, unfolded):
         title,
         soft("{}; {}".format(report["time"], summary_line(report["checks"]))),
         el("div", el("div", _to_do(report)), el("div", _drift(changes(before, report), before)), class_="pair"),
+        *[part(title, content) for title, content in _decided(report) if content],
         part("As built", _as_built(report)),
         el("div", part("Topology", draw_topology(look(report, "readings", "probe"))), measured, class_="beside"),
         part("Tuning", _tuning(report)),
@@ -58,6 +60,13 @@ def host_card(name, report, before, problem, unfolded):
         el("p", el("a", "To the fleet", href="#fleet"), class_="soft noprint"),
     ]
     return el("section", *card, class_="host", id=anchor(name))
+
+
+def _decided(report):
+    return (
+        ("Acknowledged and switched off", waivers(report)),
+        ("What a warranty claim needs", strikes(report)),
+    )
 
 
 def folded(title, content, unfolded, class_=None):

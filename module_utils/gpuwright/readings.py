@@ -3,6 +3,8 @@
 
 import re
 
+from .acknowledgements import read_acknowledgements
+from .boot_check import read_moment
 from .bounded import run_bounded
 from .calibrated import calibrated_arm
 from .hostfiles import names_in
@@ -41,6 +43,7 @@ from .readings_software import (
 from .readings_storage import read_disks
 from .readings_tuning import read_tuning
 from .runtime_policy import LaunchError, load_policy
+from .strikes import read_strikes
 from .verdict import DEEP, QUICK, STANDARD
 from .xid_file import read_overrides
 
@@ -91,6 +94,9 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "kernel_modules": attempt(read_kernel_modules, root, expectations.get("modules", [])),
         "tuning": attempt(read_tuning, root),
         "containers": attempt(read_containers, root),
+        "moment": attempt(read_moment, root),
+        "acknowledgements": attempt(read_acknowledgements, root),
+        "strikes": attempt(read_strikes, root),
     }
     if level == QUICK:
         return readings

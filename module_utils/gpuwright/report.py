@@ -15,6 +15,9 @@ PUBLIC_MODE = 0o644
 TABLE_ORDER = SEVERITY + (SKIP,)
 PASSING = (PASS, WARN)
 VALUE_WIDTH = 22
+# Who has decided that a finding does not count: `waived.by` of a check.
+BY_ROOT = "acknowledgement"
+BY_INVENTORY = "inventory"
 
 
 def now_utc():
@@ -101,12 +104,28 @@ def counts(checks):
     return {status: sum(check["status"] == status for check in checks) for status in TABLE_ORDER}
 
 
+def waived_by(checks, who):
+    """The records that were waived so, in their order; a damaged report has none."""
+    return [check for check in checks if isinstance(check.get("waived"), dict) and check["waived"].get("by") == who]
+
+
+def waived_words(checks):
+    """For example "2 switched off, 1 acknowledged"; "" when nothing is waived."""
+    numbers = (
+        ("switched off", len(waived_by(checks, BY_INVENTORY))),
+        ("acknowledged", len(waived_by(checks, BY_ROOT))),
+    )
+    return ", ".join("{} {}".format(number, words) for words, number in numbers if number)
+
+
 def summary_line(checks):
-    """For example "31 checks: 30 PASS, 1 WARN; 2 skipped"."""
+    """For example "31 checks: 30 PASS, 1 WARN; 2 skipped, 1 switched off, 1 acknowledged"."""
     number = counts(checks)
     done = ", ".join("{} {}".format(number[status], status) for status in SEVERITY if number[status])
     counted = len(checks) - number[SKIP]
-    return "{} checks: {}; {} skipped".format(counted, done or "none", number[SKIP])
+    waived = waived_words(checks)
+    more = ", " + waived if waived else ""
+    return "{} checks: {}; {} skipped{}".format(counted, done or "none", number[SKIP], more)
 
 
 def table(checks):

@@ -161,6 +161,8 @@ def problem_row(name: str, host: Host) -> Row:
     if not found:
         return Row(name, word, f"gpu_verify says {host.verdict} and names no check")
     tail = f" (+{len(found) - 1} more)" if len(found) > 1 else ""
+    off = switched_off(host.checks)
+    tail += f" ({off} switched off)" if off else ""
     return Row(name, word, f"{found[0].get('id')}: {found[0].get('message')}", tail)
 
 
@@ -168,7 +170,14 @@ def describe_pass(checks: list[dict]) -> str:
     skipped = len(with_status(checks, "SKIP"))
     device = [str(check.get("value")) for check in checks if check.get("id") == "smoke.amp"]
     smoke = f"; smoke test on {device[0]}" if device else ""
-    return f"{len(checks) - skipped} checks, {skipped} skipped{smoke}"
+    off = switched_off(checks)
+    return f"{len(checks) - skipped} checks, {skipped} skipped{f', {off} switched off' if off else ''}{smoke}"
+
+
+def switched_off(checks: list[dict]) -> int:
+    """How many checks the inventory has switched off."""
+    waivers = [check.get("waived") for check in checks]
+    return sum(isinstance(waived, dict) and waived.get("by") == "inventory" for waived in waivers)
 
 
 def table(rows: list[Row]) -> list[tuple[str, str, str]]:

@@ -46,6 +46,8 @@ MODULES = (
     "size",
     "isolation",
     "services",
+    "strikes",
+    "waivers",
 )
 FLIPPED = {
     ast.Eq: ast.NotEq,

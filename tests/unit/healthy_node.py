@@ -82,6 +82,7 @@ EXPECTATIONS = {
     "host": {},
     "link_width": 0,
     "slowdowns": [],
+    "skip_checks": {},
 }
 
 # What gan_trainer.performance says of a V100 that is as fast as others have measured.
@@ -374,6 +375,8 @@ READINGS = {
     "isolation": [{"pci_id": PCI_ID, "iommu": "identity", "bridges": [{"pci_id": BRIDGE, "acs": "off"}]}],
     "infiniband": None,
     "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
+    "acknowledgements": [],
+    "strikes": {"cards": [], "slots": {}},
     "performance": record([MEASURED], None, [], "measured on 1 idle GPUs as user trainer", []),
 }
 

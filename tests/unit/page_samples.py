@@ -7,6 +7,8 @@ import copy
 import healthy_node
 from gpuwright.checks import run_checks
 from gpuwright.report import make_report
+from gpuwright.waiver_report import with_waivers
+from waiver_rows import MOMENT, THREE, entry, struck
 
 NOW = "2026-01-06T10:00:00Z"
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}\x1b[2J"
@@ -141,6 +143,18 @@ def everywhere(value: object) -> object:
     if isinstance(value, list):
         return [everywhere(member) for member in value]
     return HOSTILE if isinstance(value, str) else value
+
+
+def waived() -> dict:
+    """A node with an acknowledged failure, one that no longer counts, a check that is switched off, and strikes."""
+    readings = healthy_node.readings("gpu.sram")
+    healthy_node.put(readings, ("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"), 5)
+    expired = entry("gpu.bar1", when="2026-01-01T00:00:00Z", until="2026-01-02T00:00:00Z", user="bob")
+    readings.update(moment=dict(MOMENT), acknowledgements=[entry(), expired])
+    readings["strikes"]["cards"] = [struck(*THREE[:2], serial="1234567890123")]
+    expectations = healthy_node.expectations(skip_checks={"gpu.link_width": "riser with 8 lanes"})
+    checks = run_checks(readings, expectations, healthy_node.smoke())
+    return with_waivers(make_report("a5-01", MOMENT["time"], checks, readings, expectations, healthy_node.smoke()))
 
 
 def unread() -> dict:

@@ -13,6 +13,7 @@ import performance_rows
 import pytest
 import smoke_rows
 import software_rows
+import waiver_rows
 from gpuwright import checks_memory
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.checks_framework import runs_on
@@ -29,6 +30,7 @@ FILES = (
     host_rows,
     performance_rows,
     node_rows,
+    waiver_rows,
 )
 CASES = [row for file in FILES for row in file.ROWS]
 

@@ -102,6 +102,8 @@ def test_json_is_the_report(doctor):
     done = doctor("--json")
     answer = json.loads(done.stdout)
     keys = {"schema", "host", "time", "verdict", "checks", "readings", "expectations", "smoke", "performance"}
+    keys |= {"acknowledgements", "strikes"}
+    assert (answer["acknowledgements"], answer["strikes"]) == ([], [])
     assert set(answer) == keys and answer["performance"] is None
     assert answer["verdict"] == "PASS"
     smoke = next(check for check in answer["checks"] if check["id"] == "smoke.amp")
@@ -144,6 +146,7 @@ def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
         "host",
         "reboot",
         "secure_boot",
+        "waivers",
     }
 
 

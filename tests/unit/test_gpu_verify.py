@@ -19,7 +19,19 @@ from gpuwright.report import age_seconds, exit_status, make_report, summary_line
 
 MODULE = Path(__file__).resolve().parents[2] / "library" / "gpu_verify.py"
 DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
-KEYS = ("schema", "host", "time", "verdict", "checks", "readings", "expectations", "smoke", "performance")
+KEYS = (
+    "schema",
+    "host",
+    "time",
+    "verdict",
+    "checks",
+    "readings",
+    "expectations",
+    "smoke",
+    "performance",
+    "acknowledgements",
+    "strikes",
+)
 NEWER = ("modules", "services", "host", "link_width", "slowdowns")
 CHECK = {
     "id": "gpu.count",
@@ -112,6 +124,7 @@ def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, w
         ({"modules": "gdrdrv"}, "modules is 'gdrdrv'; expected a list"),
         ({"services": None}, "services is None; expected a list"),
         ({"host": []}, "host is []; expected a record"),
+        ({"skip_checks": ["gpu.sram"]}, "skip_checks is ['gpu.sram']; expected a record"),
         ({"host": {"cpus": "many"}}, "host.cpus is 'many'; expected a whole number"),
         ({"host": {"cpus": True}}, "host.cpus is True"),
         ({"host": {"swap_gib": -1}}, "host.swap_gib is -1"),
@@ -235,4 +248,4 @@ def test_the_module_documents_every_parameter_and_result():
             name
         ], name
     assert set(blocks["RETURN"]) == {"verdict", "checks", "readings"}
-    assert set(blocks["RETURN"]["checks"]["contains"]) == set(CHECK)
+    assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived"}

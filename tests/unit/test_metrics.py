@@ -8,6 +8,7 @@ from gpuwright.checks import run_checks
 from gpuwright.metrics import environment_lines, metrics, nagios_line
 from gpuwright.metrics_gpu import QUANTITIES, STATES
 from gpuwright.report import make_report
+from page_samples import waived
 
 CHECK = {"id": "gpu.count", "layer": "system", "status": "PASS", "message": "fine"}
 
@@ -115,6 +116,27 @@ def test_every_metric_has_help_and_type_and_no_text_breaks_a_line():
     for name in names:
         assert sum(line.startswith(f"# HELP {name} ") for line in lines) == 1
         assert f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}" in lines
+
+
+def test_waivers_and_strikes_are_samples():
+    found = samples(metrics(waived(), "quick", 1))
+    assert found['gpuwright_waived{by="acknowledgement",id="gpu.sram"}'] == "1"
+    assert found['gpuwright_waived{by="inventory",id="gpu.link_width"}'] == "1"
+    assert found['gpuwright_check{id="gpu.sram",layer="system"}'] == "1"
+    uuid = "GPU-00000000-1111-2222-3333-000000000001"
+    name = f'gpuwright_strikes_total{{id="gpu.sram",pci_id="",serial="1234567890123",uuid="{uuid}"}}'
+    assert found[name] == "3"
+
+
+def test_no_two_strikes_have_the_same_labels():
+    cards = [{**card, "serial": "", "uuid": ""} for card in waived()["strikes"]]
+    other = [{**card, "pci_id": "0000:af:00"} for card in cards]
+    lines = metrics({**waived(), "strikes": cards + other}, "quick", 1).splitlines()
+    assert len([line for line in lines if line.startswith("gpuwright_strikes_total{")]) == 2
+    shared = [{**card, "pci_id": slot} for card in waived()["strikes"] for slot in ("a", "b")]
+    lines = metrics({**waived(), "strikes": shared}, "quick", 1).splitlines()
+    assert len([line for line in lines if line.startswith("gpuwright_strikes_total{")]) == 1
+    assert "gpuwright_strikes_total" not in metrics({**waived(), "strikes": {"unreadable": "x"}}, "quick", 1)
 
 
 @pytest.mark.parametrize("readings", [{}, {"nvidia_smi": {"unreadable": "x"}}, {"nvidia_smi": {"gpus": [None, 5]}}])

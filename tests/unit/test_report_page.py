@@ -17,7 +17,7 @@ from gpuwright.page_facts import as_built, changes, tuning
 from gpuwright.page_host import to_do
 from gpuwright.page_markup import el, escape
 from gpuwright.page_speed import performance_bars, smoke_bars, status_of
-from page_samples import HOSTILE, broken, everywhere, fleet, report, unread, whole
+from page_samples import HOSTILE, broken, everywhere, fleet, report, unread, waived, whole
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((REPOSITORY / "roles/verify/files/report.schema.json").read_text())
@@ -71,6 +71,51 @@ def test_every_skip_is_justified_and_every_check_is_there():
     for check in report()["checks"]:
         assert check["id"] in found.text
         assert check["status"] != "SKIP" or f"{check['id']}: {check['message']}" in found.text
+
+
+def test_what_is_acknowledged_or_switched_off_is_shown_with_its_reason():
+    found = page(("a5-01", waived(), None, "")).text
+    assert "Acknowledged and switched off" in found
+    for words in (
+        "a new card is ordered",
+        "alice",
+        "2026-02-06T10:00:00Z",
+        "0000:3b:00.0: 5 uncorrected errors",
+        "riser with 8 lanes",
+        "gpu.bar1 by bob: it expired at 2026-01-02T00:00:00Z",
+        "1 switched off, 1 acknowledged",
+    ):
+        assert words in found, words
+    assert "Acknowledged and switched off" not in page(("a5-01", report(), None, "")).text
+
+
+def test_what_a_warranty_claim_needs():
+    found = page(("a5-01", waived(), None, "")).text
+    assert "What a warranty claim needs" in found
+    assert "serial 1234567890123, UUID GPU-00000000-1111-2222-3333-000000000001, Tesla V100-PCIE-16GB" in found
+    # Two boots before, and the failure of this one, which is acknowledged.
+    [card] = waived()["strikes"]
+    assert (card["boots_total"], card["counts"]) == (3, {"gpu.sram": 3})
+    assert "gpu.sram (3)" in found and "2026-01-01T10:00:00Z" in found
+    assert "What a warranty claim needs" not in page(("a5-01", report(), None, "")).text
+    damaged = {**waived(), "strikes": {"unreadable": "strikes.json is damaged"}}
+    assert "not read: strikes.json is damaged" in page(("a5-01", damaged, None, "")).text
+
+
+def test_waivers_cannot_become_markup_and_no_shape_of_them_breaks_the_page():
+    record = everywhere(waived())
+    record["checks"] = [{**check, "action": ""} for check in record["checks"]]
+    found = page(("a5-01", record, None, ""))
+    assert "script" not in found.tags
+    for value in (None, 5, "x", [], [5, None, {}], {"unreadable": "no"}, {}, True):
+        for name in ("acknowledgements", "strikes"):
+            page(("a5-01", {**waived(), name: value}, None, ""))
+        checks = [{**check, "waived": value} for check in waived()["checks"]]
+        page(("a5-01", {**waived(), "checks": checks}, None, ""))
+        for by in ("acknowledgement", "inventory"):
+            half = [{**check, "waived": {"by": by, "acknowledgements": value}} for check in waived()["checks"]]
+            page(("a5-01", {**waived(), "checks": half}, None, ""))
+        page(("a5-01", {**waived(), "strikes": [{"counts": value, "serial": value}]}, None, ""))
 
 
 def test_what_changed():
@@ -302,7 +347,8 @@ def test_the_module_writes_the_page(run_module, tmp_path):
 
 
 def test_reports_fit_the_schema():
-    for record in (report(), broken(), {**report(), "smoke": None}, {**report(), "readings": whole()["readings"]}):
+    more = ({**report(), "smoke": None}, {**report(), "readings": whole()["readings"]})
+    for record in (report(), broken(), waived(), {**waived(), "strikes": {"unreadable": "damaged"}}, *more):
         jsonschema.Draft202012Validator(SCHEMA).validate(record)
 
 
@@ -317,6 +363,11 @@ def test_reports_fit_the_schema():
         (("checks", 0, "message"), ""),
         (("checks", 0, "more"), 1),
         (("more",), 1),
+        (("checks", 0, "waived"), {"by": "nobody"}),
+        (("checks", 0, "waived"), {"by": "inventory"}),
+        (("checks", 0, "waived"), {"by": "acknowledgement", "status": "WARN"}),
+        (("acknowledgements",), [{"id": "gpu.sram"}]),
+        (("strikes",), [{"serial": "1"}]),
     ],
 )
 def test_what_is_no_report_does_not_fit_the_schema(path, value):

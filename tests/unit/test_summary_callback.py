@@ -422,6 +422,17 @@ def test_many_hosts_are_counted_and_the_bad_ones_listed(plugin):
     ]
 
 
+def test_what_is_switched_off_is_counted(plugin):
+    off = [{**check(name, "SKIP", "why"), "waived": {"by": "inventory", "reason": "why"}} for name in ("x", "y")]
+    assert plugin.describe_pass([*PASSED["checks"], *off]) == "2 checks, 3 skipped, 2 switched off; smoke test on cpu"
+    host = plugin.Host(verdict="WARN", checks=[*WARNED["checks"], *off])
+    assert plugin.problem_row("a5-01", host).tail == " (2 switched off)"
+    host = plugin.Host(verdict="WARN", checks=[*WARNED["checks"], *WARNED["checks"], *off])
+    assert plugin.problem_row("a5-01", host).tail == " (+1 more) (2 switched off)"
+    odd = [{**check("z"), "waived": value} for value in (None, 5, "inventory", [], {"by": "acknowledgement"})]
+    assert plugin.switched_off(odd) == 0
+
+
 def test_advice_has_bounds(plugin):
     hosts = {f"n{number:02}": plugin.Host(verdict="FAIL", checks=FAILED["checks"] * 3) for number in range(40)}
     rows = [plugin.judge_host(name, host, STATS, True, False) for name, host in hosts.items()]

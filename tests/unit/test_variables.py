@@ -120,6 +120,37 @@ def test_a_problem_is_one_line(name: str, value: Any, problem: str) -> None:
     assert "\n" not in problem
 
 
+SKIPS = {"verify": {"verify_skip_checks": {"type": "dict", "default": {}}}}
+FIRM = "it tells a lost GPU or a missing driver and cannot be switched off"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({}, []),
+        ({"gpu.link_width": "riser with 8 lanes", "host.cpu_governor": "set by the firmware"}, []),
+        ({"gpu.link_width": "{{ site_reason }}"}, []),
+        ({"gpu.link_wdith": "x"}, ["gpu.link_wdith: there is no such check, did you mean gpu.link_width?"]),
+        ({"qqq": "x"}, ["qqq: there is no such check"]),
+        ({5: "x"}, ["5: there is no such check"]),
+        ({"gpu.count": "x", "driver.uvm": "y"}, [f"driver.uvm: {FIRM}", f"gpu.count: {FIRM}"]),
+        ({"waivers.valid": "x"}, [f"waivers.valid: {FIRM}"]),
+        ({"gpu.sram": ""}, ["gpu.sram: it has no reason"]),
+        ({"gpu.sram": 5}, ["gpu.sram: it has no reason"]),
+        ({"gpu.sram": "two\nlines"}, ["gpu.sram: its reason is longer than 200 characters or not one line"]),
+        ("gpu.sram=x", ['must be a dict of check: reason, such as {gpu.link_width: "riser with 8 lanes"}']),
+    ],
+)
+def test_checks_that_may_not_be_switched_off_stop_before_any_host(value: Any, expected: list[str]) -> None:
+    found = plugin.variable_problems({"verify_skip_checks": value}, SKIPS)
+    assert found == [f"verify_skip_checks: {problem}" for problem in expected]
+
+
+def test_a_list_is_no_dict_of_checks() -> None:
+    [found] = plugin.variable_problems({"verify_skip_checks": ["gpu.sram"]}, SKIPS)
+    assert "must be of type dict" in found
+
+
 @pytest.mark.parametrize("value", ["580", "580.95.05", "", "2.10.0+cu128", "8.9.7-1.el8", "12"])
 def test_versions_that_are_fine(value: str) -> None:
     assert problems(system_driver_version=value) == []

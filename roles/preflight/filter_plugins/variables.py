@@ -7,14 +7,24 @@ Ansible itself says nothing about a misspelt name, and it takes -3 for a count a
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
 from jinja2 import Undefined
+
+# What the node judges by is known from the same files here, without contacting it.
+_FOLDER = str(Path(__file__).resolve().parents[3] / "module_utils")
+if _FOLDER not in sys.path:
+    sys.path.append(_FOLDER)
+CHECKS = importlib.import_module("gpuwright.checks").CHECKS
+problems_of_skips = importlib.import_module("gpuwright.waivers").problems_of_skips
 
 # The value of a variable with such a name, or of a key in it, is never written into a message.
 SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
@@ -27,6 +37,7 @@ UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
 UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
 POSITIVE_SUFFIXES = ("_count", "_timeout", "_steps")
 LONGEST_VALUE = 60
+SKIP_CHECKS = "verify_skip_checks"
 # A name this close to a known one is a slip, even where the name of the role itself is misspelt.
 CLOSE = 0.85
 
@@ -88,6 +99,9 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
     if problem:
         yield f"{name}: {problem}{_shown(name, value, spec)}"
         return
+    if name == SKIP_CHECKS:
+        yield from _problems_of_skips(value)
+        return
     check = _check_by_name(name) if wanted == "str" else None
     if check and not (value == "" and spec.get("default", "") == ""):
         problem = check(value)
@@ -95,6 +109,17 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
         problem = "must be greater than 0"
     if problem:
         yield f"{name}: {problem}{_shown(name, value, spec)}"
+
+
+def _problems_of_skips(value: Any) -> Iterator[str]:
+    """Checks that cannot be switched off on the node either; there it would be a warning, here it stops the run."""
+    if not isinstance(value, Mapping):
+        yield f'{SKIP_CHECKS}: must be a dict of check: reason, such as {{gpu.link_width: "riser with 8 lanes"}}'
+        return
+    ids = [check.id for check in CHECKS]
+    for check_id, problem in sorted(problems_of_skips({"skip_checks": dict(value)}, CHECKS).items()):
+        nearest = difflib.get_close_matches(check_id, ids, 1) if check_id not in ids else []
+        yield f"{SKIP_CHECKS}: {check_id}: {problem}" + (f", did you mean {nearest[0]}?" if nearest else "")
 
 
 def _parts(value: Any) -> Iterator[Any]:

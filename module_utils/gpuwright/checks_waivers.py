@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of what keeps other checks quiet: a waiver that cannot be followed must not go unseen."""
+
+from .verdict import QUICK, WARN, Check, passed, warned
+from .waivers import asked_skips, parse_entries, problems_of_skips
+
+RESTORE = "Look at it, move it away, and acknowledge anew what is still accepted: "
+
+
+def valid(readings, expected):
+    """The file of acknowledgements can be believed, none of them is for a check that may not be waived, and every check
+    that the inventory switches off exists and may be switched off. One that is not so has no effect and is a WARN.
+
+    Not waivable: it is what shows that a waiver has no effect. A damaged file does not close the gate by
+    itself: without acknowledgements every finding counts.
+    """
+    # Only at run time are all checks known, this one among them.
+    from .checks import CHECKS
+
+    record = readings.at("acknowledgements")
+    problem = _damage(record.value)
+    if problem:
+        action = RESTORE + "ls -l /var/lib/gpuwright/acknowledgements.json"
+        return warned("damaged", "valid", "no acknowledgement counts: {}".format(problem), action)
+    record.each()
+    firm = {check.id for check in CHECKS if not check.waivable}
+    names = sorted(entry["id"] for entry in record.value if entry["id"] in firm)
+    if names:
+        words = "these tell a lost GPU or a missing driver and cannot be acknowledged: {}".format(", ".join(names))
+        return warned(", ".join(names), "valid", words, "Run: sudo gpu-doctor --withdraw {}".format(names[0]))
+    # A record of an older release has none.
+    if "skip_checks" in expected.value:
+        expected.names("skip_checks")
+    refused = problems_of_skips(expected.value, CHECKS)
+    if refused:
+        words = "; ".join("{}: {}".format(name, refused[name]) for name in sorted(refused))
+        return warned(", ".join(sorted(refused)), "valid", "verify_skip_checks is not followed: {}".format(words))
+    numbers = len(record.value), len(asked_skips(expected.value))
+    return passed("valid", "valid", "{} acknowledgements kept, {} checks switched off".format(*numbers))
+
+
+def _damage(value):
+    """What is wrong with the reading, "" when nothing is or when it is no reading at all."""
+    if isinstance(value, dict) and isinstance(value.get("unreadable"), str):
+        return value["unreadable"]
+    try:
+        parse_entries(value)
+    except ValueError as error:
+        return str(error) if isinstance(value, list) else ""
+    return ""
+
+
+CHECKS = (
+    Check(
+        id="waivers.valid",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Can every acknowledgement and every switched-off check be followed?",
+        judge=valid,
+        needs_gpu=False,
+        waivable=False,
+        action="Correct verify_skip_checks in the inventory, then run: ansible-playbook site.yml --tags verify",
+    ),
+)

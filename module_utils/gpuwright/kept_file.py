@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small JSON records that root keeps on the node across boots: read whole, replaced whole, one writer at a time."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import stat
+
+from .hostfiles import below
+from .report import write_json
+
+FOLDER = "/var/lib/gpuwright"
+LIMIT_BYTES = 1024 * 1024
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def read_kept(root, path, schema):
+    """The record in the node's file `path`, None where there is none.
+
+    OSError when it cannot be read. ValueError when it cannot be believed: no regular file, writable by others than
+    root, too long, no JSON record, or of another schema.
+    """
+    try:
+        # Neither a link nor a pipe in its place may be followed or waited for.
+        handle = os.open(below(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    with os.fdopen(handle, "rb") as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            raise ValueError("{} is no regular file".format(path))
+        if state.st_uid != 0 or state.st_mode & WRITABLE_BY_OTHERS:
+            raise ValueError("{} can be changed by others than root".format(path))
+        data = file.read(LIMIT_BYTES + 1)
+    if len(data) > LIMIT_BYTES:
+        raise ValueError("{} is longer than {} bytes".format(path, LIMIT_BYTES))
+    try:
+        record = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError("{} is damaged: {}".format(path, error))
+    if not isinstance(record, dict) or type(record.get("schema")) is not int or record["schema"] != schema:
+        raise ValueError("{} is damaged: expected a record of schema {}".format(path, schema))
+    return record
+
+
+def write_kept(root, path, record):
+    """Replace the node's file `path` (root, 0644) in one step; OSError when that fails."""
+    write_json(below(root, path), record)
+
+
+@contextlib.contextmanager
+def one_writer(root):
+    """Hold the folder of the kept files until the block ends, so that no other writer's entry is lost."""
+    handle = os.open(below(root, FOLDER), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

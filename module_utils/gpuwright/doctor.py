@@ -12,6 +12,7 @@ import time
 
 from .boot_check import RECORD_PATH, forget_record, gate, keep_record
 from .checks import CHECKS, run_checks
+from .doctor_files import add_file_options, bundle_option, refuse, replay_option
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS
@@ -50,6 +51,10 @@ def main(arguments=None, root="/"):
     options = parse(arguments)
     if options.explain is not None:
         return explain(options.explain)
+    if options.replay is not None:
+        return replay_option(options)
+    if options.bundle is not None:
+        return bundle_option(options, root, lambda expectations: examine(expectations, root, options.level))
     if options.gate:
         is_open, sentence = gate(root)
         print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
@@ -105,7 +110,10 @@ def parse(arguments):
     record = "also keep the result in {} for --gate; it counts for SECONDS".format(RECORD_PATH)
     parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
-    return parser.parse_args(arguments)
+    add_file_options(parser)
+    options = parser.parse_args(arguments)
+    refuse(parser, options)
+    return options
 
 
 def positive(text):

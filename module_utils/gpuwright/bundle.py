@@ -154,14 +154,15 @@ def _json(value) -> bytes:
 
 def packed(files: List[Tuple[str, bytes]]) -> bytes:
     """A .tar.gz of (name, bytes) in one folder; no owner, and no name of a file in its head."""
-    buffer = io.BytesIO()
     moment = int(time.time())
+    plain, buffer = io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in files:
+            member = tarfile.TarInfo("{}/{}".format(FOLDER, name))
+            member.size, member.mtime, member.mode = len(data), moment, OWNER_ONLY
+            archive.addfile(member, io.BytesIO(data))
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=moment) as stream:
-        with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for name, data in files:
-                member = tarfile.TarInfo("{}/{}".format(FOLDER, name))
-                member.size, member.mtime, member.mode = len(data), moment, OWNER_ONLY
-                archive.addfile(member, io.BytesIO(data))
+        stream.write(plain.getvalue())
     return buffer.getvalue()
 
 

@@ -17,9 +17,23 @@ PACKAGE = re.compile(
     r"nvidia|cuda|cudnn|nccl|kernel|linux-(?:image|headers|modules)|dkms|libnv|datacenter-gpu|fabricmanager|podman|docker"
 )
 DEVICE_FILES = (
-    "vendor device class subsystem_vendor subsystem_device revision numa_node local_cpulist current_link_speed "
-    "current_link_width max_link_speed max_link_width power_state enable irq"
-).split()
+    "vendor",
+    "device",
+    "class",
+    "subsystem_vendor",
+    "subsystem_device",
+    "revision",
+    "numa_node",
+    "local_cpulist",
+    "current_link_speed",
+    "current_link_width",
+    "max_link_speed",
+    "max_link_width",
+    "power_state",
+    "enable",
+    "irq",
+)
+
 MACHINE_FILES = (
     "/proc/cmdline",
     "/proc/version",

@@ -7,8 +7,8 @@ import sys
 USAGE_ERROR = 2
 NOT_DONE = 3
 BUNDLE = (
-    "write FILE (.tar.gz, for its owner alone) with report, raw answers of the driver, kernel log and packages, names and "
-    "serial numbers masked; without FILE a name from host and time"
+    "write FILE (.tar.gz, for its owner alone) with report, raw answers of the driver, kernel log and packages, names "
+    "and serial numbers masked; without FILE a name from host and time"
 )
 UNMASKED = "with --bundle: leave names, addresses and serial numbers as they are"
 REPLAY = "judge a bundle, or saved answers of nvidia-smi -q -x and kernel logs, also a folder of them, on any machine"

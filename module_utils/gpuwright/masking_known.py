@@ -18,11 +18,11 @@ LOGIN_NAMES = ("SUDO_USER", "LOGNAME", "USER")
 SHORTEST_NAME_OF_A_PERSON = 5
 # Words of the bundle itself and of every node.
 PLAIN_WORDS = (
-    "user host name data admin system test gpu gpus node nodes cuda nvidia driver kernel model train training train-gan gan "
-    "default service bench python torch linux debian ubuntu redhat rhel rocky alma podman docker slurm server compute "
-    "main local serial memory disk home scratch work opt usr var lib run srv bin dev proc sys etc tmp boot "
-    "a100 h100 h200 b200 b300 gb200 gb300 v100 l40 l40s t4 a10 a10g a30 a40 tesla quadro geforce hopper volta ampere ada "
-    "blackwell turing pascal intel amd"
+    "user host name data admin system test gpu gpus node nodes cuda nvidia driver kernel model train "
+    "training train-gan gan default service bench python torch linux debian ubuntu redhat rhel rocky alma "
+    "podman docker slurm server compute main local serial memory disk home scratch work opt usr var lib "
+    "run srv bin dev proc sys etc tmp boot a100 h100 h200 b200 b300 gb200 gb300 v100 l40 l40s t4 a10 a10g "
+    "a30 a40 tesla quadro geforce hopper volta ampere ada blackwell turing pascal intel amd"
 )
 
 

@@ -33,7 +33,7 @@ FIELD_KINDS = (
     ("hostid", "place"),
 )
 NO_VALUE = re.compile(
-    r"n/a|\[.*\]|unknown.*|none|null|err!|insufficient.*|gpu requires.*|not .*|0|(?:0x)?0+|[0-]+", re.I
+    r"n/a|\[.*\]|unknown.*|none|null|err!|insufficient.*|gpu (?:requires|is) .*|not .*|(?:0x)?0+|[0-]+", re.I
 )
 
 LOGIN = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,15}://)([^\s\"'<>/]+)@")

@@ -114,7 +114,7 @@ def closing_line(results: List[dict]) -> str:
         ", ".join("{} {}".format(number[status], status) for status in SEVERITY if number[status]) or "nothing judged"
     )
     others = "; {} not recognised".format(number["none"]) if number["none"] else ""
-    return "{} {}: {}{}".format(len(results), "answer" if len(results) == 1 else "answers", said, others)
+    return "{} {}: {}{}".format(len(results), "file" if len(results) == 1 else "files", said, others)
 
 
 def exit_status_of(results: List[dict]) -> int:

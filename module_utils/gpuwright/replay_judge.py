@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge what a node has left: a bundle as the node itself did, a bare answer or log by the checks that it is enough for."""
+"""Judge what a node has left: a bundle as the node did, a bare answer or log by those checks that it is enough for."""
 
 import json
 from typing import List
@@ -28,13 +28,14 @@ class Part(dict):
 
     def __contains__(self, key):
         found = dict.__contains__(self, key)
-        if not found:
+        # What every record is asked for first: whether it could be read.
+        if not found and key != "unreadable":
             self.missing.add(key)
         return found
 
 
 def judged(piece: Piece) -> dict:
-    """`{kind, parsed, driver, gpus, verdict, node_verdict, checks, problem}` of a piece; ValueError where it is damaged."""
+    """`{kind, parsed, driver, gpus, verdict, node_verdict, checks, problem}`; ValueError for a damaged piece."""
     if piece.kind == BUNDLE:
         return _bundle(piece)
     if piece.kind == XML:
@@ -65,7 +66,7 @@ def _answer(text: str, rc: int = 0) -> dict:
 
 
 def _log(log, cut: bool) -> dict:
-    """The reading. A saved part of a log stands for itself, so that it does not reach back to the boot is no finding."""
+    """The reading. A saved part of a log stands for itself: that it does not reach back to the boot is no finding."""
     parsed = parse_log(log.text)
     return dict(parsed, source="file", from_boot=True, whole=parsed["whole"] and not cut)
 

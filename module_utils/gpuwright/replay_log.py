@@ -7,7 +7,10 @@ from typing import NamedTuple
 PRIORITY = re.compile(r"<[0-9]{1,3}>|kern *:[a-z]+ *: ?")
 MONOTONIC = re.compile(r"\[ *([0-9]{1,12}\.[0-9]+)\] ?(?:\[ *[TC][0-9]+\] ?)?(?:(\S+) kernel: )?(.*)")
 CALENDAR = re.compile(r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}\] ?(.*)")
-STAMP = r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:]{8}(?:[.,][0-9]+)?(?:Z| ?[+-][0-9:]{4,5})?|[A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8}(?:\.[0-9]+)?)"
+STAMP = (
+    r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:]{8}(?:[.,][0-9]+)?(?:Z| ?[+-][0-9:]{4,5})?"
+    r"|[A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8}(?:\.[0-9]+)?)"
+)
 SYSLOG = re.compile(STAMP + r" \S+ kernel: ?(.*)")
 # dmesg --time-format iso: nothing but the message tells it from a program's log.
 BARE = re.compile(STAMP + r" (.*)")

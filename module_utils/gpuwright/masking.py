@@ -96,12 +96,14 @@ class Masker:
                 self.learn("host", name)
         for value in forms.SERIAL_WORDS.findall(text):
             self._learn_serial(value)
-        for name, value in forms.XML_FIELD.findall(text):
-            if forms.field_kind(name) == "serial":
+        fields = forms.XML_FIELD.findall(text)
+        fields += [(match.group(2), match.group(4)) for match in forms.TEXT_FIELD.finditer(text)]
+        for name, value in fields:
+            kind = forms.field_kind(name)
+            if kind == "serial":
                 self._learn_serial(value.strip())
-        for match in forms.TEXT_FIELD.finditer(text):
-            if forms.field_kind(match.group(2)) == "serial":
-                self._learn_serial(match.group(4))
+            elif kind == "host" and not forms.NO_VALUE.fullmatch(value.strip()):
+                self.learn("host", value)
 
     def _learn_serial(self, value: str) -> None:
         if forms.SERIAL_FORM.fullmatch(value) and value.lower() not in self.vocabulary:
@@ -121,9 +123,7 @@ class Masker:
         if isinstance(value, int):
             return int(self.token(kind, str(value))) if kind in ("clique", "place") and value else value
         if kind and not forms.NO_VALUE.fullmatch(value) and value.lower() not in NOBODY:
-            if kind != "host":
-                return self.token(kind, value)
-            return self.token("name" if "." in value else "host", value)
+            return self.token("name" if kind == "host" and "." in value else kind, value)
         is_version = re.search(r"version|library|header|build|vbios|firmware", key) and re.fullmatch(r"[0-9.]+", value)
         return value if is_version else self.text(value)
 
@@ -191,7 +191,7 @@ class Masker:
         # A known one is replaced as a word, once: its token may be the number of another card.
         if kind == "serial" and plain.lower() in self._words and self._is_word(plain, "serial"):
             return value
-        return self.token(kind, plain)
+        return self.token("name" if kind == "host" and "." in plain else kind, plain)
 
     def _is_word(self, value: str, kind: str) -> bool:
         if kind == "serial":

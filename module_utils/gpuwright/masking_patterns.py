@@ -31,6 +31,7 @@ FIELD_KINDS = (
     ("slotnumber", "place"),
     ("trayindex", "place"),
     ("hostid", "place"),
+    ("hostname", "host"),
 )
 NO_VALUE = re.compile(
     r"n/a|\[.*\]|unknown.*|none|null|err!|insufficient.*|gpu (?:requires|is) .*|not .*|(?:0x)?0+|[0-]+", re.I

@@ -135,6 +135,8 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
         return [Piece(LOG, log=log, cut=cut)]
     if len(text) <= LONGEST_SENTENCE and SENTENCE.match(text):
         return [Piece(XML, text)]
+    if "==NVSMI LOG==" in text:
+        return [Piece(OTHER, "nvidia-smi -q in its form for people; what can be judged is nvidia-smi -q -x")]
     return [Piece(OTHER, "neither nvidia-smi -q -x, nor a kernel log, nor a bundle of gpu-doctor")]
 
 

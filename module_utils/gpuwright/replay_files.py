@@ -74,7 +74,7 @@ def files_in(path: str) -> List[str]:
 def _holds_bundle(folder: str) -> bool:
     try:
         return _manifest(read_bounded(os.path.join(folder, MANIFEST))) is not None
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return False
 
 
@@ -201,7 +201,10 @@ def unpacked(data: bytes) -> Dict[str, bytes]:
 
 def _manifest(data: bytes):
     """The record of a manifest, None for any other JSON."""
-    record = json.loads(data.decode("utf-8"))
+    try:
+        record = json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("{} is nested too deep".format(MANIFEST))
     fits = isinstance(record, dict) and isinstance(record.get("files"), list) and "identity" in record
     return record if fits else None
 

@@ -20,18 +20,18 @@ NOT_MEASURED = "not measured: "
 
 
 class Part(dict):
-    """A record that notes which keys were asked for and are not in it."""
+    """A record that notes which keys were asked for: those that it has in `found`, others in `missing`."""
 
-    def __init__(self, record, missing: set):
+    def __init__(self, record):
         dict.__init__(self, record)
-        self.missing = missing
+        self.found, self.missing = set(), set()
 
     def __contains__(self, key):
-        found = dict.__contains__(self, key)
+        is_here = dict.__contains__(self, key)
         # What every record is asked for first: whether it could be read.
-        if not found and key != "unreadable":
-            self.missing.add(key)
-        return found
+        if key != "unreadable":
+            (self.found if is_here else self.missing).add(key)
+        return is_here
 
 
 def judged(piece: Piece) -> dict:
@@ -103,14 +103,14 @@ def expectations_of_part(gpu_count: int) -> dict:
 
 
 def checks_of_part(readings: dict, expectations: dict) -> List[dict]:
-    """The records of those checks that ask for nothing that is missing."""
-    found = []
+    """The records of those checks that look at these readings and ask for nothing that is missing."""
+    records = []
     for check in CHECKS:
-        missing: set = set()
-        record = judge(check, Part(readings, missing), Part(expectations, missing))
-        if not missing:
-            found.append(record)
-    return found
+        seen, expected = Part(readings), Part(expectations)
+        record = judge(check, seen, expected)
+        if seen.found and not seen.missing and not expected.missing:
+            records.append(record)
+    return records
 
 
 def _identity_of(smi) -> dict:
@@ -131,7 +131,10 @@ def _answer_words(smi) -> str:
 
 
 def _record(piece: Piece, name: str) -> dict:
-    value = json.loads(piece.members[name].decode("utf-8"))
+    try:
+        value = json.loads(piece.members[name].decode("utf-8"))
+    except RecursionError:
+        raise ValueError("{} is nested too deep".format(name))
     if not isinstance(value, dict):
         raise ValueError("{} holds no record".format(name))
     return value

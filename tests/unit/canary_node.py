@@ -145,7 +145,10 @@ PASSWD = (
     f"{CANARIES['user']}:x:1001:1001:{CANARIES['full name']},Room 7:{CANARIES['home']}:/bin/bash\n"
     f"{CANARIES['second user']}:x:1002:1002::/home/{CANARIES['second user']}:/bin/bash\n"
 )
-HOSTS = f"127.0.0.1 localhost\n{CANARIES['ipv4']} {HOST}.{CANARIES['domain']} {HOST}\n10.83.147.9 {CANARIES['other host']}\n"
+HOSTS = (
+    f"127.0.0.1 localhost\n{CANARIES['ipv4']} {HOST}.{CANARIES['domain']} {HOST}\n"
+    f"10.83.147.9 {CANARIES['other host']}\n"
+)
 MIRROR = f"https://{CANARIES['login']}:{CANARIES['password']}@{CANARIES['other host']}.{CANARIES['domain']}/el8"
 
 
@@ -196,7 +199,7 @@ def commands(folder: str) -> dict[str, str]:
         "journalctl": f"cat {folder}/kernel.log",
         "lspci": f"cat {folder}/lspci.txt; echo 'lspci: no permission on {HOST}' >&2",
         "modinfo": f"cat {folder}/modinfo.txt",
-        "rpm": "echo kmod-nvidia-latest-dkms-580.95.05-1.el8.x86_64; echo libcudnn9-cuda-12-9.10.2.21-1.x86_64; echo bash",
+        "rpm": "printf '%s\\n' kmod-nvidia-580.95.05-1.el8.x86_64 libcudnn9-cuda-12-9.10.2.21-1.x86_64 bash-5.1",
     }
 
 

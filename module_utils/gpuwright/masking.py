@@ -36,7 +36,8 @@ class Masker:
         self.vocabulary = set(vocabulary)
         self._tokens: Dict[str, Dict[str, str]] = {}
         self._words: Dict[str, str] = {}
-        self._pattern: List[Tuple[Pattern, str]] = []
+        self._sorted: List[str] = []
+        self._compiled: Dict[tuple, list] = {}
 
     # -- tokens
 
@@ -85,7 +86,7 @@ class Masker:
         if kind == "domain" and ("." not in value or forms.PUBLIC.search(value)):
             return
         self._words.setdefault(value.lower(), kind)
-        self._pattern = []
+        self._sorted, self._compiled = [], {}
 
     def learn_from(self, text: str) -> None:
         """Learn names and serial numbers from the places in which tools print them."""
@@ -152,7 +153,7 @@ class Masker:
         for kind, pattern in (("mac", forms.OCTETS), ("mac", forms.NET_NAME), ("guid", forms.GUID)):
             text = pattern.sub(lambda found, kind=kind: self.token(kind, found.group()), text)
         text = forms.addresses_masked(text, self.token)
-        for pattern, kind in self._patterns():
+        for pattern, kind in self._patterns(text):
             text = pattern.sub(lambda found, kind=kind: self._word(found.group(), kind), text)
         return forms.DOMAIN_NAME.sub(self._domain_name, text)
 
@@ -203,11 +204,19 @@ class Masker:
     def _word(self, found: str, kind: str) -> str:
         return self.token(self._words.get(found.lower(), kind), found)
 
-    def _patterns(self) -> List[Tuple[Pattern, str]]:
-        if self._pattern or not self._words:
-            return self._pattern
-        # The longest first: a host's whole name before its first part.
-        words = sorted(self._words, key=lambda word: (-len(word), word))
+    def _patterns(self, text: str) -> List[Tuple[Pattern, str]]:
+        """(pattern, kind or "") for the known words that are in the text, which are few: all of them take too long."""
+        if not self._sorted:
+            # The longest first: a host's whole name before its first part.
+            self._sorted = sorted(self._words, key=lambda word: (-len(word), word))
+        small = text.lower()
+        here = tuple(word for word in self._sorted if word in small)
+        if here not in self._compiled:
+            self._compiled[here] = self._compile(here)
+        return self._compiled[here]
+
+    def _compile(self, words: Tuple[str, ...]) -> List[Tuple[Pattern, str]]:
+        found = []
         free = [word for word in words if self._is_word(word, self._words[word])]
         # A number with a point beside it is a part of another number, such as a time.
         numbers, names = [word for word in free if word.isdigit()], [word for word in free if not word.isdigit()]
@@ -215,8 +224,8 @@ class Masker:
             if chosen:
                 any_of = form.format("(?:{})".format("|".join(re.escape(word) for word in chosen)))
                 pattern = "(?<![A-Za-z0-9]){}(?![A-Za-z0-9])".format(any_of)
-                self._pattern.append((re.compile(pattern, re.IGNORECASE), ""))
+                found.append((re.compile(pattern, re.IGNORECASE), ""))
         for word in words:
-            for place in PLACES.get(self._words[word], ()) if not self._is_word(word, self._words[word]) else ():
-                self._pattern.append((re.compile(place.format(re.escape(word)), re.IGNORECASE), self._words[word]))
-        return self._pattern
+            for place in PLACES.get(self._words[word], ()) if word not in free else ():
+                found.append((re.compile(place.format(re.escape(word)), re.IGNORECASE), self._words[word]))
+        return found

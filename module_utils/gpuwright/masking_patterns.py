@@ -41,7 +41,10 @@ LOGIN = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,15}://)([^\s\"'<>/]+)@")
 SECRET = re.compile(
     r"((?:password|passwd|passphrase|secret|token|api_?key|signature)(?:=|\"?: ?\"?))([^\s&\"',<>]+)", re.IGNORECASE
 )
-EMAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9][A-Za-z0-9.-]*\.([A-Za-z]{2,})\b")
+# Each repetition is bounded or begins at one place only: a log may hold a line of megabytes.
+EMAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,120}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,8}([A-Za-z]{2,24})\b"
+)
 # NAME@INSTANCE.service is a unit of systemd.
 UNIT_ENDINGS = (
     "service",

@@ -8,6 +8,8 @@ import io
 import json
 import os
 import random
+import re
+import subprocess
 import tarfile
 import time
 from pathlib import Path
@@ -438,6 +440,27 @@ def test_a_folder_is_judged_file_by_file(tmp_path, capsys):
     record = json.loads(capsys.readouterr().out)
     assert record["counts"] == {"FAIL": 1, "UNKNOWN": 1, "WARN": 0, "PASS": 1, "none": 1}
     assert [entry["file"] for entry in record["files"]] == ["README", "good.xml", "sub/bad.log", "sub/cut.xml"]
+
+
+def test_make_test_corpus_judges_our_own_files():
+    """The command that CONTRIBUTING names, over the made-up answers and logs of these tests."""
+    command = ["make", "--no-print-directory", "test-corpus", f"CORPUS={DATA}"]
+    done = subprocess.run(command, cwd=test_gpu_doctor.REPOSITORY, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    blocks = re.split(r"\n(?=\S)", done.stdout.strip())
+    shown = {block.splitlines()[0]: block for block in blocks[:-1]}
+    files = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*") if path.is_file())
+    assert sorted(shown) == files and blocks[-1].startswith(f"{len(files)} files: ")
+    assert "  verdict  PASS" in shown["nvidia_smi/580-v100.xml"]
+    assert "  verdict  PASS" in shown["kernel_log/boot.dmesg"]
+    assert "  verdict  FAIL" in shown["kernel_log/fallen-off.journal"]
+    assert "  FAIL     kernel.xid: 79 on 0000:3b:00" in shown["kernel_log/fallen-off.journal"]
+    for name in ("kernel_log/agent.log", "prometheus/gpuwright.rules.test.yml"):
+        assert "verdict" not in shown[name] and "problem  neither" in shown[name]
+    missing = subprocess.run(
+        [*command[:-1], "CORPUS=/nonexistent"], cwd=test_gpu_doctor.REPOSITORY, capture_output=True
+    )
+    assert missing.returncode != 0 and b"no such file or folder" in missing.stderr
 
 
 @pytest.mark.parametrize(

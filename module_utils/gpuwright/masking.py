@@ -36,6 +36,7 @@ class Masker:
         self.vocabulary = set(vocabulary)
         self._tokens: Dict[str, Dict[str, str]] = {}
         self._words: Dict[str, str] = {}
+        self._same: Dict[str, str] = {}
         self._sorted: List[str] = []
         self._compiled: Dict[tuple, list] = {}
 
@@ -86,7 +87,20 @@ class Masker:
         if kind == "domain" and ("." not in value or forms.PUBLIC.search(value)):
             return
         self._words.setdefault(value.lower(), kind)
+        if kind == "host" and "-" in value:
+            # The device mapper doubles hyphens; names of volume groups and units have underscores.
+            for other in (value.replace("-", "--"), value.replace("-", "_")):
+                self._words.setdefault(other.lower(), kind)
+                self._same[other.lower()] = value
+        if kind == "domain":
+            self._learn_parent(value)
         self._sorted, self._compiled = [], {}
+
+    def _learn_parent(self, domain: str) -> None:
+        parent = domain.partition(".")[2]
+        # Not of "co.uk" or "ac.jp": a short part in front of a country is everybody's.
+        if "." in parent and not re.fullmatch(r"[a-z]{2,3}\.[a-z]{2}", parent, re.IGNORECASE):
+            self.learn("domain", parent)
 
     def learn_from(self, text: str) -> None:
         """Learn names and serial numbers from the places in which tools print them."""
@@ -140,14 +154,16 @@ class Masker:
     def text(self, text: str) -> str:
         """The text with everything that identifies replaced."""
         text = forms.LOGIN.sub(lambda found: found.group(1) + self.token("login", found.group(2)) + "@", text)
-        text = forms.SECRET.sub(lambda found: found.group(1) + self.token("secret", found.group(2)), text)
+        for pattern in (forms.SECRET, forms.SECRET_OPTION):
+            text = pattern.sub(lambda found: found.group(1) + self.token("secret", found.group(2)), text)
         text = forms.XML_FIELD.sub(self._xml_field, text)
         text = forms.TEXT_FIELD.sub(self._text_field, text)
         text = forms.EMAIL.sub(self._email, text)
         text = forms.UUID.sub(lambda found: self._uuid(found.group()), text)
         text = forms.BARE_UUID.sub(lambda found: self._uuid(found.group()).replace("-", ""), text)
         text = forms.SHORT_UUID.sub(lambda found: found.group()[:4] + self.token("part", found.group()[4:]), text)
-        for kind, pattern in (("disk", forms.DISK), ("disk", forms.WORLD_WIDE), ("guid", forms.GUID_WORDS)):
+        disks = (forms.DISK, forms.DISK_LINK, forms.WORLD_WIDE)
+        for kind, pattern in [("disk", pattern) for pattern in disks] + [("guid", forms.GUID_WORDS)]:
             text = pattern.sub(lambda found, kind=kind: found.group(1) + self._keep(kind, found.group(2)), text)
         text = forms.INITIATOR.sub(lambda found: self.token("initiator", found.group()), text)
         for kind, pattern in (("mac", forms.OCTETS), ("mac", forms.NET_NAME), ("guid", forms.GUID)):
@@ -166,7 +182,8 @@ class Masker:
         return value if set(plain) == {"0"} else self.token("uuid", plain)
 
     def _email(self, match) -> str:
-        if match.group(1).lower() in forms.UNIT_ENDINGS:
+        # What is left of the login of an address, and systemd's name@instance.service.
+        if match.group(1).lower() in forms.UNIT_ENDINGS or re.match(r"login-[0-9]+@", match.group()):
             return match.group()
         return self.token("mail", match.group())
 
@@ -202,7 +219,9 @@ class Masker:
         return len(value) >= SHORTEST_WORD and not is_ours
 
     def _word(self, found: str, kind: str) -> str:
-        return self.token(self._words.get(found.lower(), kind), found)
+        # Another host of a known domain is known by no more than that.
+        kind = self._words.get(found.lower(), kind or "name")
+        return self.token(kind, self._same.get(found.lower(), found))
 
     def _patterns(self, text: str) -> List[Tuple[Pattern, str]]:
         """(pattern, kind or "") for the known words that are in the text, which are few: all of them take too long."""
@@ -215,6 +234,9 @@ class Masker:
             self._compiled[here] = self._compile(here)
         return self._compiled[here]
 
+    def _form(self, word: str) -> str:
+        return (r"(?:[A-Za-z0-9-]{1,63}\.){0,6}" if self._words[word] == "domain" else "") + re.escape(word)
+
     def _compile(self, words: Tuple[str, ...]) -> List[Tuple[Pattern, str]]:
         found = []
         free = [word for word in words if self._is_word(word, self._words[word])]
@@ -222,7 +244,7 @@ class Masker:
         numbers, names = [word for word in free if word.isdigit()], [word for word in free if not word.isdigit()]
         for chosen, form in ((names, "{}"), (numbers, r"(?<![0-9]\.){}(?!\.[0-9])")):
             if chosen:
-                any_of = form.format("(?:{})".format("|".join(re.escape(word) for word in chosen)))
+                any_of = form.format("(?:{})".format("|".join(self._form(word) for word in chosen)))
                 pattern = "(?<![A-Za-z0-9]){}(?![A-Za-z0-9])".format(any_of)
                 found.append((re.compile(pattern, re.IGNORECASE), ""))
         for word in words:

@@ -11,7 +11,9 @@ from typing import Callable
 
 # Long enough to be no word of the tools; "Serial: 8250" of a console is none.
 SERIAL_FORM = re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9._-]{4,63}")
-SERIAL_WORDS = re.compile(r"serial ?_?(?:number|num|no|nr|#)?\"?\s*[=:]\s*\"?([^\s,;\"']+)", re.IGNORECASE)
+SERIAL_WORDS = re.compile(
+    r"(?:serial ?_?(?:number|num|no|nr)?#?|\bs/n|\bsn)\"?\s*[=:]\s*\"?([^\s,;\"']+)", re.IGNORECASE
+)
 # A path's part behind one of these is the name of a person.
 HOME = re.compile(r"/(?:home|users|scratch)/([A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63})", re.IGNORECASE)
 # The column in front of "kernel:" in every form that journalctl and syslog have.
@@ -42,6 +44,9 @@ SECRET = re.compile(
     r"((?:password|passwd|passphrase|secret|token|api_?key|signature)(?:=|\"?: ?\"?))([^\s&\"',<>]+)", re.IGNORECASE
 )
 # Each repetition is bounded or begins at one place only: a log may hold a line of megabytes.
+SECRET_OPTION = re.compile(
+    r"(--(?:password|passwd|passphrase|token|secret|api-?key|access-?key) +)([^\s\"'<>]+)", re.IGNORECASE
+)
 EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,120}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,8}([A-Za-z]{2,24})\b"
 )
@@ -69,6 +74,8 @@ NET_NAME = re.compile(r"\b(?:enx|wlx|wwx)[0-9a-f]{12}\b")
 GUID = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}(?![0-9A-Fa-f:])")
 GUID_WORDS = re.compile(r"(guid\W{1,4})((?:0x)?[0-9A-Fa-f]{16})\b", re.IGNORECASE)
 DISK = re.compile(r"\b((?:PART)?(?:UUID|LABEL)=\"?)([^\s,\"']+)", re.IGNORECASE)
+# Links of udev are made of model and serial number.
+DISK_LINK = re.compile(r"(/by-(?:id|label|partlabel|path)/)([^\s,\"'<>:]+)")
 WORLD_WIDE = re.compile(r"\b(wwn-0x|naa\.|eui\.|t10\.)([0-9A-Za-z]{8,})")
 INITIATOR = re.compile(r"\b(?:iqn|nqn)\.[0-9]{4}-[0-9]{2}\.[^\s,\"'<>]+")
 IPV4 = re.compile(r"(?<![0-9A-Za-z_])(?<![0-9]\.)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z_]|\.[0-9])")
@@ -76,7 +83,9 @@ IPV6 = re.compile(r"(?<![0-9A-Za-z:.-])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4
 # What stands before or behind a number of four parts that is a version, such as libcublas 12.9.1.4.
 VERSION_BEFORE = re.compile(
     r"(?:\b(?:version|ver|v|release|rev|revision|firmware|fw|bios|vbios|image)[ :=.]{0,3}|\.so\.|==|>=|<=|~="
-    r"|\b(?:lib[a-z]|nvidia|cuda|cu[a-z]{3}|tensorrt|nccl|kernel|kmod)[A-Za-z0-9_.+-]*[-_=]{1,2})$",
+    r"|\b(?:lib[a-z]|nvidia|cuda|cu[a-z]{3}|tensorrt|nccl|kernel|kmod)[A-Za-z0-9_.+-]*[-_=]{1,2}"
+    r"|\b(?:lib)?(?:cudnn|cublas|cufft|curand|cusolver|cusparse|cufile|npp|nvjitlink|nvshmem|nccl|tensorrt|nvinfer)"
+    r"[a-z]{0,10}[0-9]{0,2}[ :=]{1,3})$",
     re.IGNORECASE,
 )
 VERSION_BEHIND = re.compile(r"[-+~](?![0-9]+\.[0-9]+\.[0-9]+\.[0-9])[0-9A-Za-z]")
@@ -87,9 +96,9 @@ LONG_ENDINGS = (
 )
 COUNTRIES = "de|uk|fr|ch|at|nl|be|it|es|pl|se|no|fi|dk|cz|jp|cn|kr|in|au|ca|us|eu|ru|br|il|tw|sg|pt|gr|hu|ie|nz|za|mx"
 DOMAIN_NAME = re.compile(
-    r"(?<![A-Za-z0-9_.@-])(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.)+(?:"
+    r"(?<![A-Za-z0-9_.-])(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.)+(?:"
     + LONG_ENDINGS
-    + r")(?![A-Za-z0-9_-]|\.[A-Za-z0-9])|(?<![A-Za-z0-9_.@-])(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){2,}(?:"
+    + r")(?![A-Za-z0-9_-]|\.[A-Za-z0-9])|(?<![A-Za-z0-9_.-])(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){2,}(?:"
     + COUNTRIES
     + r")(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 )

@@ -17,6 +17,13 @@ BARE = re.compile(STAMP + r" (.*)")
 KERNELS_OWN = re.compile(
     r"NVRM: |nvidia|pcieport |mce: |EDAC |Linux version |NMI |watchdog: |Out of memory|AER: |INFO: task "
 )
+# What somebody has picked out of a log with grep and pasted without its time.
+PICKED = re.compile(
+    r"(?:kernel: )?((?:"
+    r"NVRM: (?:Xid \(PCI|GPU |The NVIDIA |loading NVIDIA|Rm[A-Z]|[a-z]+[A-Z])"
+    r"|nvidia-nvswitch[0-9]+: |pcieport [0-9a-f]{4}:"
+    r").*)|kernel: (.*)"
+)
 KMSG = re.compile(r"[0-9]+,[0-9]+,([0-9]+),[^;]{1,40};(.*)")
 # Less than this is a text that quotes a log.
 LEAST_SHARE = 0.2
@@ -69,4 +76,5 @@ def one_line(line: str):
     match = BARE.match(line)
     if match and (head or KERNELS_OWN.match(match.group(1))):
         return "", match.group(1)
-    return None
+    match = PICKED.match(line)
+    return ("", match.group(1) or match.group(2)) if match else None

@@ -243,6 +243,8 @@ LOG_LINES = {
     "journalctl -o short-monotonic": "[  123.456789] a5-01 kernel: {}",
     "journalctl -o short-iso": "2026-01-05T10:00:00+0100 a5-01 kernel: {}",
     "syslog": "Jan  5 10:00:00 a5-01 kernel: [  123.456789] {}",
+    "journalctl -o cat": "{}",
+    "grep -o": "kernel: {}",
     "rsyslog": "2026-01-05T10:00:00.123456+01:00 a5-01 kernel: [  123.456789] {}",
 }
 
@@ -251,11 +253,9 @@ LOG_LINES = {
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_kernel_logs_in_all_forms(tmp_path, form, ending):
     line = LOG_LINES[form]
-    (tmp_path / "good.log").write_text(
-        line.format("nvidia-modeset: Loading NVIDIA Kernel Mode Setting Driver") + ending
-    )
+    (tmp_path / "good.log").write_text(line.format("NVRM: loading NVIDIA UNIX x86_64 Kernel Module") + ending)
     (tmp_path / "bad.log").write_text(
-        line.format("nvidia 0000:3b:00.0: enabling device") + ending + line.format(XID_79) + ending
+        line.format("NVRM: GPU at PCI:0000:3b:00") + ending + line.format(XID_79) + ending
     )
     good, bad = judged(tmp_path / "good.log")[0], judged(tmp_path / "bad.log")[0]
     assert (good["verdict"], bad["verdict"]) == ("PASS", "FAIL")

@@ -16,6 +16,8 @@ from .verdict import LEVELS, STANDARD, UNKNOWN, judge, worst
 REACHABLE = "driver.reachable"
 # What a file without its node leaves open; a check that asks for it is left out.
 OF_THE_NODE = ("plan", "venv", "smoke_device", "trainer_user")
+# What an administrator may have set on a node, and has not for a file.
+UNSET = {"xid_policy": []}
 NOT_MEASURED = "not measured: "
 
 
@@ -67,8 +69,18 @@ def _answer(text: str, rc: int = 0) -> dict:
 
 def _log(log, cut: bool) -> dict:
     """The reading. A saved part of a log stands for itself: that it does not reach back to the boot is no finding."""
-    parsed = parse_log(log.text)
+    parsed = _parsed(log)
     return dict(parsed, source="file", from_boot=True, whole=parsed["whole"] and not cut)
+
+
+def _parsed(log) -> dict:
+    """The reader may know the form by itself, and more of it than its translation keeps: who finds more is right."""
+
+    def found(parsed):
+        return sum(len(parsed[name]) for name in ("xids", "sxids", "findings")), parsed["lines"]
+
+    raw, translated = parse_log(log.raw), parse_log(log.text)
+    return raw if found(raw) >= found(translated) else translated
 
 
 def _log_words(log) -> str:
@@ -106,9 +118,9 @@ def checks_of_part(readings: dict, expectations: dict) -> List[dict]:
     """The records of those checks that look at these readings and ask for nothing that is missing."""
     records = []
     for check in CHECKS:
-        seen, expected = Part(readings), Part(expectations)
+        seen, expected = Part(dict(UNSET, **readings)), Part(expectations)
         record = judge(check, seen, expected)
-        if seen.found and not seen.missing and not expected.missing:
+        if seen.found.intersection(readings) and not seen.missing and not expected.missing:
             records.append(record)
     return records
 
@@ -192,7 +204,7 @@ def _read_again(piece: Piece, manifest: dict) -> dict:
         log = log_of(piece.members[KERNEL_LOG])
         if log.lines:
             cut = "cut" in str(rows.get(KERNEL_LOG, {}).get("problem"))
-            parsed = parse_log(log.text)
+            parsed = _parsed(log)
             found["kernel_log"] = dict(parsed, source=KERNEL_LOG, whole=parsed["whole"] and not cut)
     return found
 

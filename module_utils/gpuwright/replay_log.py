@@ -31,8 +31,9 @@ LEAST_LINES = 50
 
 
 class Log(NamedTuple):
-    """`text` as dmesg writes it; `lines` of the kernel among `of` lines that are not blank."""
+    """`raw` as it was saved, `text` as dmesg writes it; `lines` of the kernel among `of` lines that are not blank."""
 
+    raw: str
     text: str
     lines: int
     of: int
@@ -53,7 +54,7 @@ def kernel_log(text: str) -> Log:
         if pair is not None:
             second, message = pair
             found.append("[{}] {}".format(second or "{:5d}.000000".format(len(found)), message))
-    return Log("\n".join(found) + "\n", len(found), count)
+    return Log(text, "\n".join(found) + "\n", len(found), count)
 
 
 def one_line(line: str):

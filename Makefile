@@ -7,10 +7,12 @@ PYTHON := $(firstword $(foreach p,python3.12 python3.11 python3.10 python3,$(she
   'import sys; (3, 10) <= sys.version_info[:2] <= (3, 12) or sys.exit(1)' >/dev/null 2>&1 && echo $(p))))
 FLEET_TOOL := $(VENV)/bin/python tests/fleet/fleet
 RUN := $(VENV)/bin/python tests/run.py
+# Saved answers of nvidia-smi, kernel logs and bundles of real nodes; those here are made up.
+CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-deep lint unit trainer molecule faults test-container test-real test-vm bench-runtime \
+.PHONY: help demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-container test-real test-vm bench-runtime \
   bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs lock clean
 
 help: ## this list
@@ -27,6 +29,10 @@ test: venv ## lint, unit, trainer, molecule with testinfra (FLEET=off leaves the
 
 test-deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
 	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
+
+test-corpus: ## judge saved answers of nvidia-smi, kernel logs and bundles: make test-corpus CORPUS=folder
+	@PYTHONPATH=module_utils $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor import main; sys.exit(main())' \
+	  --replay '$(CORPUS)' || [ $$? -ne 2 ]
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin
 	@$(RUN) lint

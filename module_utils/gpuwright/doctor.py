@@ -12,6 +12,7 @@ import time
 
 from .boot_check import RECORD_PATH, forget_record, gate, keep_record
 from .checks import CHECKS, run_checks
+from .doctor_files import add_file_options, bundle_option, refuse, replay_option
 from .doctor_waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
@@ -53,6 +54,10 @@ def main(arguments=None, root="/"):
     options = parse(arguments)
     if options.explain is not None:
         return explain(options.explain)
+    if options.replay is not None:
+        return replay_option(options)
+    if options.bundle is not None:
+        return bundle_option(options, root, lambda expectations: examine(expectations, root, options.level))
     if options.gate:
         is_open, sentence = gate(root)
         print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
@@ -112,7 +117,9 @@ def parse(arguments):
     record = "also keep the result in {} for --gate; it counts for SECONDS".format(RECORD_PATH)
     parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
+    add_file_options(parser)
     options = parser.parse_args(arguments)
+    refuse(parser, options)
     refuse_waiver_options(parser, options)
     return options
 

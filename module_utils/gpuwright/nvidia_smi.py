@@ -77,7 +77,11 @@ BY_TEXT = (
 
 def query(timeout=DEFAULT_TIMEOUT_SECONDS, executable="nvidia-smi"):
     """The record that docs/architecture.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
-    finished = run_bounded([executable, "-q", "-x"], timeout)
+    return record_of(run_bounded([executable, "-q", "-x"], timeout), timeout)
+
+
+def record_of(finished, timeout=DEFAULT_TIMEOUT_SECONDS):
+    """The same of an answer that was given before: a `bounded.Finished`."""
     meaning, log = interpret(finished)
     if finished.timed_out:
         meaning = meaning._replace(message="nvidia-smi did not answer in {:g} s".format(timeout))

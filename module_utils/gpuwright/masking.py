@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replace what identifies machines and people by tokens, the same token for the same value in everything masked.
+
+A token keeps the form that readers of the file ask for: a UUID stays a UUID, a serial number of digits stays digits of
+the same length. So a masked answer is judged as the original is. What has no fixed form, such as a host's name, must be
+told with `learn`; `learn_from` finds such names in texts first, so that they are masked in all others, too.
+"""
+
+import re
+from typing import Dict, List, Pattern, Tuple
+
+from . import masking_patterns as forms
+
+# A name that is also a word of the tools is masked only where a name is expected: else "gpu" would be gone everywhere.
+NUMBERED = re.compile(r"(?:node|gpu|cpu|nvidia|card|numa|slot|port|rank|eth|eno|ib|sd[a-z]|nvme|mlx5_|cuda|host)[0-9]*")
+# Ours, and everybody's.
+NOBODY = ("root", "trainer", "localhost", "localhost.localdomain", "nobody", "none", "unknown", "n/a", "")
+SHORTEST_WORD = 3
+SHORTEST_DIGITS = 8
+USER_PLACES = (
+    r"(?<=/home/){}(?![A-Za-z0-9_-])",
+    r"(?<=/users/){}(?![A-Za-z0-9_-])",
+    r"(?<![A-Za-z0-9_.-]){}(?=@[A-Za-z0-9])",
+    r"(?<=user=){}\b",
+    r"(?<=user ){}\b",
+    r'(?<=acct="){}\b',
+)
+HOST_PLACES = (r"(?<=@){}(?![A-Za-z0-9_-])", r"(?<=hostname=){}(?![A-Za-z0-9_-])", r"(?<=\] ){}(?= kernel: )")
+PLACES = {"user": USER_PLACES, "host": HOST_PLACES}
+
+
+class Masker:
+    """Tokens of one set of files. `vocabulary`: words of the tools in lower case, which stay outside of names."""
+
+    def __init__(self, vocabulary=()):
+        self.vocabulary = set(vocabulary)
+        self._tokens: Dict[str, Dict[str, str]] = {}
+        self._words: Dict[str, str] = {}
+        self._same: Dict[str, str] = {}
+        self._sorted: List[str] = []
+        self._compiled: Dict[tuple, list] = {}
+
+    # -- tokens
+
+    def token(self, kind: str, value: str) -> str:
+        """The token of a value, such as "host-1"; letters count without their case."""
+        table = self._tokens.setdefault(kind, {})
+        key = value.lower()
+        if key not in table:
+            table[key] = self._make(kind, value, len(table) + 1)
+        return table[key]
+
+    def counts(self) -> Dict[str, int]:
+        """{kind: how many different values were masked}."""
+        return {kind: len(table) for kind, table in sorted(self._tokens.items())}
+
+    def _make(self, kind: str, value: str, number: int) -> str:
+        if kind == "uuid":
+            return "00000000-0000-0000-0000-{:012d}".format(number)
+        if kind == "name":
+            # Two names of one host differ in the domain alone.
+            short, _dot, domain = value.partition(".")
+            return "{}.{}".format(self.token("host", short), self.token("domain", domain))
+        if kind in ("clique", "place"):
+            return str(number)
+        if kind == "home":
+            return "/home/home-{}".format(number)
+        if kind in ("serial", "guid") and re.fullmatch(r"0x[0-9A-Fa-f]+", value):
+            return "0x{:0{}x}".format(number, len(value) - 2)
+        if kind == "serial" and value.isdigit():
+            return str(number).zfill(len(value))
+        return "{}-{}".format(kind, number)
+
+    # -- what has no form of its own
+
+    def learn(self, kind: str, value: str) -> None:
+        """From now on `value` (user, host, name, domain, serial, person, home) is masked wherever it is a word."""
+        value = (value or "").strip()
+        if value.lower() in NOBODY or kind == "serial" and (forms.NO_VALUE.fullmatch(value) or len(value) < 5):
+            return
+        if kind == "host" and "." in value:
+            if forms.IPV4.fullmatch(value):
+                return
+            self.learn("host", value.partition(".")[0])
+            self.learn("domain", value.partition(".")[2])
+            kind = "name"
+        if kind == "domain" and ("." not in value or forms.PUBLIC.search(value)):
+            return
+        self._words.setdefault(value.lower(), kind)
+        if kind == "host" and "-" in value:
+            # The device mapper doubles hyphens; names of volume groups and units have underscores.
+            for other in (value.replace("-", "--"), value.replace("-", "_")):
+                self._words.setdefault(other.lower(), kind)
+                self._same[other.lower()] = value
+        if kind == "domain":
+            self._learn_parent(value)
+        self._sorted, self._compiled = [], {}
+
+    def _learn_parent(self, domain: str) -> None:
+        parent = domain.partition(".")[2]
+        # Not of "co.uk" or "ac.jp": a short part in front of a country is everybody's.
+        if "." in parent and not re.fullmatch(r"[a-z]{2,3}\.[a-z]{2}", parent, re.IGNORECASE):
+            self.learn("domain", parent)
+
+    def learn_from(self, text: str) -> None:
+        """Learn names and serial numbers from the places in which tools print them."""
+        for match in forms.HOME.finditer(text):
+            self.learn("user", match.group(1).rstrip("."))
+        for pattern in (forms.LOG_HOST, forms.HOST_OPTION):
+            for name in set(pattern.findall(text)):
+                self.learn("host", name)
+        for value in forms.SERIAL_WORDS.findall(text):
+            self._learn_serial(value)
+        fields = forms.XML_FIELD.findall(text)
+        fields += [(match.group(2), match.group(4)) for match in forms.TEXT_FIELD.finditer(text)]
+        for name, value in fields:
+            kind = forms.field_kind(name)
+            if kind == "serial":
+                self._learn_serial(value.strip())
+            elif kind == "host" and not forms.NO_VALUE.fullmatch(value.strip()):
+                self.learn("host", value)
+
+    def _learn_serial(self, value: str) -> None:
+        if forms.SERIAL_FORM.fullmatch(value) and value.lower() not in self.vocabulary:
+            self.learn("serial", value)
+
+    # -- masking
+
+    def value(self, value, key: str = ""):
+        """A copy of a record as json.loads gives it, with every text in it masked, keys of records included."""
+        if isinstance(value, dict):
+            return {self._key(name): self.value(member, str(name)) for name, member in value.items()}
+        if isinstance(value, list):
+            return [self.value(member, key) for member in value]
+        if isinstance(value, bool) or value is None or isinstance(value, float):
+            return value
+        kind = self._kind_of_key(key)
+        if isinstance(value, int):
+            return int(self.token(kind, str(value))) if kind in ("clique", "place") and value else value
+        if kind and not forms.NO_VALUE.fullmatch(value) and value.lower() not in NOBODY:
+            return self.token("name" if kind == "host" and "." in value else kind, value)
+        is_version = re.search(r"version|library|header|build|vbios|firmware", key) and re.fullmatch(r"[0-9.]+", value)
+        return value if is_version else self.text(value)
+
+    @staticmethod
+    def _kind_of_key(key: str) -> str:
+        if key in ("hostname", "host", "node_name"):
+            return "host"
+        return "user" if key in ("users", "trainer_user", "user") else forms.field_kind(key)
+
+    def _key(self, name):
+        return self.text(name) if isinstance(name, str) and not re.fullmatch(r"[a-z_]+", name) else name
+
+    def text(self, text: str) -> str:
+        """The text with everything that identifies replaced."""
+        text = forms.LOGIN.sub(lambda found: found.group(1) + self.token("login", found.group(2)) + "@", text)
+        for pattern in (forms.SECRET, forms.SECRET_OPTION):
+            text = pattern.sub(lambda found: found.group(1) + self.token("secret", found.group(2)), text)
+        text = forms.XML_FIELD.sub(self._xml_field, text)
+        text = forms.TEXT_FIELD.sub(self._text_field, text)
+        text = forms.EMAIL.sub(self._email, text)
+        text = forms.UUID.sub(lambda found: self._uuid(found.group()), text)
+        text = forms.BARE_UUID.sub(lambda found: self._uuid(found.group()).replace("-", ""), text)
+        text = forms.SHORT_UUID.sub(lambda found: found.group()[:4] + self.token("part", found.group()[4:]), text)
+        disks = (forms.DISK, forms.DISK_LINK, forms.WORLD_WIDE)
+        for kind, pattern in [("disk", pattern) for pattern in disks] + [("guid", forms.GUID_WORDS)]:
+            text = pattern.sub(lambda found, kind=kind: found.group(1) + self._keep(kind, found.group(2)), text)
+        text = forms.INITIATOR.sub(lambda found: self.token("initiator", found.group()), text)
+        for kind, pattern in (("mac", forms.OCTETS), ("mac", forms.NET_NAME), ("guid", forms.GUID)):
+            text = pattern.sub(lambda found, kind=kind: self.token(kind, found.group()), text)
+        text = forms.addresses_masked(text, self.token)
+        for pattern, kind in self._patterns(text):
+            text = pattern.sub(lambda found, kind=kind: self._word(found.group(), kind), text)
+        return forms.DOMAIN_NAME.sub(self._domain_name, text)
+
+    def _keep(self, kind: str, value: str) -> str:
+        # Already a token: a UUID keeps its form.
+        return value if re.search(r"00000000-0000-0000-0000-[0-9]{12}", value) else self.token(kind, value)
+
+    def _uuid(self, value: str) -> str:
+        plain = value.replace("-", "").lower()
+        return value if set(plain) == {"0"} else self.token("uuid", plain)
+
+    def _email(self, match) -> str:
+        # What is left of the login of an address, and systemd's name@instance.service.
+        if match.group(1).lower() in forms.UNIT_ENDINGS or re.match(r"login-[0-9]+@", match.group()):
+            return match.group()
+        return self.token("mail", match.group())
+
+    def _domain_name(self, match) -> str:
+        name = match.group()
+        if forms.PUBLIC.search(name) or re.fullmatch(r"(?:host|domain)-[0-9]+\..*", name):
+            return name
+        return self.token("name", name)
+
+    def _xml_field(self, match) -> str:
+        name, value = match.groups()
+        return "<{}>{}</".format(name, self._field(name, value))
+
+    def _text_field(self, match) -> str:
+        lead, name, colon, value, end = match.groups()
+        return lead + name + colon + self._field(name, value) + end
+
+    def _field(self, name: str, value: str) -> str:
+        kind = forms.field_kind(name)
+        plain = value.strip()
+        if not kind or not plain or forms.NO_VALUE.fullmatch(plain):
+            return value
+        # A known one is replaced as a word, once: its token may be the number of another card.
+        if kind == "serial" and plain.lower() in self._words and self._is_word(plain, "serial"):
+            return value
+        return self.token("name" if kind == "host" and "." in plain else kind, plain)
+
+    def _is_word(self, value: str, kind: str) -> bool:
+        if kind == "serial":
+            return not value.isdigit() or len(value) >= SHORTEST_DIGITS
+        plain = value.lower()
+        is_ours = plain in self.vocabulary or NUMBERED.fullmatch(plain) or plain.isdigit()
+        return len(value) >= SHORTEST_WORD and not is_ours
+
+    def _word(self, found: str, kind: str) -> str:
+        # Another host of a known domain is known by no more than that.
+        kind = self._words.get(found.lower(), kind or "name")
+        return self.token(kind, self._same.get(found.lower(), found))
+
+    def _patterns(self, text: str) -> List[Tuple[Pattern, str]]:
+        """(pattern, kind or "") for the known words that are in the text, which are few: all of them take too long."""
+        if not self._sorted:
+            # The longest first: a host's whole name before its first part.
+            self._sorted = sorted(self._words, key=lambda word: (-len(word), word))
+        small = text.lower()
+        here = tuple(word for word in self._sorted if word in small)
+        if here not in self._compiled:
+            self._compiled[here] = self._compile(here)
+        return self._compiled[here]
+
+    def _form(self, word: str) -> str:
+        return (r"(?:[A-Za-z0-9-]{1,63}\.){0,6}" if self._words[word] == "domain" else "") + re.escape(word)
+
+    def _compile(self, words: Tuple[str, ...]) -> List[Tuple[Pattern, str]]:
+        found = []
+        free = [word for word in words if self._is_word(word, self._words[word])]
+        # A number with a point beside it is a part of another number, such as a time.
+        numbers, names = [word for word in free if word.isdigit()], [word for word in free if not word.isdigit()]
+        for chosen, form in ((names, "{}"), (numbers, r"(?<![0-9]\.){}(?!\.[0-9])")):
+            if chosen:
+                any_of = form.format("(?:{})".format("|".join(self._form(word) for word in chosen)))
+                pattern = "(?<![A-Za-z0-9]){}(?![A-Za-z0-9])".format(any_of)
+                found.append((re.compile(pattern, re.IGNORECASE), ""))
+        for word in words:
+            for place in PLACES.get(self._words[word], ()) if word not in free else ():
+                found.append((re.compile(place.format(re.escape(word)), re.IGNORECASE), self._words[word]))
+        return found

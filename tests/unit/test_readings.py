@@ -74,7 +74,7 @@ def test_the_readings_of_the_other_tests_are_no_fiction(node):
 def test_an_empty_node_gives_findings_and_reasons_but_no_exception(host, monkeypatch):
     (host.folder / "dev").mkdir(parents=True)
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("gpuwright.bounded.SYSTEM_FOLDERS", ())
+    monkeypatch.setattr("gpuwright.program_path.SYSTEM_FOLDERS", ())
     expectations = healthy_node.expectations()
     found = collect(expectations, host.root)
     assert found["venv"] is None

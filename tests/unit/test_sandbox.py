@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 import pytest
 from gpuwright import sandbox, trainer_run
+from gpuwright.as_user import find_account
 from gpuwright.bounded import Finished
 from gpuwright.sandbox import SandboxError, read_service, service_command
 from gpuwright.trainer_run import RunError, run_program
@@ -181,7 +182,7 @@ def test_a_service_that_systemd_itself_cannot_end_is_left_to_it(systemd, monkeyp
 
 def test_another_user_than_the_services_is_a_fault(systemd, monkeypatch):
     systemd()
-    monkeypatch.setattr(trainer_run, "find_account", lambda name: pwd.getpwuid(os.geteuid()))
+    monkeypatch.setattr(trainer_run, "find_account", lambda name: find_account(pwd.getpwuid(os.geteuid()).pw_name))
     with pytest.raises(RunError, match="runs as .*, and the test was to run as someone"):
         run_program(["/bin/true"], "someone", 20, UNIT)
 
@@ -198,7 +199,7 @@ def test_without_a_sandbox_the_reason_is_told(monkeypatch, unit, reason, because
     monkeypatch.setattr(sandbox, "why_no_systemd", lambda: reason)
     run = run_program(["/bin/sh", "-c", "echo $HOME"], ME, 20, unit)
     assert (run.sandbox, run.because) == (None, because)
-    assert run.finished.rc == 0 and "gpuwright-smoke-" in run.finished.stdout
+    assert run.finished.rc == 0 and "/gpuwright-" in run.finished.stdout
 
 
 def test_systemd_is_looked_for_where_it_runs(tmp_path):

@@ -43,6 +43,13 @@ def test_the_installed_service_is_read_as_it_is(host):
     host.put(UNIT, text)
     service = read_service(UNIT, host.root)
     assert (service.name, service.user) == ("train-gan@.service", "trainer")
+    wanted = {
+        "CapabilityBoundingSet=",
+        "NoNewPrivileges=true",
+        "DeviceAllow=char-nvidia* rw",
+        "SystemCallErrorNumber=EPERM",
+    }
+    assert wanted < set(service.settings)
     wanted = {"ProtectSystem=strict", "ReadWritePaths=/srv/gan/runs", "UMask=0027", "LimitMEMLOCK=infinity"}
     assert wanted < set(service.settings)
     # Every line of the section is either passed on or belongs to how a service starts, stops and is watched.
@@ -63,6 +70,12 @@ def test_the_installed_service_is_read_as_it_is(host):
         ("Environment=A=1 \\\n  B=2", ["Environment=A=1    B=2"]),
         ("DeviceAllow=\nDeviceAllow=char-nvidia rw", ["DeviceAllow=", "DeviceAllow=char-nvidia rw"]),
         ("ReadWritePaths=/runs/%i /a%%b", ["ReadWritePaths=/runs/gpuwright-smoke /a%b"]),
+        ("CapabilityBoundingSet=", ["CapabilityBoundingSet="]),
+        (
+            "SystemCallFilter=~@clock @debug\nSystemCallFilter=@chown",
+            ["SystemCallFilter=~@clock @debug", "SystemCallFilter=@chown"],
+        ),
+        ("DevicePolicy=closed\nDeviceAllow=char-nvidia* rw", ["DevicePolicy=closed", "DeviceAllow=char-nvidia* rw"]),
         ("[X-Other]\nPrivateTmp=true", []),
         ("no setting", []),
     ],

@@ -144,9 +144,8 @@ def physical_cores(host: Host, cpus: str) -> int:
 
 def test_the_service_is_sandboxed(host: Host) -> None:
     """By systemd's own word on the unit as it understands it, not by the text of the file."""
-    shown = host.check_output(
-        "systemctl show -p ProtectSystem -p NoNewPrivileges -p CapabilityBoundingSet -p DevicePolicy train-gan@x.service"
-    )
+    names = "ProtectSystem,NoNewPrivileges,CapabilityBoundingSet,DevicePolicy"
+    shown = host.check_output("systemctl show --property=%s train-gan@x.service", names)
     found = dict(line.split("=", 1) for line in shown.splitlines())
     assert found == {
         "ProtectSystem": "strict",

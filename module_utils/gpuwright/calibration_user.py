@@ -11,7 +11,7 @@ from .runtime_policy import LaunchError
 
 # What sudo(8), pkexec(1) and doas(1) say of who called them: a uid, or a name.
 CALLER_UIDS = ("SUDO_UID", "PKEXEC_UID")
-CALLER_NAMES = ("DOAS_USER",)
+CALLER_NAMES = ("SUDO_USER", "DOAS_USER")
 # Of root's login or of the change to root; a program of the user's would look for its files in the wrong place.
 OF_ROOT = (
     "SUDO_USER",
@@ -28,7 +28,7 @@ OF_ROOT = (
 
 
 def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Account]:
-    """As whom the command runs: `name` (--user), or who called sudo; None for a caller who is not root.
+    """As whom the command runs: `name` (--user, a name or uid), or who called sudo; None for a caller who is not root.
 
     LaunchError where that would be root, where nobody is named, or where there is no such account.
     """
@@ -36,7 +36,10 @@ def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Ac
         if name is not None and name != _name_of(os.geteuid()):
             raise LaunchError("--user {}: only root can run the command as somebody else".format(name))
         return None
-    name = name or _caller(environ)
+    if name is None:
+        name = _caller(environ)
+    elif to_int(name) is not None:
+        name = _name_of(to_int(name)) or name
     if name is None:
         raise LaunchError(
             "--calibrate runs the command, and not as root: call it by sudo as the user who trains, or add --user NAME"
@@ -57,7 +60,8 @@ def _caller(environ: Dict[str, str]) -> Optional[str]:
                 message = "{}={!r} is the uid of no user here; add --user NAME".format(variable, environ[variable])
                 raise LaunchError("--calibrate: " + message)
             return None if uid == 0 else name
-    return next((environ[variable] for variable in CALLER_NAMES if environ.get(variable)), None)
+    named = next((environ[variable] for variable in CALLER_NAMES if environ.get(variable)), None)
+    return None if named == "root" else named
 
 
 def _name_of(uid: int) -> Optional[str]:

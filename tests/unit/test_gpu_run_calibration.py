@@ -312,8 +312,18 @@ def test_the_command_runs_as_who_called_sudo(real: Path, node_python: str) -> No
     assert (kept.st_uid, kept.st_mode & 0o777) == (0, 0o644)
 
 
-def test_the_option_names_another_user(real: Path, node_python: str) -> None:
-    done, text = told(real, node_python, "--user", "daemon", SUDO_UID="0")
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["--user", "daemon"], {"SUDO_UID": "0"}),
+        (["--user", str(pwd.getpwnam("daemon").pw_uid)], {}),
+        ([], {"SUDO_UID": "", "SUDO_USER": "daemon"}),
+        ([], {"SUDO_UID": "", "PKEXEC_UID": str(pwd.getpwnam("daemon").pw_uid)}),
+        ([], {"SUDO_UID": "", "DOAS_USER": "daemon"}),
+    ],
+)
+def test_other_ways_to_say_who_runs_it(words: list, environment: dict, real: Path, node_python: str) -> None:
+    done, text = told(real, node_python, *words, **environment)
     assert done.returncode == 0 and f"Uid:\t{pwd.getpwnam('daemon').pw_uid}\t" in text, done.stderr
 
 
@@ -323,7 +333,12 @@ def test_the_option_names_another_user(real: Path, node_python: str) -> None:
     [
         ([], {"SUDO_UID": ""}, "--calibrate runs the command, and not as root: call it by sudo"),
         ([], {"SUDO_UID": "0", "SUDO_USER": "root"}, "or add --user NAME"),
-        ([], {"SUDO_UID": "", "SUDO_USER": "nobody"}, "or add --user NAME"),
+        ([], {"SUDO_UID": "", "SUDO_USER": "root"}, "or add --user NAME"),
+        ([], {"SUDO_UID": "", "SUDO_USER": "no-such-user"}, "there is no user no-such-user"),
+        ([], {"SUDO_UID": "", "PKEXEC_UID": "0"}, "or add --user NAME"),
+        (["--user", "0"], {}, "user root has uid 0"),
+        (["--user", "4000000"], {}, "there is no user 4000000"),
+        (["--user", ""], {}, "there is no user"),
         ([], {"SUDO_UID": "4000000"}, "SUDO_UID='4000000' is the uid of no user here"),
         ([], {"SUDO_UID": "-1"}, "SUDO_UID='-1' is the uid of no user here"),
         ([], {"SUDO_UID": "99999999999999999999"}, "is the uid of no user here"),

@@ -19,6 +19,13 @@ options:
     type: list
     elements: str
     default: []
+  agents:
+    description: Names of programs that hold GPUs open and lose nothing in a reboot, beside those that the toolkit knows
+      (monitoring, device plugins, NVIDIA's daemons). A process of such a name is not counted as work.
+      Names as C(ps -o comm) shows them; the first 15 characters count. An interpreter's name is refused.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     support: full
@@ -103,7 +110,8 @@ ansible_facts:
           description: Free MiB and free inodes per folder; a missing folder, or a number that does not exist, is null.
           type: dict
         in_use:
-          description: gpu_processes (pid and name), users logged in beside this connection, and jobs.
+          description: gpu_processes (pid, name, user and since, a time in UTC), users logged in beside this connection,
+            and jobs.
           type: dict
         verified:
           description: Whether this host has passed verification before.
@@ -115,14 +123,19 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.gpu_agents import agent_problem
 from ansible.module_utils.gpuwright.probe import probe
 
 
 def main():
     """Read the host and return it."""
-    kernels = {"type": "list", "elements": "str", "default": []}
-    module = AnsibleModule(argument_spec={"kernels": kernels}, supports_check_mode=True)
-    host = probe(kernels=[name for name in module.params["kernels"] if name])
+    names = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(argument_spec={"kernels": names, "agents": names}, supports_check_mode=True)
+    agents = module.params["agents"]
+    problems = [problem for problem in map(agent_problem, agents) if problem]
+    if problems:
+        module.fail_json(msg="agents: {}".format("; ".join(problems)))
+    host = probe(kernels=[name for name in module.params["kernels"] if name], agents=agents)
     module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 
 

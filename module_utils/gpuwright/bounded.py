@@ -14,8 +14,8 @@ import signal
 import subprocess
 import time
 
-# Folders in which administration programs live and which sudo or a service may leave out of PATH.
-SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+from .program_path import cleaned_list, search_folders
+
 # Far above any honest answer: nvidia-smi's XML of eight busy GPUs stays below 1 MiB.
 DEFAULT_LIMIT_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 65536
@@ -35,15 +35,27 @@ problem    one sentence when rc is None, else ""
 
 
 def find_program(name, environment=None):
-    """Full path of the executable `name`, or None; looks in PATH, then in the folders that PATH may lack."""
+    """Full path of the executable `name`, or None; looks in PATH, then in the folders that PATH may lack.
+
+    Never in the working directory, and for root never where somebody else could put a program (`program_path`).
+    """
+    if os.path.dirname(name) and not os.path.isabs(name):
+        return None
     path = (os.environ if environment is None else environment).get("PATH", "")
-    return shutil.which(name, path=os.pathsep.join([path, *SYSTEM_FOLDERS]))
+    return shutil.which(name, path=os.pathsep.join(search_folders(path)))
 
 
 def program_environment():
-    """The caller's environment with untranslated messages, so that they can be compared with known texts."""
+    """The caller's environment with untranslated messages, so that they can be compared with known texts.
+
+    What the program starts or loads itself does not come from the working directory either.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "LANGUAGE"}
     environment["LC_ALL"] = "C.UTF-8"
+    environment["PATH"] = os.pathsep.join(search_folders(environment.get("PATH", "")))
+    libraries = cleaned_list(environment.pop("LD_LIBRARY_PATH", ""))
+    if libraries:
+        environment["LD_LIBRARY_PATH"] = libraries
     return environment
 
 
@@ -68,6 +80,8 @@ def run_bounded(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=program_environment() if environment is None else environment,
+            # Not the caller's folder, which may be anybody's.
+            cwd="/",
             start_new_session=True,
             preexec_fn=before_start,
         )
@@ -89,8 +103,11 @@ def run_bounded(
 
 def _not_started(name):
     """The answer for a program that the search did not find: absent, or a file without permission to run."""
-    folders = os.environ.get("PATH", "").split(os.pathsep) + list(SYSTEM_FOLDERS)
-    candidates = [name] if os.path.dirname(name) else [os.path.join(folder, name) for folder in folders if folder]
+    if os.path.dirname(name) and not os.path.isabs(name):
+        problem = "{} is not run: expected the name of a program or its absolute path".format(name)
+        return Finished(None, "", "", False, True, False, problem)
+    folders = search_folders(os.environ.get("PATH", ""))
+    candidates = [name] if os.path.dirname(name) else [os.path.join(folder, name) for folder in folders]
     for candidate in candidates:
         if os.path.isfile(candidate):
             return Finished(None, "", "", False, False, False, "{} is not executable".format(candidate))

@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-run --calibrate: run a command with each allocator in turn and write down which one is proven faster."""
+"""gpu-run --calibrate: run a command with each allocator in turn and write down which one is proven faster.
+
+Root keeps the result; the command, and the proof that an allocator loads, run as the user who called sudo.
+"""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+from .as_user import giving_up_root
 from .calibrated import CALIBRATED_PATH, check_writable, machine_identity, save
 from .calibration_rule import BASE, CONTROL, LEAST_ROUNDS, judge
+from .calibration_user import command_account, environment_for
 from .launch_decision import decide
 from .library_identity import library_identity
 from .preload import prove_preload
@@ -39,6 +46,9 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
     metric = _compiled(options.metric)
     if not options.dry_run:
         check_writable(root)
+    account = command_account(options.user, environ)
+    environ = environment_for(account, environ)
+    become = None if account is None else giving_up_root(account)
     plans, left_out = {}, {}
     for arm, (allocator, tuned) in ARMS.items():
         conf = policy["malloc_conf"] if tuned else ""
@@ -53,15 +63,16 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
                 raise
             left_out[arm] = str(error)
             continue
-        fault = prove_preload(decision.allocator, decision.environment) if decision.allocator else ""
+        fault = prove_preload(decision.allocator, decision.environment, become) if decision.allocator else ""
         if fault:
             left_out[arm] = fault
         else:
             plans[arm] = decision
-    _say("{} round(s) of: {}".format(options.rounds, ", ".join(plans)))
+    whose = "" if account is None else " as user {}".format(account.name)
+    _say("{} round(s){} of: {}".format(options.rounds, whose, ", ".join(plans)))
     for arm, reason in left_out.items():
         _say("left out: {}: {}".format(arm, reason))
-    rounds = _measure(plans, left_out, command, options.rounds, metric)
+    rounds = _measure(plans, left_out, command, options.rounds, metric, become)
     higher = metric is not None and not options.lower_is_better
     candidates = [arm for arm in plans if arm not in (BASE, CONTROL)]
     chosen, why, table, spread = judge(rounds, candidates, higher)
@@ -104,11 +115,11 @@ def _compiled(text):
     return metric
 
 
-def _measure(plans, left_out, command, count, metric):
+def _measure(plans, left_out, command, count, metric, become):
     """A list of {arm: value}; an arm that fails is taken out of `plans`, malloc's failure is a LaunchError."""
     rounds = []
     # The first run fills the page cache for all.
-    _run(plans[BASE], command, metric)
+    _run(plans[BASE], command, metric, become)
     for number in range(count):
         # Every arm is first, last and in the middle equally often.
         names = list(plans)
@@ -116,7 +127,7 @@ def _measure(plans, left_out, command, count, metric):
         values = {}
         for arm in order[:: -1 if number % 2 else 1]:
             try:
-                values[arm] = _run(plans[arm], command, metric)
+                values[arm] = _run(plans[arm], command, metric, become)
             except LaunchError as error:
                 if arm in (BASE, CONTROL):
                     raise
@@ -132,15 +143,16 @@ def _measure(plans, left_out, command, count, metric):
     return [{arm: values[arm] for arm in plans} for values in rounds]
 
 
-def _run(decision, command, metric):
-    """Seconds that the command took, or the last number that it printed for `metric`; LaunchError when it fails."""
+def _run(decision, command, metric, become):
+    """Seconds that the command took, or the last number that it printed for `metric`; LaunchError when it fails.
+
+    `become` is called in the child before the command starts; None leaves it the caller's.
+    """
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         try:
-            code = subprocess.call(
-                command, env=decision.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
-        except (OSError, ValueError) as error:
+            code = _call(command, decision.environment, output, become)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise LaunchError("{}: cannot be executed: {}".format(command[0], getattr(error, "strerror", error)))
         seconds = time.perf_counter() - start
         output.seek(0)
@@ -158,6 +170,26 @@ def _run(decision, command, metric):
     if not 0 < value < float("inf"):
         raise LaunchError("--metric: expected a positive number, the command printed {}".format(found[-1]))
     return value
+
+
+def _call(command, environment, output, become):
+    """The exit code of the command, which has no terminal: as another user it could type into root's."""
+    child = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=become,
+    )
+    try:
+        return child.wait()
+    except BaseException:
+        # Its session is its own, so Ctrl-C did not reach it.
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise
 
 
 def _say(text):

@@ -28,6 +28,7 @@ OPTIONS = {
     "--json": (FLAG, "", "like --explain, for programs"),
     "--dry-run": (FLAG, "", "print the equivalent shell line, run nothing; with --calibrate: write nothing"),
     "--calibrate": (FLAG, "", "measure the command with each allocator, keep the one proven faster than malloc"),
+    "--user": (TEXT, "NAME", "with --calibrate as root: who runs the command (default: who called sudo)"),
     "--rounds": (COUNT, "N", "with --calibrate: rounds (default: {})".format(DEFAULT_ROUNDS)),
     "--metric": (
         TEXT,
@@ -103,6 +104,8 @@ def _checked(name, kind, value):
 def _check_together(options, command):
     if not options.calibrate and (options.rounds or options.metric is not None or options.lower_is_better):
         raise LaunchError("--rounds, --metric and --lower-is-better go with --calibrate")
+    if not options.calibrate and options.user is not None:
+        raise LaunchError("--user goes with --calibrate; to run a command as another user: sudo -u NAME gpu-run ...")
     if options.lower_is_better and options.metric is None:
         raise LaunchError("--lower-is-better goes with --metric; of wall time less is always better")
     if options.calibrate and options.explain:

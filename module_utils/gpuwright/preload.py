@@ -100,14 +100,14 @@ def check_callers_preload(decision, value, root="/"):
             raise LaunchError(message.format(value, path))
 
 
-def prove_preload(library, environment):
+def prove_preload(library, environment, before_start=None):
     """ "" when a process with this environment has the library in its memory and the allocator is silent, else why not.
 
-    Runs `cat /proc/self/maps`: nothing of the command is started.
+    Runs `cat /proc/self/maps`: nothing of the command is started. `before_start` is `bounded.run_bounded`'s.
     """
     from .bounded import run_bounded
 
-    done = run_bounded(["cat", "/proc/self/maps"], PROOF_SECONDS, environment=environment)
+    done = run_bounded(["cat", "/proc/self/maps"], PROOF_SECONDS, environment=environment, before_start=before_start)
     if done.problem:
         return done.problem
     mapped = {line.split(None, 5)[5] for line in done.stdout.splitlines() if len(line.split(None, 5)) == 6}

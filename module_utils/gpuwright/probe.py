@@ -28,10 +28,11 @@ def ask(command):
     return None if finished.rc is None else finished.stdout + finished.stderr
 
 
-def probe(root="/", ask=ask, kernels=()):
+def probe(root="/", ask=ask, kernels=(), agents=()):
     """Read the host below `root`; programs of the host are run through `ask(command)`.
 
-    Module files are looked up for the running kernel, the next one, and for `kernels` besides.
+    Module files are looked up for the running kernel, the next one, and for `kernels` besides. `agents` are
+    programs of the site that hold GPUs open and lose nothing.
 
     A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
     """
@@ -52,7 +53,7 @@ def probe(root="/", ask=ask, kernels=()):
         "nouveau_loaded": exists(root, "/sys/module/nouveau"),
         "pythons": read_pythons(root),
         "disks": read_disks(root),
-        "in_use": read_in_use(root),
+        "in_use": read_in_use(root, agents=agents),
         "verified": exists(root, VERIFIED_FILE),
     }
     reasons = reboot_reasons(host)

@@ -5,33 +5,24 @@ import os
 import re
 import struct
 
+from .gpu_agents import describe_process, is_agent
 from .hostfiles import below, names_in, read_assignments, read_bytes, read_text, to_int
 
 SESSION_FOLDER = "/run/systemd/sessions"
 SLURM_FOLDERS = ("/var/spool/slurmd", "/var/spool/slurm/d", "/var/spool/slurm/slurmd")
-# Programs that hold a GPU open all the time and lose nothing; names as the kernel keeps them, cut to 15 characters.
-# A display server is here because the people in front of it have sessions of their own.
-STANDING_HOLDERS = (
-    "nvidia-persiste",
-    "nv-hostengine",
-    "dcgm-exporter",
-    "nvidia-smi",
-    "nvidia_gpu_expo",
-    "nvidia_gpu_prom",
-    "X",
-    "Xorg",
-    "gnome-shell",
-)
 # struct utmp of glibc on x86_64 (utmp(5)), of which the kind, process and terminal, and the user are read.
 UTMP_RECORD = struct.Struct("=h2xi32s4s32s308x")
 UTMP_USER_PROCESS = 7
 
 
-def read_in_use(root="/", own_pid=None):
-    """GPU processes, users and jobs; the session in which the caller itself runs (`own_pid`) is nobody's work."""
+def read_in_use(root="/", own_pid=None, agents=()):
+    """GPU processes, users and jobs; the session in which the caller itself runs (`own_pid`) is nobody's work.
+
+    Nor are programs that only watch GPUs: those of `gpu_agents.AGENTS`, and the names in `agents` besides.
+    """
     own = read_ancestors(root, os.getpid() if own_pid is None else own_pid)
     return {
-        "gpu_processes": read_gpu_processes(root, own),
+        "gpu_processes": read_gpu_processes(root, own, agents),
         "users": read_users(root, own),
         "jobs": read_jobs(root),
     }
@@ -57,8 +48,8 @@ def _command_name(root, pid):
     return read_text(root, "/proc/{}/comm".format(pid)) or "unknown"
 
 
-def read_gpu_processes(root, own):
-    """Processes that have a GPU's device file open."""
+def read_gpu_processes(root, own, agents=()):
+    """Processes that have a GPU's device file open, as `gpu_agents.describe_process` has them."""
     found = []
     unreadable = 0
     for pid in _processes(root):
@@ -72,8 +63,8 @@ def read_gpu_processes(root, own):
             continue
         if pid not in own and any(_is_gpu_file(os.path.join(folder, name)) for name in names):
             name = _command_name(root, pid)
-            if name not in STANDING_HOLDERS:
-                found.append({"pid": pid, "name": name})
+            if not is_agent(name, agents):
+                found.append(describe_process(root, pid, name))
     if unreadable:
         found.append({"pid": None, "name": "unknown: {} processes can be examined by root only".format(unreadable)})
     return found

@@ -113,11 +113,11 @@ def collect_software(expectations, root):
     return {
         "trainer_user": attempt(read_trainer_user, root, expectations["trainer_user"]),
         "cuda": attempt(read_cuda, root, plan),
-        "cudnn": attempt(read_cudnn, root, plan),
+        "cudnn": attempt(read_cudnn, root, plan, expectations["trainer_user"]),
         "nccl": attempt(read_nccl, root, plan),
         "allocators": attempt(read_allocators, root, plan),
         "launcher": attempt(read_launcher, root),
-        "venv": attempt(read_venv, root, expectations["venv"]),
+        "venv": attempt(read_venv, root, expectations["venv"], expectations["trainer_user"]),
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),
@@ -199,14 +199,14 @@ def read_cuda(root, plan):
     }
 
 
-def read_cudnn(root, plan):
+def read_cudnn(root, plan, user):
     """cuDNN for programs that are compiled here (header) and for those that run here (library)."""
     wanted = plan["cudnn"]
     if not wanted["version"]:
         return None
     header = attempt(read_header_version, root, wanted["header"], "CUDNN")
     if wanted.get("wheel"):
-        return {"header": header, "library": attempt(read_cudnn_of_wheel, root, wanted["prefix"])}
+        return {"header": header, "library": attempt(read_cudnn_of_wheel, root, wanted["prefix"], user)}
     folders = LIBRARY_FOLDERS + (plan["cuda"]["prefix"] + "/lib64",)
     library = attempt(read_library_version, root, "libcudnn", major(wanted["version"]), folders)
     return {"header": header, "library": library}

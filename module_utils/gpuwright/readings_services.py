@@ -7,8 +7,9 @@ from .tuning_files import UNIT_NAME
 
 SECONDS = 10
 UNIT_FOLDER = "/etc/systemd/system"
-# Written by system_tuning, system_containers and system_monitor where they are on.
+# Written by system_driver, system_tuning, system_containers and system_monitor where they are on.
 UNITS = (
+    "gpuwright-devices.service",
     UNIT_NAME,
     "gpuwright-cdi.service",
     "gpuwright-cdi.path",

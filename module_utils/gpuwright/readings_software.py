@@ -8,6 +8,7 @@ import json
 import re
 import sys
 
+from .as_user import ordinary_account, run_as
 from .bounded import run_bounded
 from .cards import card_of, has_tensor_cores
 from .hostfiles import below, exists, names_in, read_text, resolve
@@ -121,15 +122,18 @@ def read_library_version(root, name, major, folders=LIBRARY_FOLDERS):
     return None
 
 
-def read_cudnn_of_wheel(root, prefix):
-    """What the library of NVIDIA's wheel says of itself: its files have no version in their names; None without one."""
+def read_cudnn_of_wheel(root, prefix, user):
+    """What the library of NVIDIA's wheel says of itself: its files have no version in their names; None without one.
+
+    To load a library is to run its code, so root has `user` do it; ValueError without such a user.
+    """
     names = [name for name in names_in(root, prefix + "/lib") if re.match(r"libcudnn\.so\.[0-9]+$", name)]
     if not names:
         return None
     path = resolve(root, "{}/lib/{}".format(prefix, names[-1]))
     # In a process of its own: a library that is damaged takes its process with it.
     program = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())"
-    done = run_bounded([sys.executable, "-I", "-c", program, path], timeout=NVCC_SECONDS)
+    done = run_as([sys.executable, "-I", "-c", program, path], ordinary_account(user, root), NVCC_SECONDS)
     number = done.stdout.strip()
     if done.rc != 0 or not re.match(r"[0-9]{4,6}$", number):
         raise OSError(done.problem or "{} cannot be loaded: {}".format(path, done.stderr.strip()[-200:]))
@@ -138,13 +142,18 @@ def read_cudnn_of_wheel(root, prefix):
     return "{}.{}.{}".format(int(number) // unit, int(number) % unit // 100, int(number) % 100)
 
 
-def read_venv(root, venv):
-    """What the venv's Python reports (see VENV_PROGRAM), or None when there is no venv."""
+def read_venv(root, venv, user):
+    """What the venv's Python reports (see VENV_PROGRAM), or None when there is no venv.
+
+    Importing torch runs what hundreds of packages brought, so root has `user` do it, as trainings do, in an
+    environment that holds nothing of the caller's; ValueError without such a user. Others run it as themselves.
+    """
     python = venv + "/bin/python"
     if not exists(root, python):
         return None
     # -I: neither the caller's environment nor its folder decides what is imported. -B: a check writes nothing.
-    done = run_bounded([below(root, python), "-I", "-B", "-c", VENV_PROGRAM], timeout=VENV_SECONDS)
+    command = [below(root, python), "-I", "-B", "-c", VENV_PROGRAM]
+    done = run_as(command, ordinary_account(user, root), VENV_SECONDS)
     if done.rc != 0:
         last_words = (done.stderr.strip().splitlines() or ["no error text"])[-1]
         raise OSError(done.problem or "{} ended with {}: {}".format(python, done.rc, last_words[:300]))

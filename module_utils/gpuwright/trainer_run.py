@@ -4,16 +4,12 @@
 import collections
 import json
 import os
-import pwd
-import shutil
 import signal
-import tempfile
 
-from . import sandbox
+from . import as_user, sandbox
 from .bounded import Finished, run_bounded
 
 EVIDENCE_LINES = 20
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Beyond systemd's own deadline for the service.
 GRACE_SECONDS = 15
 
@@ -54,10 +50,10 @@ def run_program(command, user, timeout, unit=""):
 
 def find_account(user):
     try:
-        account = pwd.getpwnam(user)
-    except KeyError:
-        raise RunError("there is no user {}".format(user), "run the role model_trainer, which creates it")
-    if os.geteuid() not in (0, account.pw_uid):
+        account = as_user.find_account(user)
+    except ValueError as error:
+        raise RunError(str(error), "run the role model_trainer, which creates it")
+    if os.geteuid() not in (0, account.uid):
         raise RunError("only root can run it as user {}".format(user), "use become: true")
     return account
 
@@ -103,32 +99,9 @@ def told_by_systemd(finished, timeout):
 def run_alone(command, account, timeout):
     """Run it as the user in a home of its own, without anything of root's environment."""
     try:
-        home = tempfile.mkdtemp(prefix="gpuwright-smoke-")
+        return as_user.run_as(command, account, timeout)
     except OSError as error:
         raise RunError("no temporary folder can be made: {}".format(error), "free space where it says so")
-    try:
-        if os.geteuid() == 0:
-            os.chown(home, account.pw_uid, account.pw_gid)
-        name = account.pw_name
-        environment = {"HOME": home, "PATH": PATH, "LANG": "C.UTF-8", "USER": name, "LOGNAME": name}
-        become = _becoming(account, home)
-        return run_bounded(command, timeout, environment=environment, before_start=become)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-
-
-def _becoming(account, home):
-    """What the child does before it starts: give up root for good, keep its files private."""
-
-    def become():
-        os.umask(0o077)
-        if os.geteuid() == 0:
-            os.initgroups(account.pw_name, account.pw_gid)
-            os.setgid(account.pw_gid)
-            os.setuid(account.pw_uid)
-        os.chdir(home)
-
-    return become
 
 
 def read_record(stdout):

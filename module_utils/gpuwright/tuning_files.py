@@ -36,6 +36,34 @@ Before=multi-user.target
 Type=oneshot
 RemainAfterExit=yes
 ExecStart={program} --apply
+# Writes below /proc/sys and /sys and talks to the driver; setting by setting in docs/security.md. CAP_SYS_ADMIN is what
+# kernel.numa_balancing, the queues of disks, and power limits and clocks of GPUs ask for.
+NoNewPrivileges=true
+CapabilityBoundingSet=CAP_SYS_ADMIN
+DevicePolicy=closed
+DeviceAllow=char-nvidia* rw
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=true
+PrivateMounts=true
+ProtectProc=invisible
+# No ProtectKernelTunables=: they are what it sets.
+ProtectKernelModules=true
+ProtectKernelLogs=true
+ProtectControlGroups=true
+ProtectClock=true
+ProtectHostname=true
+RestrictNamespaces=true
+RestrictRealtime=true
+RestrictSUIDSGID=true
+LockPersonality=true
+PrivateNetwork=true
+IPAddressDeny=any
+RestrictAddressFamilies=AF_UNIX
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @debug @module @mount @obsolete @privileged @raw-io @reboot @resources @swap
+# A call that is not allowed fails, and the program says so; without this it would be killed.
+SystemCallErrorNumber=EPERM
 
 [Install]
 WantedBy=multi-user.target

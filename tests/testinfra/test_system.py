@@ -41,6 +41,12 @@ def test_uvm_is_loaded_at_boot(host: Host) -> None:
     assert "nvidia_uvm" in host.file("/etc/modules-load.d/gpuwright-nvidia.conf").content_string.splitlines()
 
 
+def test_device_nodes_are_made_at_boot(host: Host) -> None:
+    unit = "gpuwright-devices.service"
+    assert host.check_output("systemctl is-enabled %s", unit) == "enabled"
+    assert host.run("systemctl is-failed %s", unit).stdout.strip() == "inactive"
+
+
 def test_persistence_daemon_runs_and_starts_at_boot(host: Host) -> None:
     service = host.service("nvidia-persistenced")
     assert service.is_running and service.is_enabled

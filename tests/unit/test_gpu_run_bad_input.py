@@ -58,6 +58,8 @@ CASES: list[tuple[list, dict, object, str]] = [
     (["--calibrate", *RUN], {"MALLOC_CONF": "narenas:1"}, {}, "MALLOC_CONF is set and would be part of every arm"),
     (["--calibrate", "--lower-is-better", *RUN], {}, {}, "--lower-is-better goes with --metric"),
     (["--rounds", "9", *RUN], {}, {}, "go with --calibrate"),
+    (["--user", "nobody", *RUN], {}, {}, "--user goes with --calibrate"),
+    (["--calibrate", *RUN], {}, {}, "and not as root"),
     (RUN, {"LOCAL_RANK": "one"}, {}, "LOCAL_RANK='one': expected a whole number from 0"),
     (RUN, {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"}, {}, "LOCAL_RANK=2 is not below LOCAL_WORLD_SIZE=2"),
     (RUN, {"LOCAL_WORLD_SIZE": "0"}, {}, "expected a whole number from 1"),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import random
 import shutil
+import signal
 import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -187,22 +192,35 @@ sys.exit(launcher.main(json.loads(sys.argv[3]), root=sys.argv[2]))
 COMMAND = ["sh", "-c", 'grep -q libjemalloc /proc/self/maps && echo "speed: $FAST" || echo "speed: 100.0"']
 
 
+NOBODY = pwd.getpwnam("nobody")
+
+
 def calibrate(python: str, root: Path, *words: str, **environment: str) -> subprocess.CompletedProcess:
     arguments = ["--calibrate", "--rounds", "6", *words]
     return subprocess.run(
         [python, "-c", CODE, str(REPOSITORY / "module_utils"), str(root), json.dumps(arguments)],
-        env={"PATH": os.environ["PATH"], **environment},
+        env={"PATH": os.environ["PATH"], "SUDO_UID": str(NOBODY.pw_uid), **environment},
         capture_output=True,
         text=True,
         timeout=120,
+        cwd="/",
     )
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> Path:
-    """A root with a policy and a library, which lies at the same path below "/" too, where the loader looks."""
+def real() -> Iterator[Path]:
+    """A root with a policy and a library, which lies at the same path below "/" too, where the loader looks.
+
+    Not in pytest's own folder, into which the user who runs the command cannot look.
+    """
     if os.getuid() != 0:
         pytest.skip("needs root: a library must belong to root")
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield with_library(Path(name))
+
+
+def with_library(tmp_path: Path) -> Path:
     folder = tmp_path / "real"
     folder.mkdir()
     shutil.copy(REAL_LIBRARY, folder / "libjemalloc.so.2")
@@ -261,3 +279,121 @@ def test_arm_under_which_the_command_fails_is_left_out(real: Path, node_python: 
     assert done.returncode == 0, done.stderr
     assert "left out from now on: jemalloc: the command ended with exit code 1" in done.stderr
     assert json.loads((real / CALIBRATED_PATH.lstrip("/")).read_text())["arm"] == BASE
+
+
+# -- whose rights the command has ---------------------------------------------------------------------------------
+
+WHO = 'grep -E "^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapAmb):" /proc/self/status; env'
+
+
+def told(root: Path, python: str, *words: str, **environment: str) -> tuple[subprocess.CompletedProcess, str]:
+    """A calibration of a command that writes down who it is."""
+    folder = root / "drop"
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o1777)
+    done = calibrate(python, root, *words, "--", "sh", "-c", f"({WHO}) > {folder}/who", **environment)
+    file = folder / "who"
+    return done, file.read_text() if file.exists() else ""
+
+
+def test_the_command_runs_as_who_called_sudo(real: Path, node_python: str) -> None:
+    os.setgroups([0, 4, 27])
+    done, text = told(real, node_python, SUDO_USER="nobody", SUDO_COMMAND="x", HOME="/root", USER="root", MAIL="/m")
+    assert done.returncode == 0, done.stderr
+    assert "6 round(s) as user nobody of: " in done.stderr
+    lines = dict(line.split(":\t") for line in text.splitlines() if ":\t" in line)
+    assert lines["Uid"].split() == [str(NOBODY.pw_uid)] * 4 and lines["Gid"].split() == [str(NOBODY.pw_gid)] * 4
+    assert lines["Groups"].split() == [str(NOBODY.pw_gid)]
+    assert {lines[name] for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")} == {"0" * 16}
+    names = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    assert (names["HOME"], names["USER"], names["LOGNAME"]) == (NOBODY.pw_dir, "nobody", "nobody")
+    assert not [name for name in names if name.startswith("SUDO_") or name == "MAIL"]
+    kept = (real / CALIBRATED_PATH.lstrip("/")).stat()
+    assert (kept.st_uid, kept.st_mode & 0o777) == (0, 0o644)
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["--user", "daemon"], {"SUDO_UID": "0"}),
+        (["--user", str(pwd.getpwnam("daemon").pw_uid)], {}),
+        ([], {"SUDO_UID": "", "SUDO_USER": "daemon"}),
+        ([], {"SUDO_UID": "", "PKEXEC_UID": str(pwd.getpwnam("daemon").pw_uid)}),
+        ([], {"SUDO_UID": "", "DOAS_USER": "daemon"}),
+    ],
+)
+def test_other_ways_to_say_who_runs_it(words: list, environment: dict, real: Path, node_python: str) -> None:
+    done, text = told(real, node_python, *words, **environment)
+    assert done.returncode == 0 and f"Uid:\t{pwd.getpwnam('daemon').pw_uid}\t" in text, done.stderr
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("words", "environment", "message"),
+    [
+        ([], {"SUDO_UID": ""}, "--calibrate runs the command, and not as root: call it by sudo"),
+        ([], {"SUDO_UID": "0", "SUDO_USER": "root"}, "or add --user NAME"),
+        ([], {"SUDO_UID": "", "SUDO_USER": "root"}, "or add --user NAME"),
+        ([], {"SUDO_UID": "", "SUDO_USER": "no-such-user"}, "there is no user no-such-user"),
+        ([], {"SUDO_UID": "", "PKEXEC_UID": "0"}, "or add --user NAME"),
+        (["--user", "0"], {}, "user root has uid 0"),
+        (["--user", "4000000"], {}, "there is no user 4000000"),
+        (["--user", ""], {}, "there is no user"),
+        ([], {"SUDO_UID": "4000000"}, "SUDO_UID='4000000' is the uid of no user here"),
+        ([], {"SUDO_UID": "-1"}, "SUDO_UID='-1' is the uid of no user here"),
+        ([], {"SUDO_UID": "99999999999999999999"}, "is the uid of no user here"),
+        ([], {"SUDO_UID": "x"}, "SUDO_UID='x' is the uid of no user here"),
+        (["--user", "root"], {}, "user root has uid 0, and this is not run as root"),
+        (["--user", "no-such-user"], {}, "there is no user no-such-user"),
+    ],
+)
+def test_roots_own_calibration_runs_nothing(
+    words: list, environment: dict, message: str, dry: list, real: Path, node_python: str
+) -> None:
+    done, text = told(real, node_python, *dry, *words, **environment)
+    assert (done.returncode, text) == (2, "") and message in done.stderr and done.stderr.count("\n") == 1
+    assert not (real / CALIBRATED_PATH.lstrip("/")).exists()
+
+
+def test_an_ordinary_user_measures_as_themselves(real: Path) -> None:
+    """Only a dry run, and nobody else's rights: --user is root's."""
+    shutil.copytree(REPOSITORY / "module_utils", real / "lib")
+    code = CODE.replace("sys.argv[1]", repr(str(real / "lib")), 1)
+    for words, ends in (
+        (["--dry-run"], 0),
+        (["--dry-run", "--user", "nobody"], 0),
+        (["--dry-run", "--user", "root"], 2),
+    ):
+        arguments = json.dumps(["--calibrate", "--rounds", "6", *words, "--", "id", "-u"])
+        done = subprocess.run(
+            ["/usr/bin/python3", "-B", "-c", code, "-", str(real), arguments],
+            env={"PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd="/",
+            user=NOBODY.pw_uid,
+            group=NOBODY.pw_gid,
+            extra_groups=[],
+        )
+        assert done.returncode == ends, done.stderr
+    assert "--user root: only root can run the command as somebody else" in done.stderr
+
+
+def test_an_interrupted_calibration_leaves_no_command_behind(real: Path) -> None:
+    """The command has a session of its own, so that Ctrl-C reaches it through gpu-run alone."""
+    folder = real / "drop"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    arguments = ["--calibrate", "--rounds", "6", "--", "sh", "-c", f"echo $$ > {folder}/pid; sleep 60"]
+    words = ["/usr/bin/python3", "-c", CODE, str(REPOSITORY / "module_utils"), str(real), json.dumps(arguments)]
+    environment = {"PATH": "/usr/bin:/bin", "SUDO_UID": str(NOBODY.pw_uid)}
+    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True, cwd="/") as child:
+        deadline = time.monotonic() + 30
+        while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
+            assert time.monotonic() < deadline and child.poll() is None
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 130 and "interrupted; nothing was written" in child.stderr.read()
+    command = Path("/proc") / (folder / "pid").read_text().strip() / "stat"
+    assert not command.exists() or command.read_text().rpartition(")")[2].split()[0] == "Z"

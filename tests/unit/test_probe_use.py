@@ -33,7 +33,7 @@ def test_nobody(host):
 def test_a_training_is_seen(host):
     host.process(4321, "python3.11", files=GPU)
     host.process(4322, "bash", files=("/dev/null", "/dev/pts/0"))
-    assert in_use(host)["gpu_processes"] == [{"pid": 4321, "name": "python3.11"}]
+    assert in_use(host)["gpu_processes"] == [{"pid": 4321, "name": "python3.11", "user": None, "since": None}]
 
 
 @pytest.mark.parametrize(

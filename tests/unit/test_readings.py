@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ import healthy_files
 import healthy_node
 import pytest
 from gpuwright import readings, readings_software, trainer_run
+from gpuwright.as_user import find_account, ordinary_account
 from gpuwright.checks import run_checks
 from gpuwright.readings import attempt, collect
 from gpuwright.readings_access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
@@ -32,9 +35,19 @@ from host_tree import HostTree
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up node must belong to root")
 
 
+# As whom root reads what it does not run itself; every system has this user.
+READER = "nobody"
+
+
 @pytest.fixture
-def host(tmp_path):
-    return HostTree(tmp_path / "node")
+def host():
+    """Not below pytest's own folder, into which the user who reads the environment cannot look."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        tree = HostTree(Path(name) / "node")
+        tree.put("/etc/passwd", f"root:x:0:0::/root:/bin/sh\n{READER}:x:65534:65534::/:/bin/false\n")
+        tree.put("/etc/group", "root:x:0:\nvideo:x:44:nobody\nnogroup:x:65534:\n")
+        yield tree
 
 
 @pytest.fixture
@@ -44,7 +57,7 @@ def node(host, fake_bin, monkeypatch):
     folder = fake_bin("true", "#!/bin/sh\n").parent
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     # This machine knows no trainer.
-    monkeypatch.setattr(trainer_run, "find_account", lambda name: pwd.getpwuid(os.geteuid()))
+    monkeypatch.setattr(trainer_run, "find_account", lambda name: find_account(pwd.getpwuid(os.geteuid()).pw_name))
     return host
 
 
@@ -72,9 +85,10 @@ def test_the_readings_of_the_other_tests_are_no_fiction(node):
 
 
 def test_an_empty_node_gives_findings_and_reasons_but_no_exception(host, monkeypatch):
+    shutil.rmtree(host.folder / "etc")
     (host.folder / "dev").mkdir(parents=True)
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("gpuwright.bounded.SYSTEM_FOLDERS", ())
+    monkeypatch.setattr("gpuwright.program_path.SYSTEM_FOLDERS", ())
     expectations = healthy_node.expectations()
     found = collect(expectations, host.root)
     assert found["venv"] is None
@@ -248,10 +262,13 @@ print("torch says hello")
 
 
 @pytest.fixture(scope="module")
-def venv(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("venv")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    return folder, next(folder.glob("lib/python*/site-packages"))
+def venv():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        # The system's Python: one below /root can be started by root alone.
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True)
+        yield folder, next(folder.glob("lib/python*/site-packages"))
 
 
 def test_what_a_venv_reports(venv):
@@ -259,7 +276,7 @@ def test_what_a_venv_reports(venv):
     (packages / "torch.py").write_text(TORCH.format(cuda='"12.8"', available=True, product="Answer(True)", broken=""))
     (packages / "numpy.py").write_text("raise ImportError('libopenblas: no such file')\n")
     (packages / "gan_trainer.py").write_text("raise SystemExit(3)\n")
-    found = read_venv("/", str(folder))
+    found = read_venv("/", str(folder), READER)
     assert found["imports"] == {
         "torch": "ok",
         "numpy": "ImportError: libopenblas: no such file",
@@ -289,7 +306,7 @@ def test_what_a_venv_reports(venv):
 def test_a_build_for_the_cpu(venv):
     folder, packages = venv
     (packages / "torch.py").write_text(TORCH.format(cuda="None", available=False, product="Answer(False)", broken=""))
-    found = read_venv("/", str(folder))
+    found = read_venv("/", str(folder), READER)
     assert found["torch"] == {
         "build": "cpu",
         "cudnn": "none",
@@ -304,7 +321,7 @@ def test_a_product_that_cannot_be_made_says_why(venv):
     folder, packages = venv
     text = TORCH.format(cuda='"12.8"', available=True, product="Answer(True)", broken="cuda:0")
     (packages / "torch.py").write_text(text)
-    assert read_venv("/", str(folder))["torch"]["product"] == "failed: no kernel image"
+    assert read_venv("/", str(folder), READER)["torch"]["product"] == "failed: no kernel image"
 
 
 @pytest.mark.parametrize(
@@ -322,11 +339,70 @@ def test_a_product_that_cannot_be_made_says_why(venv):
 def test_a_venv_that_gives_no_record(host, monkeypatch, script, words):
     monkeypatch.setattr(readings_software, "VENV_SECONDS", 0.5)
     healthy_files.put_program(host, "/venv/bin/python", script)
-    assert words in attempt(read_venv, host.root, "/venv")["unreadable"]
+    assert words in attempt(read_venv, host.root, "/venv", READER)["unreadable"]
+
+
+@needs_root
+def test_root_does_not_import_what_lies_in_the_environment(venv, monkeypatch):
+    """Code of the packages runs as the trainer user, without root's groups, environment, folder and capabilities."""
+    folder, packages = venv
+    for name in ("torch", "numpy"):
+        (packages / f"{name}.py").write_text("raise ImportError('absent')\n")
+    (packages / "gan_trainer.py").write_text(
+        "import json, os\n"
+        "import pathlib\n"
+        "lines = [line.split() for line in pathlib.Path('/proc/self/status').read_text().splitlines()]\n"
+        "status = {words[0]: words[1] for words in lines if words[0] in ('CapEff:', 'CapPrm:')}\n"
+        "__version__ = json.dumps([os.getresuid(), os.getresgid(), os.getgroups(), status['CapEff:'],\n"
+        "    status['CapPrm:'], os.getcwd(), os.getcwd() == os.environ['HOME'], os.access(os.getcwd(), os.W_OK),\n"
+        "    sorted(os.environ)])\n"
+    )
+    monkeypatch.setenv("SECRET_OF_ROOT", "x")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/root/lib")
+    os.setgroups([0, 4, 27])
+    uids, gids, groups, effective, permitted, here, home, writable, names = json.loads(
+        read_venv("/", str(folder), READER)["versions"]["gan_trainer"]
+    )
+    account = pwd.getpwnam(READER)
+    assert uids == [account.pw_uid] * 3 and gids == [account.pw_gid] * 3 and groups == [account.pw_gid]
+    assert int(effective, 16) == int(permitted, 16) == 0
+    assert home and writable
+    assert set(names) <= {"HOME", "PATH", "LANG", "USER", "LOGNAME", "LC_CTYPE"}
+    assert not Path(here).exists()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("trainer", "there is no user trainer"),
+        ("root", "user root has uid 0, and this is not run as root"),
+        ("toor", "user toor has uid 0, and this is not run as root"),
+    ],
+)
+def test_without_an_ordinary_user_the_environment_is_unknown(host, user, words):
+    host.put("/etc/passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n")
+    mark = host.folder / "mark"
+    healthy_files.put_program(host, "/venv/bin/python", f"touch {mark}; echo '{{}}'")
+    assert attempt(read_venv, host.root, "/venv", user) == {"unreadable": words}
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(("name", "uid"), [("negative", -1), ("no-change", 2**32 - 1), ("too-large", 2**40)])
+def test_a_uid_that_would_change_nothing_is_refused(host, name, uid):
+    host.put("/etc/passwd", f"{name}:x:{uid}:7::/:/bin/sh\n")
+    if os.geteuid() == 0:
+        with pytest.raises(ValueError, match="and this is not run as root"):
+            ordinary_account(name, host.root)
+
+
+def test_groups_of_a_user_below_a_root(host):
+    account = find_account(READER, host.root)
+    assert account == (READER, 65534, 65534, [44, 65534])
 
 
 def test_no_venv(host):
-    assert read_venv(host.root, "/venv") is None
+    assert read_venv(host.root, "/venv", READER) is None
 
 
 # --- access
@@ -455,20 +531,34 @@ size_t cudnnGetVersion(void) { return %d; }
 
 
 @pytest.mark.parametrize(("number", "version"), [(91002, "9.10.2"), (8500, "8.5.0"), (8907, "8.9.7")])
-def test_cudnn_of_a_wheel_is_asked_itself(tmp_path, number, version):
+def test_cudnn_of_a_wheel_is_asked_itself(host, monkeypatch, number, version):
     """Its files have no version in their names; here a real library with that one function stands for it."""
-    folder = tmp_path / "opt/gpuwright/cudnn/x/lib"
+    folder = host.folder / "opt/gpuwright/cudnn/x/lib"
     folder.mkdir(parents=True)
-    (tmp_path / "cudnn.c").write_text(CUDNN % number)
+    host.put("/cudnn.c", CUDNN % number)
     library = folder / f"libcudnn.so.{version.split('.')[0]}"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "cudnn.c"], check=True)
-    assert read_cudnn_of_wheel(str(tmp_path), "/opt/gpuwright/cudnn/x") == version
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, host.folder / "cudnn.c"], check=True)
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    assert read_cudnn_of_wheel(host.root, "/opt/gpuwright/cudnn/x", READER) == version
 
 
-def test_a_damaged_cudnn_is_no_version(tmp_path):
-    folder = tmp_path / "opt/cudnn/lib"
+def test_root_does_not_load_the_library_itself(host, monkeypatch):
+    folder = host.folder / "opt/cudnn/lib"
     folder.mkdir(parents=True)
-    assert read_cudnn_of_wheel(str(tmp_path), "/opt/cudnn") is None
+    host.put("/cudnn.c", "#include <unistd.h>\n" + CUDNN.replace("%d", "90000 + (getuid() ? 100 : 200)"))
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "libcudnn.so.9", host.folder / "cudnn.c"], check=True)
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    assert read_cudnn_of_wheel(host.root, "/opt/cudnn", READER) == "9.1.0"
+    if os.geteuid() == 0:
+        with pytest.raises(ValueError, match="there is no user trainer"):
+            read_cudnn_of_wheel(host.root, "/opt/cudnn", "trainer")
+
+
+def test_a_damaged_cudnn_is_no_version(host, monkeypatch):
+    folder = host.folder / "opt/cudnn/lib"
+    folder.mkdir(parents=True)
+    assert read_cudnn_of_wheel(host.root, "/opt/cudnn", READER) is None
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
     (folder / "libcudnn.so.9").write_text("half a download")
     with pytest.raises(OSError, match="cannot be loaded"):
-        read_cudnn_of_wheel(str(tmp_path), "/opt/cudnn")
+        read_cudnn_of_wheel(host.root, "/opt/cudnn", READER)

@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 import pytest
 from gpuwright import sandbox, trainer_run
+from gpuwright.as_user import find_account
 from gpuwright.bounded import Finished
 from gpuwright.sandbox import SandboxError, read_service, service_command
 from gpuwright.trainer_run import RunError, run_program
@@ -42,6 +43,13 @@ def test_the_installed_service_is_read_as_it_is(host):
     host.put(UNIT, text)
     service = read_service(UNIT, host.root)
     assert (service.name, service.user) == ("train-gan@.service", "trainer")
+    wanted = {
+        "CapabilityBoundingSet=",
+        "NoNewPrivileges=true",
+        "DeviceAllow=char-nvidia* rw",
+        "SystemCallErrorNumber=EPERM",
+    }
+    assert wanted < set(service.settings)
     wanted = {"ProtectSystem=strict", "ReadWritePaths=/srv/gan/runs", "UMask=0027", "LimitMEMLOCK=infinity"}
     assert wanted < set(service.settings)
     # Every line of the section is either passed on or belongs to how a service starts, stops and is watched.
@@ -62,6 +70,12 @@ def test_the_installed_service_is_read_as_it_is(host):
         ("Environment=A=1 \\\n  B=2", ["Environment=A=1    B=2"]),
         ("DeviceAllow=\nDeviceAllow=char-nvidia rw", ["DeviceAllow=", "DeviceAllow=char-nvidia rw"]),
         ("ReadWritePaths=/runs/%i /a%%b", ["ReadWritePaths=/runs/gpuwright-smoke /a%b"]),
+        ("CapabilityBoundingSet=", ["CapabilityBoundingSet="]),
+        (
+            "SystemCallFilter=~@clock @debug\nSystemCallFilter=@chown",
+            ["SystemCallFilter=~@clock @debug", "SystemCallFilter=@chown"],
+        ),
+        ("DevicePolicy=closed\nDeviceAllow=char-nvidia* rw", ["DevicePolicy=closed", "DeviceAllow=char-nvidia* rw"]),
         ("[X-Other]\nPrivateTmp=true", []),
         ("no setting", []),
     ],
@@ -181,7 +195,7 @@ def test_a_service_that_systemd_itself_cannot_end_is_left_to_it(systemd, monkeyp
 
 def test_another_user_than_the_services_is_a_fault(systemd, monkeypatch):
     systemd()
-    monkeypatch.setattr(trainer_run, "find_account", lambda name: pwd.getpwuid(os.geteuid()))
+    monkeypatch.setattr(trainer_run, "find_account", lambda name: find_account(pwd.getpwuid(os.geteuid()).pw_name))
     with pytest.raises(RunError, match="runs as .*, and the test was to run as someone"):
         run_program(["/bin/true"], "someone", 20, UNIT)
 
@@ -198,7 +212,7 @@ def test_without_a_sandbox_the_reason_is_told(monkeypatch, unit, reason, because
     monkeypatch.setattr(sandbox, "why_no_systemd", lambda: reason)
     run = run_program(["/bin/sh", "-c", "echo $HOME"], ME, 20, unit)
     assert (run.sandbox, run.because) == (None, because)
-    assert run.finished.rc == 0 and "gpuwright-smoke-" in run.finished.stdout
+    assert run.finished.rc == 0 and "/gpuwright-" in run.finished.stdout
 
 
 def test_systemd_is_looked_for_where_it_runs(tmp_path):

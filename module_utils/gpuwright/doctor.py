@@ -28,6 +28,7 @@ from .report import (
     write_text,
 )
 from .smoke_history import last_smoke
+from .terminal import escape_output, print_utf8
 from .verdict import LEVELS, PASS, QUICK, SKIP, STANDARD
 
 USAGE_ERROR = 2
@@ -47,6 +48,7 @@ def main(arguments=None, root="/"):
     """Run the program; returns its exit status. `root` is where the node's files lie."""
     # A reader that has seen enough, such as head, ends the program without a word, as with any other program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    escape_output()
     options = parse(arguments)
     if options.explain is not None:
         return explain(options.explain)
@@ -77,7 +79,7 @@ def main(arguments=None, root="/"):
         print("gpu-doctor: {}: {}".format(path, reason(error)), file=sys.stderr)
         return UNKNOWN_STATUS
     if options.prom == "-":
-        print(metrics(report, options.level, seconds), end="")
+        print_utf8(metrics(report, options.level, seconds))
     elif options.nagios:
         print(nagios_line(report["checks"], report["verdict"]))
         return NAGIOS_STATUS.get(report["verdict"], UNKNOWN_STATUS)

@@ -62,7 +62,8 @@ def write_text(path, text):
     # Readers such as node_exporter take every *.prom, so the unfinished file must not look like one.
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)
     try:
-        with os.fdopen(handle, "w") as file:
+        # "replace": half a character, as from a file name that is no UTF-8, must not cost the whole file.
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -89,7 +90,7 @@ def write_report(report, report_path, verified_path):
 
 def read_json(path):
     """The record in a JSON file; OSError when it cannot be read, ValueError when it is not a JSON record."""
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         value = json.load(file)
     if not isinstance(value, dict):
         raise ValueError("{} holds no JSON record".format(path))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
 
+import os
 import re
 
 from .bounded import run_bounded
@@ -56,10 +57,26 @@ def attempt(read, *arguments):
     """The reading, or `{"unreadable": "why"}`: on a broken node anything may go wrong, nothing may stop the rest."""
     try:
         return read(*arguments)
+    except PermissionError as error:
+        return unreadable_for_users(str(error))
     except (OSError, ValueError) as error:
         return {"unreadable": str(error) or type(error).__name__}
     except Exception as error:
         return {"unreadable": "{}: {}".format(type(error).__name__, error)}
+
+
+def unreadable_for_users(why):
+    """What an ordinary user could not read says that root can; for root it is as unreadable as anything."""
+    return {"unreadable": why} if os.geteuid() == 0 else {"unreadable": why, "only_root": True}
+
+
+def for_root(reading):
+    """The reading, every unreadable value in it marked as one that needs root, for programs that do not say so."""
+    if isinstance(reading, dict):
+        if "unreadable" in reading:
+            return unreadable_for_users(reading["unreadable"])
+        return {name: for_root(value) for name, value in reading.items()}
+    return [for_root(value) for value in reading] if isinstance(reading, list) else reading
 
 
 def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
@@ -76,7 +93,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     readings = {
         "probe": host,
         "nvidia_smi": attempt(query, nvidia_smi_seconds),
-        "kernel_log": attempt(read_kernel_log, root),
+        "kernel_log": for_root(attempt(read_kernel_log, root)),
         "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
         "fabric_manager": attempt(read_unit_state, "nvidia-fabricmanager"),
         "fabric_manager_version": attempt(read_fabric_version),
@@ -113,7 +130,7 @@ def collect_software(expectations, root):
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),
-        "disks": attempt(read_disks, root),
+        "disks": for_root(attempt(read_disks, root)),
         "services": attempt(read_services, root, expectations.get("services", [])),
         "locks": attempt(read_package_locks, root),
         "bench": attempt(read_bench, root, expectations),
@@ -128,7 +145,7 @@ def collect_links(root, host):
         "nvlink": attempt(read_nvlink, host["gpus"]),
         "gpu_ways": attempt(read_ways, host["gpus"]),
         "machine": attempt(read_machine),
-        "isolation": attempt(read_isolation, root, host["gpus"]),
+        "isolation": for_root(attempt(read_isolation, root, host["gpus"])),
     }
 
 

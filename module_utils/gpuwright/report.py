@@ -15,6 +15,8 @@ PUBLIC_MODE = 0o644
 TABLE_ORDER = SEVERITY + (SKIP,)
 PASSING = (PASS, WARN)
 VALUE_WIDTH = 22
+# Seconds and name of the units in which an age is told; the largest of which there are two.
+AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 def now_utc():
@@ -25,6 +27,12 @@ def age_seconds(time, now):
     """Seconds from `time` to `now`, both in the report's format; ValueError for another format."""
     begin, end = (datetime.datetime.strptime(text, TIME_FORMAT) for text in (time, now))
     return int((end - begin).total_seconds())
+
+
+def age_words(seconds):
+    """For example "119 seconds ago"."""
+    size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= 2 * size or size == 1)
+    return "{} {} ago".format(seconds // size, unit)
 
 
 def make_report(host, time, checks, readings, expectations, smoke):

@@ -6,12 +6,14 @@ import re
 
 from .bounded import run_bounded
 from .calibrated import calibrated_arm
+from .confinement import read_confinement
 from .hostfiles import names_in
+from .initramfs import read_initramfs
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
 from .preload import PACKAGES, check_library
-from .probe import probe
+from .probe import ask, probe
 from .readings_access import (
     read_account,
     read_device_access,
@@ -27,7 +29,9 @@ from .readings_isolation import read_isolation, read_machine
 from .readings_links import read_infiniband, read_nvlink, read_ways
 from .readings_locks import read_package_locks
 from .readings_modules import read_asked, read_kernel_modules, read_parameters
+from .readings_packages import read_driver_packages
 from .readings_services import read_services
+from .readings_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_cudnn_of_wheel,
@@ -106,17 +110,19 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "kernel_modules": attempt(read_kernel_modules, root, expectations.get("modules", [])),
         "tuning": attempt(read_tuning, root),
         "containers": attempt(read_containers, root),
+        "confinement": attempt(read_confinement, root),
+        "module_signature": attempt(read_signature, root, host),
     }
     if level == QUICK:
         return readings
-    readings.update(collect_software(expectations, root))
+    readings.update(collect_software(expectations, root, host))
     readings.update(collect_links(root, host))
     if level == DEEP:
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
 
 
-def collect_software(expectations, root):
+def collect_software(expectations, root, host):
     """What lies above the driver, from the toolkit to the trainer's files."""
     plan = expectations["plan"]
     return {
@@ -133,6 +139,8 @@ def collect_software(expectations, root):
         "disks": for_root(attempt(read_disks, root)),
         "services": attempt(read_services, root, expectations.get("services", [])),
         "locks": attempt(read_package_locks, root),
+        "driver_packages": attempt(read_packages, root, host),
+        "initramfs": attempt(read_next_initramfs, root, host),
         "bench": attempt(read_bench, root, expectations),
     }
 
@@ -183,6 +191,34 @@ def read_device_nodes(root, host, user):
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     return read_device_access(root, host["nvidia"]["device_nodes"], account)
+
+
+def read_signature(root, host):
+    """`{enforced, file, enrolled, kernel}`; what is not needed where any module is taken is not asked for."""
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    enforced = read_enforced(root)
+    if host["secure_boot"] != "enabled" and not enforced:
+        return {"enforced": False, "file": None, "enrolled": [], "kernel": []}
+    return {
+        "enforced": enforced,
+        "file": attempt(read_module_signature, root, ask, host["kernel"]["next_boot"]),
+        "enrolled": attempt(read_enrolled_keys, ask),
+        "kernel": attempt(read_kernel_keys, root),
+    }
+
+
+def read_packages(root, host):
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    kernels = sorted({host["kernel"]["running"], host["kernel"]["next_boot"]})
+    return read_driver_packages(root, ask, kernels, host["nvidia"]["dkms"])
+
+
+def read_next_initramfs(root, host):
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    return read_initramfs(root, host["kernel"]["next_boot"])
 
 
 def read_links_of_nodes(root, host):

@@ -153,7 +153,7 @@ def reboot_pending(readings, expected):
 
 
 def secure_boot(readings, expected):
-    """Secure Boot is off, or the key with which DKMS signs is enrolled; driver.module_signer asks who signed the file."""
+    """Secure Boot is off, or the key with which DKMS signs is enrolled; driver.module_signer looks at the module."""
     state = readings.text("probe", "secure_boot")
     if state == "unsupported" and not readings.each("probe", "gpus"):
         return unknown(NO_SYSFS)

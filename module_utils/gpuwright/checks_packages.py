@@ -17,30 +17,28 @@ MOST_NAMES = 4
 def one_version(readings, expected):
     """Every package of the driver has one version: module, libraries, CUDA libraries, firmware, fabric manager.
 
-    Tools that work with any driver (settings, modprobe, persistenced) are a warning: distributions update them apart.
+    Tools that work with any driver (settings, modprobe, persistenced) count where NVIDIA packs them with the driver;
+    distributions update them apart.
     """
     if in_container(readings):
         return skipped(in_container(readings))
     packages = [
-        (package.text("name"), package.version("version"), package.flag("tool"))
+        (package.text("name"), package.version("version"))
         for package in readings.each("driver_packages", "packages")
+        if package.flag("bound")
     ]
     if not packages:
         return skipped("no package of this system carries the driver; driver.source says where it comes from")
-    parts = [(name, version) for name, version, tool in packages if not tool]
-    # What most parts have; where two are as many, the one of the libraries on disk.
-    numbers = collections.Counter(version for _name, version in parts or [(n, v) for n, v, _tool in packages])
+    # What most have; where two are as many, the one of the libraries on disk.
+    numbers = collections.Counter(version for _name, version in packages)
     most = max(numbers.values())
     wanted = sorted(version for version, number in numbers.items() if number == most)
     if not readings.absent("probe", "nvidia", "user_space"):
         on_disk = readings.version("probe", "nvidia", "user_space")
         wanted = [on_disk] if on_disk in wanted else wanted
-    odd = ["{} {}".format(name, version) for name, version in parts if version != wanted[0]]
+    odd = ["{} {}".format(name, version) for name, version in packages if version != wanted[0]]
     if odd:
         return failed(len(odd), 0, "{}; the other packages of the driver are {}".format(_few(odd), wanted[0]))
-    tools = ["{} {}".format(name, version) for name, version, tool in packages if tool and version != wanted[0]]
-    if tools:
-        return warned(len(tools), 0, "{}; the driver is {}".format(_few(tools), wanted[0]))
     return passed(0, 0, "{} packages, all {}".format(len(packages), wanted[0]))
 
 
@@ -170,8 +168,8 @@ CHECKS = (
         judge=one_version,
         unit="packages",
         action=(
-            "Bring them to one version: dnf distro-sync '*nvidia*' 'cuda-drivers*' (Debian: apt-get install --fix-broken, "
-            "then apt-get install the named ones at the driver's version) ; then " + REINSTALL
+            "Bring them to one version: dnf distro-sync '*nvidia*' 'cuda-drivers*' (Debian: apt-get install "
+            "the named ones at the driver's version) ; then " + REINSTALL
         ),
         source="negativo17/nvidia-driver#167, #171, #180: module and libraries updated apart",
     ),
@@ -184,8 +182,8 @@ CHECKS = (
         question="Was the driver installed from packages of one source?",
         judge=source,
         action=(
-            "See whose they are: rpm -qa --qf '%{NAME} %{VERSION} %{VENDOR}\\n' '*nvidia*' (Debian: apt-cache policy) ; "
-            "remove the foreign ones, then " + REINSTALL
+            "See whose they are: rpm -qa --qf '%{NAME} %{VERSION} %{VENDOR}\\n' '*nvidia*' (Debian: apt-cache policy) "
+            "; remove those of another source, then " + REINSTALL
         ),
         source="NVIDIA driver installation guide: remove what an earlier method installed before another is used",
     ),

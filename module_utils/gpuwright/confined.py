@@ -5,13 +5,13 @@ from .verdict import Unreadable
 
 NAMES = {"slurm": "Slurm", "kubernetes": "Kubernetes", "docker": "Docker", "pbs": "PBS", "htcondor": "HTCondor"}
 SLURM_ACTION = (
-    "Run it inside an allocation with GPUs (srun --gres=gpu:1, or --gpus=1), or as root outside of the job, where it sees "
-    "the whole node."
+    "Run it inside an allocation with GPUs (srun --gres=gpu:1, or --gpus=1), or as root outside of the job, "
+    "where it sees the whole node."
 )
 POD_ACTION = "Give the pod GPUs (resources.limits: nvidia.com/gpu), or run gpu-doctor on the node itself."
 CONTAINER_ACTION = (
-    "Start the container with the GPUs (docker run --gpus all; podman run --device nvidia.com/gpu=all), or run gpu-doctor "
-    "on its host."
+    "Start the container with the GPUs (docker run --gpus all; podman run --device nvidia.com/gpu=all), or run "
+    "gpu-doctor on its host."
 )
 JOB_ACTION = "Ask the batch system for GPUs for this job, or run gpu-doctor as root outside of it."
 ACTIONS = {"slurm": SLURM_ACTION, "kubernetes": POD_ACTION, "pbs": JOB_ACTION, "htcondor": JOB_ACTION}
@@ -35,7 +35,7 @@ def kept_away(readings):
 
 
 def given_some(readings):
-    """(how many cards are kept away, why, what to do) where a job or container was given some of the cards; else None."""
+    """(how many cards are kept away, why, what to do) where a job or container has some of the cards; else None."""
     try:
         if readings.absent("confinement", "manager"):
             return None

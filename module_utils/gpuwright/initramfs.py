@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nvidia module inside the initramfs with which a kernel boots: there it is loaded before the disk's one is seen.
 
-An image is archives (cpio, "newc") one behind the other, plain ones for the processor's microcode first and a compressed
+An image is archives (cpio, "newc") one behind the other, plain ones for the processor's microcode first and a packed
 one last. It is read as a stream, within bounds of time and size, and nothing is unpacked to disk. Python has gzip, xz
 and bzip2; for zstd and lz4 the system's own programs are asked, which must be there to make such images.
 Source: Linux Documentation/driver-api/early-userspace/buffer-format.rst.

@@ -18,18 +18,19 @@ RPM_FORMAT = "%{NAME}\t%{VERSION}\t%{RELEASE}\t%{VENDOR} %{PACKAGER}\n"
 DPKG_FORMAT = "${Package}\t${Version}\t${db:Status-Abbrev}\t${Maintainer}\n"
 # Versions of the driver are three or four digits and one or two numbers more; CUDA, kernels and tools count otherwise.
 VERSION = re.compile(r"(?:[0-9]+:)?([0-9]{3,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)(?:[-~+].*)?$")
-# Packages with a driver's number that is not the installed driver's: libraries of another branch beside it (cuda-compat,
-# which is no pattern), firmware that stays for older kernels, and what containers and displays bring.
+# Packages with a number like a driver's that is their own, and firmware that stays for older kernels.
 OTHERS = re.compile(
-    r"container|docker|compat|egl-|vaapi|^nvidia-firmware-[0-9].*-[0-9]+\.[0-9]+|-dev$|-doc$|cuda-toolkit"
+    r"container|docker|compat|egl-|vaapi|pinning|^nvidia-firmware-[0-9].*-[0-9]+\.[0-9]+|-dev$|-doc$|cuda-toolkit"
 )
+OLD_BRANCH = re.compile(r"-(tesla-[0-9]+|legacy-[0-9]+xx)(-|$)")
 # kmod-nvidia-580.95.05-4.18.0-553.16.1: built for one kernel, and kept as long as that kernel.
 FOR_KERNEL = re.compile(r"^kmod-nvidia-.*-([0-9]+\.[0-9]+\.[0-9]+-[0-9][0-9.]*)$")
-# Tools that work with any driver, and that distributions update at their own pace.
+# Tools that work with any driver: NVIDIA packs them at its version, distributions at their own pace.
 TOOLS = re.compile(
     r"nvidia-(settings|xconfig|modprobe|persistenced)|lib(XNVCtrl|xnvctrl)|nvidia-libXNVCtrl", re.IGNORECASE
 )
 NVIDIA = "NVIDIA"
+UNKNOWN = "unknown"
 # Who packs it, by what the package says of its maker, by its version, or by a name that only this one uses.
 MAKERS = (
     ("negativo17", re.compile(r"negativo17|^dkms-nvidia", re.IGNORECASE)),
@@ -45,10 +46,11 @@ INSTALLER_LOG = "/var/log/nvidia-installer.log"
 
 
 def read_driver_packages(root, ask, kernels, dkms, run=run_bounded):
-    """`{manager, packages: [{name, version, maker, tool}], unowned: [path], installer: [path]}`.
+    """`{manager, packages: [{name, version, maker, bound}], unowned: [path], installer: [path]}`.
 
     `kernels`: those that run now or next; packages for other kernels are left out. `dkms`: the probe's list. `maker` is
-    "unknown" where the package does not say. `unowned`: files of the driver that belong to no package.
+    "unknown" where the package does not say; `bound`: its version must be the driver's.
+    `unowned`: files of the driver that belong to no package.
     """
     manager = "dpkg" if exists(root, DPKG) else "rpm" if any(exists(root, path) for path in RPM) else None
     if manager is None:
@@ -86,19 +88,18 @@ def parse_packages(text, kernels=(), manager="rpm"):
         of_kernel = FOR_KERNEL.match(name)
         elsewhere = of_kernel and not any(kernel.startswith(of_kernel.group(1)) for kernel in kernels)
         if version and not removed and not elsewhere and not OTHERS.search(name):
-            tool = TOOLS.match(name) is not None
-            found[name, version.group(1)] = {
-                "name": name,
-                "version": version.group(1),
-                "maker": maker_of(name, line),
-                "tool": tool,
-            }
-    return [found[key] for key in sorted(found)]
+            maker = maker_of(name, line)
+            apart = TOOLS.match(name) and maker != NVIDIA and (maker, manager) != (UNKNOWN, "rpm")
+            record = {"name": name, "version": version.group(1), "maker": maker, "bound": not apart}
+            found[name, version.group(1)] = record
+    # Debian keeps older branches beside the current one, and its alternatives lead to one of them.
+    current = [key for key in found if not OLD_BRANCH.search(key[0])]
+    return [found[key] for key in sorted(current or found)]
 
 
 def maker_of(name, line):
     """Who made a package, from its name and the line that the package manager printed; "unknown" without a sign."""
-    return next((maker for maker, sign in MAKERS if sign.search(line) or sign.match(name)), "unknown")
+    return next((maker for maker, sign in MAKERS if sign.search(line) or sign.match(name)), UNKNOWN)
 
 
 def driver_files(root, ask, kernels, dkms):

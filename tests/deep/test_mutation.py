@@ -42,6 +42,7 @@ MODULES = (
     "size",
     "isolation",
     "services",
+    "packages",
 )
 FLIPPED = {
     ast.Eq: ast.NotEq,

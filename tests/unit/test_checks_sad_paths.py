@@ -7,6 +7,7 @@ import gpu_rows
 import healthy_node
 import host_rows
 import node_rows
+import package_rows
 import performance_rows
 import pytest
 import smoke_rows
@@ -16,7 +17,7 @@ from gpuwright.checks_framework import runs_on
 from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, WARN
 from row_values import DOWN
 
-FILES = (gpu_rows, driver_rows, software_rows, smoke_rows, host_rows, performance_rows, node_rows)
+FILES = (gpu_rows, driver_rows, software_rows, smoke_rows, host_rows, performance_rows, node_rows, package_rows)
 CASES = [row for file in FILES for row in file.ROWS]
 
 

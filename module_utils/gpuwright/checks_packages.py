@@ -8,6 +8,10 @@ from .readings_packages import NVIDIA
 from .verdict import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
 
 REINSTALL = "ansible-playbook site.yml --tags system"
+UNINSTALL = (
+    "Run on the node: nvidia-uninstall --silent (where it is gone: sh NVIDIA-Linux-*.run --uninstall) ; "
+    "then " + REINSTALL
+)
 FOREIGN = ("negativo17", "RPM Fusion", "ELRepo", "graphics-drivers PPA")
 DISTRIBUTION = "distribution"
 NEXT_MODULE = "First do what driver.module_for_next_kernel says."
@@ -57,13 +61,9 @@ def source(readings, expected):
         makers.setdefault(str(package.at("maker").value), package.text("name"))
     known = [maker for maker in makers if maker != "unknown"]
     if unowned:
-        program = next((path for path in traces if path.endswith("uninstall")), "")
         if traces:
             words = "NVIDIA's installer (.run) put {} there ({} is left of it)".format(_few(unowned), traces[0])
-            action = "Run on the node: {} --uninstall ; then {}".format(
-                program or "sh NVIDIA-Linux-*.run", REINSTALL
-            ).replace("nvidia-uninstall --uninstall", "nvidia-uninstall --silent")
-            return failed("installer", "packages", words, action)
+            return failed("installer", "packages", words, UNINSTALL)
         return failed("no package", "packages", "{} belongs to no package".format(_few(unowned)))
     if not makers:
         return skipped("no driver is installed")

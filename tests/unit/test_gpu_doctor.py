@@ -321,6 +321,36 @@ def test_the_environment_is_told(doctor):
     assert lines[lines.index(told[0]) :][: len(told)] == told
 
 
+def in_a_job(node: HostTree, folder: Path, cgroup: str) -> None:
+    """The node as a job without GPUs sees it: the driver answers that there is none."""
+    node.put("/proc/self/cgroup", cgroup)
+    words = "echo 'No devices were found'; exit 6\n"
+    (folder / "bin/nvidia-smi").write_text(f"#!/bin/sh\n{words}")
+
+
+@pytest.mark.parametrize(
+    "cgroup",
+    [
+        "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n",
+        "11:devices:/slurm/uid_1000/job_4711/step_batch\n1:name=systemd:/system.slice/slurmd.service\n",
+    ],
+)
+def test_in_a_job_without_gpus_the_jobs_limit_is_the_reason(doctor, node, folder, cgroup):
+    in_a_job(node, folder, cgroup)
+    answer = json.loads(doctor("--level", "quick", "--json").stdout)
+    found = next(check for check in answer["checks"] if check["id"] == "driver.reachable")
+    assert found["status"] == "UNKNOWN" and "Slurm job (4711)" in found["message"]
+    assert "--gres" in found["action"] and "--gpus" in found["action"] and "as root outside" in found["action"]
+    assert [check["id"] for check in answer["checks"] if check["status"] == "FAIL"] == []
+
+
+def test_outside_of_jobs_a_node_without_gpus_is_bad(doctor, node, folder):
+    in_a_job(node, folder, "0::/system.slice/gpuwright-check.service\n")
+    answer = json.loads(doctor("--level", "quick", "--json").stdout)
+    found = next(check for check in answer["checks"] if check["id"] == "driver.reachable")
+    assert found["status"] == "FAIL" and "lspci -nnk" in found["action"]
+
+
 def test_a_node_that_was_never_verified(doctor, node):
     (node.folder / "var/lib/gpuwright/report.json").unlink()
     done = doctor()

@@ -121,7 +121,7 @@ def test_engine_and_specification_may_be_missing(host: HostTree):
     assert read_containers(host.root) == {"engine": "docker", "program": False, "spec": None, "others": []}
     host.put("/usr/bin/dockerd", "")
     host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
-    assert read_containers(host.root) == {"engine": "docker", "program": True, "spec": FOUND}
+    assert read_containers(host.root) == {"engine": "docker", "program": True, "spec": FOUND, "others": []}
 
 
 # -- numbers of rootless users -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from .verdict import DRAIN, FAIL, QUICK, REBOOT, WARN, Check, failed, passed, un
 NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 # With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
-LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "not_installed", "failed")
+LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 

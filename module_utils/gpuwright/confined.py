@@ -4,6 +4,8 @@
 from .verdict import Unreadable
 
 NAMES = {"slurm": "Slurm", "kubernetes": "Kubernetes", "docker": "Docker", "pbs": "PBS", "htcondor": "HTCondor"}
+# These hide cards by the control group alone and leave their nodes in sight.
+JOBS = ("slurm", "kubernetes", "pbs", "htcondor")
 SLURM_ACTION = (
     "Run it inside an allocation with GPUs (srun --gres=gpu:1, or --gpus=1), or as root outside of the job, "
     "where it sees the whole node."
@@ -24,7 +26,7 @@ def kept_away(readings):
             # Without the module it is the node that lacks something, in a job as anywhere.
             return None
         manager = readings.text("confinement", "manager")
-        cards, denied = (len(readings.each("confinement", name)) for name in ("cards", "denied"))
+        cards, denied = _cards(readings, manager)
         silent = manager == "slurm" and not readings.flag("confinement", "granted")
         if not silent and denied < max(cards, 1) and cards:
             return None
@@ -39,14 +41,21 @@ def given_some(readings):
     try:
         if readings.absent("confinement", "manager"):
             return None
-        manager, denied = readings.text("confinement", "manager"), len(readings.each("confinement", "denied"))
-        cards = len(readings.each("confinement", "cards"))
+        manager = readings.text("confinement", "manager")
+        cards, denied = _cards(readings, manager)
         away = denied or max(0, len(readings.each("probe", "gpus")) - cards)
         if not away or denied == cards:
             return None
         return away, "{} has some of the GPUs".format(_who(readings, manager)), ACTIONS.get(manager, CONTAINER_ACTION)
     except Unreadable:
         return None
+
+
+def _cards(readings, manager):
+    """(card nodes that are there, those that may not be opened)."""
+    cards, denied = (len(readings.each("confinement", name)) for name in ("cards", "denied"))
+    # A container that was given no card has no node of it; one that has nodes is meant to be a node of its own.
+    return cards, denied if manager in JOBS else 0
 
 
 def hidden_from_programs(readings):

@@ -26,10 +26,10 @@ def count(readings, expected):
         return unknown("{} on the PCI bus, but the driver cannot be asked".format(wanted), wanted, wanted, ASK_FIRST)
     seen = [gpu.pci_id("pci_id") for gpu in readings.each("nvidia_smi", "gpus")]
     missing = sorted(set(on_bus) - set(seen))
-    some = given_some(readings)
-    if some and some[0] == len(missing):
-        return unknown("{}: {} of {}".format(some[1], len(seen), wanted), len(seen), wanted, some[2])
     if missing:
+        some = given_some(readings)
+        if some and some[0] == len(missing):
+            return unknown("{}: {} of {}".format(some[1], len(seen), wanted), len(seen), wanted, some[2])
         action = "Look for Xid lines of {} in: dmesg | grep -i xid".format(missing[0])
         return failed(len(seen), wanted, "the driver does not show {}".format(", ".join(missing)), action)
     if len(seen) != wanted:

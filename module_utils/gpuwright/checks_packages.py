@@ -4,7 +4,7 @@
 import collections
 
 from .checks_host import in_container
-from .readings_packages import NVIDIA
+from .readings_packages import MAKERS, NVIDIA, UNNAMED
 from .verdict import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
 
 REINSTALL = "ansible-playbook site.yml --tags system"
@@ -16,6 +16,7 @@ FOREIGN = ("negativo17", "RPM Fusion", "ELRepo", "graphics-drivers PPA")
 DISTRIBUTION = "distribution"
 NEXT_MODULE = "First do what driver.module_for_next_kernel says."
 MOST_NAMES = 4
+MAKER_NAMES = tuple(maker for maker, _sign in MAKERS) + (UNNAMED,)
 
 
 def one_version(readings, expected):
@@ -37,7 +38,7 @@ def one_version(readings, expected):
     numbers = collections.Counter(version for _name, version in packages)
     most = max(numbers.values())
     wanted = sorted(version for version, number in numbers.items() if number == most)
-    if not readings.absent("probe", "nvidia", "user_space"):
+    if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):
         on_disk = readings.version("probe", "nvidia", "user_space")
         wanted = [on_disk] if on_disk in wanted else wanted
     odd = ["{} {}".format(name, version) for name, version in packages if version != wanted[0]]
@@ -57,9 +58,8 @@ def source(readings, expected):
     traces = [path.text() for path in readings.each("driver_packages", "installer")]
     makers = collections.OrderedDict()
     for package in readings.each("driver_packages", "packages"):
-        # "unknown" is no gap in what was read: many packages do not name their maker.
-        makers.setdefault(str(package.at("maker").value), package.text("name"))
-    known = [maker for maker in makers if maker != "unknown"]
+        makers.setdefault(package.one_of(MAKER_NAMES, "maker"), package.text("name"))
+    known = [maker for maker in makers if maker != UNNAMED]
     if unowned:
         if traces:
             words = "NVIDIA's installer (.run) put {} there ({} is left of it)".format(_few(unowned), traces[0])
@@ -85,9 +85,7 @@ def source(readings, expected):
 
 
 def _planned(expected):
-    """The maker that the plan's source stands for; "" in a plan of a release that did not say."""
-    if "source" not in expected.names("plan", "driver"):
-        return ""
+    """The maker that the plan's source stands for; "" in a plan that installs no driver."""
     return {"nvidia": NVIDIA, "distribution": DISTRIBUTION}.get(expected.wish("plan", "driver", "source"), "")
 
 
@@ -114,17 +112,17 @@ def module_signer(readings, expected):
         return unknown("Secure Boot reads {!r}".format(state), state)
     if readings.absent("module_signature", "file"):
         return unknown("there is no module for the kernel that boots next", action=NEXT_MODULE)
-    signer = readings.at("module_signature", "file", "signer").value
     key = readings.wish("module_signature", "file", "key")
     if not key:
         return failed("unsigned", "a trusted key", "the nvidia module is not signed, and only signed modules are taken")
+    signer = readings.text("module_signature", "file", "signer")
     enrolled = readings.each("module_signature", "enrolled")
     if any(key in _numbers(one) for one in enrolled):
         return passed(signer, "a trusted key", "signed by {}, whose key is enrolled".format(signer))
-    names = {one.at("name").value for one in enrolled}
+    names = {one.wish("name") for one in enrolled}
     for one in readings.each("module_signature", "kernel"):
         # The kernel does not tell a serial number; but an enrolled key of this name was compared by its own above.
-        if key in _numbers(one) or (one.at("name").value == signer and signer not in names):
+        if key in _numbers(one) or (one.wish("name") == signer and signer not in names):
             return passed(signer, "a trusted key", "signed by {}, whose key the kernel brings".format(signer))
     same = " (a key of this name is enrolled, and is another)" if signer in names else ""
     return failed(signer, "a trusted key", "signed by {}, whose key {} is not trusted here{}".format(signer, key, same))
@@ -145,6 +143,8 @@ def initramfs(readings, expected):
     if readings.absent("initramfs"):
         return skipped("there is no initramfs of kernel {}".format(kernel))
     image = readings.text("initramfs", "image")
+    if kernel not in image:
+        return unknown("{} is the image of another kernel than {}".format(image, kernel), image)
     if readings.absent("initramfs", "version"):
         return passed("none", "none, or as on disk", "{} holds no nvidia module".format(image))
     inside = readings.version("initramfs", "version")

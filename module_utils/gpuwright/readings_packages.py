@@ -30,7 +30,7 @@ TOOLS = re.compile(
     r"nvidia-(settings|xconfig|modprobe|persistenced)|lib(XNVCtrl|xnvctrl)|nvidia-libXNVCtrl", re.IGNORECASE
 )
 NVIDIA = "NVIDIA"
-UNKNOWN = "unknown"
+UNNAMED = "unnamed"
 # Who packs it, by what the package says of its maker, by its version, or by a name that only this one uses.
 MAKERS = (
     ("negativo17", re.compile(r"negativo17|^dkms-nvidia", re.IGNORECASE)),
@@ -49,7 +49,7 @@ def read_driver_packages(root, ask, kernels, dkms, run=run_bounded):
     """`{manager, packages: [{name, version, maker, bound}], unowned: [path], installer: [path]}`.
 
     `kernels`: those that run now or next; packages for other kernels are left out. `dkms`: the probe's list. `maker` is
-    "unknown" where the package does not say; `bound`: its version must be the driver's.
+    "unnamed" where the package does not say; `bound`: its version must be the driver's.
     `unowned`: files of the driver that belong to no package.
     """
     manager = "dpkg" if exists(root, DPKG) else "rpm" if any(exists(root, path) for path in RPM) else None
@@ -89,7 +89,7 @@ def parse_packages(text, kernels=(), manager="rpm"):
         elsewhere = of_kernel and not any(kernel.startswith(of_kernel.group(1)) for kernel in kernels)
         if version and not removed and not elsewhere and not OTHERS.search(name):
             maker = maker_of(name, line)
-            apart = TOOLS.match(name) and maker != NVIDIA and (maker, manager) != (UNKNOWN, "rpm")
+            apart = TOOLS.match(name) and maker != NVIDIA and (maker, manager) != (UNNAMED, "rpm")
             record = {"name": name, "version": version.group(1), "maker": maker, "bound": not apart}
             found[name, version.group(1)] = record
     # Debian keeps older branches beside the current one, and its alternatives lead to one of them.
@@ -98,8 +98,8 @@ def parse_packages(text, kernels=(), manager="rpm"):
 
 
 def maker_of(name, line):
-    """Who made a package, from its name and the line that the package manager printed; "unknown" without a sign."""
-    return next((maker for maker, sign in MAKERS if sign.search(line) or sign.match(name)), UNKNOWN)
+    """Who made a package, from its name and the line that the package manager printed; "unnamed" without a sign."""
+    return next((maker for maker, sign in MAKERS if sign.search(line) or sign.match(name)), UNNAMED)
 
 
 def driver_files(root, ask, kernels, dkms):

@@ -53,7 +53,14 @@ kind: nvidia.com/gpu
 
 PLAN = {
     "schema": 1,
-    "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms", "module": "nvidia", "version": ""},
+    "driver": {
+        "branch": "580",
+        "flavour": "proprietary",
+        "stream": "580-dkms",
+        "module": "nvidia",
+        "version": "",
+        "source": "nvidia",
+    },
     "cuda": {
         "version": "12.9",
         "package": "cuda-toolkit-12-9",

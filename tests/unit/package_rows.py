@@ -42,7 +42,7 @@ TWO = {("probe", "gpus"): [READINGS["probe"]["gpus"][0], {**READINGS["probe"]["g
 MIXED = [*(package(f"lib{n}", "575.64") for n in range(3)), *(package(f"nv{n}", f"580.{n}") for n in range(2))]
 MANY = [*(package(f"lib{n}") for n in range(9)), *(package(f"odd{n}", "535.1") for n in range(5))]
 FM = package("nvidia-fabricmanager", "580.82.07")
-TOOL = package("nvidia-settings", "510.47.03", "unknown", False)
+TOOL = package("nvidia-settings", "510.47.03", "unnamed", False)
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
@@ -91,8 +91,8 @@ ROWS = [
     ("driver.source", with_packages(package("dkms-nvidia", maker="negativo17")), {}, WARN, "from negativo17"),
     ("driver.source", {PACKAGES: [package("akmod-nvidia", maker="RPM Fusion")]}, {}, WARN, "comes from RPM Fusion"),
     ("driver.source", with_packages(package("x", maker="distribution")), {}, WARN, "two makers: kmod-nvidia"),
-    ("driver.source", with_packages(package("x", maker="unknown")), {}, PASS, "belong to packages of NVIDIA"),
-    ("driver.source", {PACKAGES: [package("x", maker="unknown")]}, {"driver.source": "nvidia"}, PASS, "to packages"),
+    ("driver.source", with_packages(package("x", maker="unnamed")), {}, PASS, "belong to packages of NVIDIA"),
+    ("driver.source", {PACKAGES: [package("x", maker="unnamed")]}, {"driver.source": "nvidia"}, PASS, "to packages"),
     ("driver.source", {}, {"driver.source": "distribution"}, WARN, "NVIDIA, the plan installs from distribution"),
     ("driver.source", {}, {"driver.source": "nvidia"}, PASS, "of NVIDIA"),
     ("driver.source", {}, {"driver.source": ""}, PASS, "of NVIDIA"),
@@ -146,6 +146,7 @@ ROWS = [
     ("driver.initramfs", {IMAGE: "580.95.05", (*NVIDIA, "modules", KERNEL): None}, {}, UNKNOWN, "none on disk"),
     ("driver.initramfs", {("initramfs",): None}, {}, SKIP, f"no initramfs of kernel {KERNEL}"),
     ("driver.initramfs", {("initramfs",): {"unreadable": "not known"}}, {}, UNKNOWN, "not known"),
+    ("driver.initramfs", {("initramfs", "image"): "/boot/initramfs-5.1.img"}, {}, UNKNOWN, "of another kernel"),
     ("driver.initramfs", CONTAINER, {}, SKIP, "container (podman)"),
     (
         "containers.one_specification",

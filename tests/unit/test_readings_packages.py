@@ -119,7 +119,7 @@ def test_an_old_branch_beside_the_current_one_is_no_mixture():
         ("nvidia-driver-580\t580.95.05-0ubuntu0.22.04.2\tii \tUbuntu Developers", "distribution"),
         ("nvidia-driver\t580.95.05-1\tii \tNVIDIA Corporation <linux-bugs@nvidia.com>", "NVIDIA"),
         ("nvidia-driver\t580.95.05\t1.el8\tNVIDIA Corporation NVIDIA", "NVIDIA"),
-        ("nvidia-driver\t580.95.05\t1.el8\t(none) (none)", "unknown"),
+        ("nvidia-driver\t580.95.05\t1.el8\t(none) (none)", "unnamed"),
     ],
 )
 def test_makers(line, maker):

@@ -483,3 +483,23 @@ def test_two_file_systems_are_not_summed_and_one_that_cannot_be_read_is_a_proble
     assert space_problems({"filesystems": apart}, NEED, 100) == []
     found = space_problems({"filesystems": {"/usr": system(1000), "/var": None}}, NEED, 100)
     assert [row["problem"] for row in found] == ["The free space of /var cannot be read"]
+
+
+def test_no_write_keeps_a_file_open(tmp_path):
+    before = names_in(Path("/proc/self/fd"))
+    report.write_text(str(tmp_path / "a"), "x")
+    assert len(names_in(Path("/proc/self/fd"))) == len(before)
+
+
+def test_what_is_no_record_is_not_read_as_one(tmp_path):
+    for text in ("[]", "5", "null", '"x"'):
+        (tmp_path / "a.json").write_text(text)
+        with pytest.raises(ValueError, match="holds no JSON record"):
+            report.read_json(str(tmp_path / "a.json"))
+    (tmp_path / "a.json").write_text("{}")
+    assert report.read_json(str(tmp_path / "a.json")) == {}
+
+
+def test_an_empty_tree_has_its_folder(tmp_path):
+    trees.apply_tree(str(tmp_path / "tree"), {}, [], [])
+    assert names_in(tmp_path) == ["tree"]

@@ -59,7 +59,7 @@ from ansible.module_utils.gpuwright.bounded import run_bounded
 def read(path):
     """The file's text, empty where there is none."""
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except FileNotFoundError:
         return ""
@@ -71,7 +71,7 @@ def write(module, path, text):
         os.unlink(path)
         return
     temporary = path + ".gpuwright"
-    with open(temporary, "w") as file:
+    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
     os.chmod(temporary, 0o644)
     module.atomic_move(temporary, path)

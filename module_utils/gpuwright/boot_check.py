@@ -6,6 +6,8 @@ one. Everything else that is not a good, fresh record of this boot keeps it clos
 """
 
 import errno
+import hashlib
+import json
 import os
 
 from .expectations import EXPECTATIONS_PATH
@@ -48,7 +50,15 @@ def make_record(report, level, holds_s, root="/"):
         "level": level,
         "verdict": report["verdict"],
         "findings": sorted(findings, key=lambda finding: finding["status"] != FAIL),
+        # For ordinary users, who cannot read all that root can.
+        "checks": report["checks"],
+        "expectations_sha256": digest(report["expectations"]),
     }
+
+
+def digest(expectations):
+    """One word for what a node was judged by."""
+    return hashlib.sha256(json.dumps(expectations, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def keep_record(report, level, holds_s, root="/"):

@@ -85,7 +85,8 @@ def run_bounded(
             start_new_session=True,
             preexec_fn=before_start,
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        # ValueError: an argument that no program can be given, such as one with a null byte.
         problem = "{} cannot be run: {}".format(executable, getattr(error, "strerror", None) or error)
         return Finished(None, "", "", False, False, False, problem)
     with child.stdout, child.stderr:

@@ -87,7 +87,7 @@ def save(choice, root="/"):
     path = below(root, CALIBRATED_PATH)
     temporary = "{}.{}".format(path, os.getpid())
     try:
-        with open(temporary, "w") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             json.dump(choice, file, indent=2, sort_keys=True)
             file.write("\n")
             file.flush()

@@ -21,6 +21,7 @@ from .launch_decision import decide
 from .library_identity import library_identity
 from .preload import prove_preload
 from .runtime_policy import LaunchError
+from .terminal import escape_output
 
 TUNED = "jemalloc tuned"
 # Name of the arm: (allocator, whether the policy's MALLOC_CONF goes with it).
@@ -198,6 +199,7 @@ def _say(text):
 
 
 def _report(result, as_json):
+    escape_output()
     if as_json:
         print(json.dumps(result, indent=2, sort_keys=True))
         return

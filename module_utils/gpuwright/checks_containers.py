@@ -3,9 +3,9 @@
 
 from .checks_driver import CARD_NODE, SHARED_NODES
 from .checks_host import in_container
+from .readings_containers import GPU_KIND
 from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
 
-KIND = "nvidia.com/gpu"
 ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi says what nvidia-ctk says"
 NO_CONTAINERS = "no containers are meant to run here: /etc/gpuwright/containers.json is not there"
 INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
@@ -23,8 +23,8 @@ def gpu_in_containers(readings, expected):
         return failed("none", count, "no CDI specification: containers find no GPU")
     spec = readings.at("containers", "spec")
     kind = spec.text("kind")
-    if kind != KIND:
-        return failed(kind, KIND, "the CDI specification is for {}".format(kind))
+    if kind != GPU_KIND:
+        return failed(kind, GPU_KIND, "the CDI specification is for {}".format(kind))
     cards = [card.matching(CARD_NODE, "a card's device node") for card in spec.each("cards")]
     if len(cards) != count:
         return failed(len(cards), count, "the CDI specification lists {} of {} GPUs".format(len(cards), count))
@@ -37,6 +37,19 @@ def gpu_in_containers(readings, expected):
     if written_for != loaded:
         return failed(written_for, loaded, "written for driver {}, loaded is {}".format(written_for, loaded))
     return passed(len(cards), count, "{} finds {} GPUs, by driver {}".format(engine, len(cards), loaded))
+
+
+def one_specification(readings, expected):
+    """No second file describes the same GPUs: of two, a container gets devices that the other driver's file lists."""
+    if readings.absent("containers"):
+        return skipped(NO_CONTAINERS)
+    others = [path.text() for path in readings.each("containers", "others")]
+    if others:
+        words = "also described by {}, which nothing renews".format(", ".join(others))
+        return warned(
+            len(others), 0, words, "Remove it: rm {} ; nvidia-ctk cdi list shows the rest".format(" ".join(others))
+        )
+    return passed(0, 0, "one specification describes the GPUs")
 
 
 def device_links(readings, expected):
@@ -74,6 +87,17 @@ CHECKS = (
         unit="GPUs",
         action=ACTION,
         source="own: one device node of each GPU, libraries of the loaded driver",
+    ),
+    Check(
+        id="containers.one_specification",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Does one file alone describe the GPUs to containers?",
+        judge=one_specification,
+        unit="files",
+        action="Remove the others: rm /etc/cdi/nvidia.yaml ; nvidia-ctk cdi list shows the rest",
+        source="Container Device Interface, SPEC.md: devices of one name in two files; nvidia-container-toolkit#450",
     ),
     Check(
         id="containers.device_links",

@@ -4,11 +4,14 @@
 import re
 
 from .checks_gpu import ASK_FIRST
+from .confined import kept_away
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
 NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
+# With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
+LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
@@ -16,6 +19,7 @@ def reachable(readings, expected):
     """nvidia-smi answers within its deadline and with exit status 0.
 
     Not waivable: a driver that does not answer is missing, or has lost a GPU.
+    In a job or container that was given no GPU nobody can tell how the node is.
     """
     status = readings.text("nvidia_smi", "status")
     smi = readings.at("nvidia_smi").value
@@ -25,6 +29,9 @@ def reachable(readings, expected):
         return passed("ok", "ok", "nvidia-smi answers")
     if status in ("ok", "unreadable"):
         return unknown(message, status, "ok", action)
+    away = kept_away(readings) if status in LIKE_NO_GPU else None
+    if away:
+        return unknown("{} ({})".format(away[0], message), status, "ok", away[1])
     return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
 
 
@@ -159,7 +166,7 @@ def reboot_pending(readings, expected):
 
 
 def secure_boot(readings, expected):
-    """Secure Boot is off, or the key that signs DKMS modules is enrolled."""
+    """Secure Boot is off, or the key with which DKMS signs is enrolled; driver.module_signer looks at the module."""
     state = readings.text("probe", "secure_boot")
     if state == "unsupported" and not readings.each("probe", "gpus"):
         return unknown(NO_SYSFS)
@@ -168,7 +175,7 @@ def secure_boot(readings, expected):
     if state != "enabled":
         return unknown("Secure Boot reads {!r}".format(state), state)
     if readings.flag("probe", "module_key_enrolled"):
-        return passed("enabled, key enrolled", "off, or key enrolled", "the module's key is enrolled")
+        return passed("enabled, key enrolled", "off, or key enrolled", "the key with which DKMS signs is enrolled")
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("enabled, key not enrolled", "off, or key enrolled", "the firmware refuses the module's key")
     # Another key signed what runs now; what DKMS builds at the next kernel update will not load.

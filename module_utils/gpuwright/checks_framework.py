@@ -3,6 +3,7 @@
 
 import re
 
+from .confined import hidden_from_programs, kept_away
 from .verdict import CONTACT_SUPPORT, DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
@@ -37,6 +38,12 @@ def cuda_build(readings, expected):
     if found != wanted:
         return failed(found, wanted, "PyTorch is a {} build, planned is {}".format(found, wanted))
     if wanted != "cpu" and not readings.flag("venv", "torch", "cuda_available"):
+        away = kept_away(readings)
+        if away:
+            return unknown(away[0], "{}, no GPU".format(found), wanted, away[1])
+        if hidden_from_programs(readings):
+            words = "CUDA_VISIBLE_DEVICES hides every GPU from PyTorch in this session"
+            return unknown(words, "{}, no GPU".format(found), wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then again.")
         action = "Run on the node: /opt/gpuwright/venvs/current/bin/python -c 'import torch; torch.cuda.init()'"
         return failed("{}, no GPU".format(found), wanted, "PyTorch finds no GPU it can use", action)
     return passed(found, wanted, "PyTorch is a {} build".format(found))

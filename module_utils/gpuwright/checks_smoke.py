@@ -4,10 +4,9 @@
 import re
 
 from . import floors
+from .report import age_words
 from .verdict import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
-# Seconds and name of the units in which an age is told; the largest of which there are two.
-AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 
 
@@ -71,9 +70,7 @@ def age(smoke):
     """How long ago, for a result that is read again later."""
     if "age_s" not in smoke.value:
         return ""
-    seconds = smoke.number("age_s")
-    size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= 2 * size or size == 1)
-    return ", {} {} ago".format(seconds // size, unit)
+    return ", " + age_words(smoke.number("age_s"))
 
 
 def speed_ratio(readings, expected):

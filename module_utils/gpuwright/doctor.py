@@ -29,8 +29,10 @@ from .report import (
     table,
     write_text,
 )
+from .root_result import with_roots_results
 from .smoke_history import last_smoke
 from .strikes import keep_strikes
+from .terminal import escape_output, print_utf8
 from .verdict import LEVELS, PASS, QUICK, SKIP, STANDARD
 from .waiver_report import with_waivers
 
@@ -41,7 +43,8 @@ TEXT_WIDTH = 100
 DESCRIPTION = """\
 Check this node against what its inventory expects. Nothing is changed. Level quick starts no GPU work, level standard
 one small matrix product on each GPU, level deep measures idle GPUs for minutes. The smoke test shown is the one of the
-last verification. What needs root is UNKNOWN for other users.
+last verification. What only root can read is, for other users, what root's last check of this boot
+recorded, or skipped.
 """
 GATE = "check nothing: exit 0 if the last check of this boot was good or nobody monitors this node, else 1 and why"
 EXIT_STATUSES = "exit status: 0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN (with --nagios: 0, 1 WARN, 2 FAIL, 3)"
@@ -51,6 +54,7 @@ def main(arguments=None, root="/"):
     """Run the program; returns its exit status. `root` is where the node's files lie."""
     # A reader that has seen enough, such as head, ends the program without a word, as with any other program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    escape_output()
     options = parse(arguments)
     if options.explain is not None:
         return explain(options.explain)
@@ -88,7 +92,7 @@ def main(arguments=None, root="/"):
         print("gpu-doctor: {}: {}".format(path, reason(error)), file=sys.stderr)
         return UNKNOWN_STATUS
     if options.prom == "-":
-        print(metrics(report, options.level, seconds), end="")
+        print_utf8(metrics(report, options.level, seconds))
     elif options.nagios:
         print(nagios_line(report["checks"], report["verdict"]))
         return NAGIOS_STATUS.get(report["verdict"], UNKNOWN_STATUS)
@@ -168,6 +172,7 @@ def examine(expectations, root="/", level=STANDARD, recorded=False):
     now = now_utc()
     smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, now) if level != QUICK else None
     checks = run_checks(readings, expectations, smoke, level=level)
+    checks = with_roots_results(checks, expectations, now, root)
     return with_waivers(make_report(platform.node(), now, checks, readings, expectations, smoke))
 
 

@@ -114,5 +114,11 @@ def _explain(options, decision, command):
         launch_report.examine(decision)
     name = "as_json" if options.json else "as_table" if options.explain else "shell_line"
     # As bytes: a variable of the caller's may hold what the terminal's encoding cannot.
-    sys.stdout.buffer.write(os.fsencode(getattr(launch_report, name)(decision, command) + "\n"))
+    text = getattr(launch_report, name)(decision, command) + "\n"
+    try:
+        data = os.fsencode(text)
+    except UnicodeEncodeError:
+        # A file that this reads may hold it, too, and the C locale of Python 3.6 is ASCII.
+        data = text.encode("utf-8", "surrogateescape")
+    sys.stdout.buffer.write(data)
     return 0

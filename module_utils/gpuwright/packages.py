@@ -117,7 +117,7 @@ def lock_holder(root="/"):
 
 def _pid_in(path):
     try:
-        with open(path) as file:
+        with open(path, encoding="ascii") as file:
             return int(file.read(32).strip() or 0)
     except (OSError, ValueError):
         return 0

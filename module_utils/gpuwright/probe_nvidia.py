@@ -20,7 +20,8 @@ LIBRARY_FOLDERS = (
 MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
 DKMS_LINE = re.compile(
     # dkms 3: "nvidia/580.95.05, 4.18.0-477.el8.x86_64, x86_64: installed (note)"; dkms 2: a comma after the name.
-    r"(?P<module>[\w.+-]+)(?:/|, )(?P<version>[\w.+~-]+)(?:, (?P<kernel>[\w.+~-]+), (?P<arch>\w+))?: *(?P<state>\w+)"
+    # "installed-weak from 4.18.0-372.el8.x86_64" is another kernel's module, lent by a link.
+    r"(?P<module>[\w.+-]+)(?:/|, )(?P<version>[\w.+~-]+)(?:, (?P<kernel>[\w.+~-]+), (?P<arch>\w+))?: *(?P<state>[\w-]+)"
 )
 
 

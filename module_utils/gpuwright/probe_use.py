@@ -6,7 +6,8 @@ import re
 import struct
 
 from .gpu_agents import describe_process, is_agent
-from .hostfiles import below, names_in, read_assignments, read_bytes, read_text, to_int
+from .hostfiles import below, names_in, read_assignments, read_bytes, to_int
+from .processes import command_name, parent_of, process_ids, why_hidden
 
 SESSION_FOLDER = "/run/systemd/sessions"
 SLURM_FOLDERS = ("/var/spool/slurmd", "/var/spool/slurm/d", "/var/spool/slurm/slurmd")
@@ -21,11 +22,17 @@ def read_in_use(root="/", own_pid=None, agents=()):
     Nor are programs that only watch GPUs: those of `gpu_agents.AGENTS`, and the names in `agents` besides.
     """
     own = read_ancestors(root, os.getpid() if own_pid is None else own_pid)
-    return {
+    hidden = why_hidden(root)
+    found = {
         "gpu_processes": read_gpu_processes(root, own, agents),
-        "users": read_users(root, own),
+        "users": read_users(root, own, hidden),
         "jobs": read_jobs(root),
     }
+    if hidden:
+        # What is seen here is not all; an empty list would say that nobody works.
+        found["gpu_processes"].append({"pid": None, "name": "unknown: {}".format(hidden)})
+        found["jobs"].append("unknown: {}".format(hidden))
+    return found
 
 
 def read_ancestors(root, pid):
@@ -33,26 +40,15 @@ def read_ancestors(root, pid):
     found = []
     while pid is not None and pid > 1 and pid not in found:
         found.append(pid)
-        # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
-        fields = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(")")[2].split()
-        pid = to_int(fields[1]) if len(fields) > 1 else None
+        pid = parent_of(root, pid)
     return found
-
-
-def _processes(root):
-    return [int(name) for name in names_in(root, "/proc") if re.match(r"[0-9]+$", name)]
-
-
-def _command_name(root, pid):
-    # Not cmdline: reading that waits for the memory of a process which hangs in the driver.
-    return read_text(root, "/proc/{}/comm".format(pid)) or "unknown"
 
 
 def read_gpu_processes(root, own, agents=()):
     """Processes that have a GPU's device file open, as `gpu_agents.describe_process` has them."""
     found = []
     unreadable = 0
-    for pid in _processes(root):
+    for pid in process_ids(root):
         folder = below(root, "/proc/{}/fd".format(pid))
         try:
             names = os.listdir(folder)
@@ -62,7 +58,7 @@ def read_gpu_processes(root, own, agents=()):
         except OSError:
             continue
         if pid not in own and any(_is_gpu_file(os.path.join(folder, name)) for name in names):
-            name = _command_name(root, pid)
+            name = command_name(root, pid)
             if not is_agent(name, agents):
                 found.append(describe_process(root, pid, name))
     if unreadable:
@@ -77,11 +73,11 @@ def _is_gpu_file(link):
         return False
 
 
-def read_users(root, own):
+def read_users(root, own, hidden=""):
     """Names of the users who are logged in, sorted.
 
     The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal:
-    one without is another connection of the same automation.
+    one without is another connection of the same automation. `hidden`: why processes are not shown, see `why_hidden`.
     """
     sessions = [read_assignments(root, "{}/{}".format(SESSION_FOLDER, name)) for name in names_in(root, SESSION_FOLDER)]
     # Only people: cron, the login screen and user managers have other classes.
@@ -94,7 +90,7 @@ def read_users(root, own):
         if _leader(session) not in own and (session["USER"] not in own_users or session.get("TTY")):
             users.add(session["USER"])
     # systemd 239 (RHEL 8) does not know the terminal of an ssh session, utmp does.
-    users.update(user for user, pid in read_terminal_logins(root) if pid not in own)
+    users.update(user for user, pid in read_terminal_logins(root, hidden) if pid not in own)
     return sorted(users)
 
 
@@ -102,14 +98,14 @@ def _leader(session):
     return to_int(session.get("LEADER"))
 
 
-def read_terminal_logins(root):
-    """[(user, pid)] of the logins on terminals in utmp whose process is still there."""
+def read_terminal_logins(root, hidden=""):
+    """[(user, pid)] of the logins on terminals in utmp whose process is still there, or may be where it is hidden."""
     found = []
     data = read_bytes(root, "/run/utmp") or b""
     for offset in range(0, len(data) - UTMP_RECORD.size + 1, UTMP_RECORD.size):
         kind, pid, _line, _id, user = UTMP_RECORD.unpack_from(data, offset)
         user = user.split(b"\0")[0].decode("utf-8", "replace")
-        if kind == UTMP_USER_PROCESS and user and os.path.isdir(below(root, "/proc/{}".format(pid))):
+        if kind == UTMP_USER_PROCESS and user and (hidden or os.path.isdir(below(root, "/proc/{}".format(pid)))):
             found.append((user, pid))
     return found
 
@@ -122,6 +118,6 @@ def read_jobs(root):
             match = re.match(r"job0*([0-9]+)$", name)
             if match:
                 jobs.add("slurm job {}".format(match.group(1)))
-    steps = [pid for pid in _processes(root) if _command_name(root, pid) == "slurmstepd"]
+    steps = [pid for pid in process_ids(root) if command_name(root, pid) == "slurmstepd"]
     # Interactive steps have no batch folder, so a step daemon alone is a job too.
     return sorted(jobs) or ["slurm step, process {}".format(pid) for pid in steps]

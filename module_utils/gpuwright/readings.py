@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
 
+import os
 import re
 
 from .acknowledgements import read_acknowledgements
 from .boot_check import read_moment
 from .bounded import run_bounded
 from .calibrated import calibrated_arm
+from .confinement import read_confinement
 from .hostfiles import names_in
+from .initramfs import read_initramfs
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
 from .preload import PACKAGES, check_library
-from .probe import probe
+from .probe import ask, probe
 from .readings_access import (
     read_account,
     read_device_access,
@@ -28,7 +31,9 @@ from .readings_isolation import read_isolation, read_machine
 from .readings_links import read_infiniband, read_nvlink, read_ways
 from .readings_locks import read_package_locks
 from .readings_modules import read_asked, read_kernel_modules, read_parameters
+from .readings_packages import read_driver_packages
 from .readings_services import read_services
+from .readings_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
 from .readings_software import (
     LIBRARY_FOLDERS,
     read_cudnn_of_wheel,
@@ -60,10 +65,26 @@ def attempt(read, *arguments):
     """The reading, or `{"unreadable": "why"}`: on a broken node anything may go wrong, nothing may stop the rest."""
     try:
         return read(*arguments)
+    except PermissionError as error:
+        return unreadable_for_users(str(error))
     except (OSError, ValueError) as error:
         return {"unreadable": str(error) or type(error).__name__}
     except Exception as error:
         return {"unreadable": "{}: {}".format(type(error).__name__, error)}
+
+
+def unreadable_for_users(why):
+    """What an ordinary user could not read says that root can; for root it is as unreadable as anything."""
+    return {"unreadable": why} if os.geteuid() == 0 else {"unreadable": why, "only_root": True}
+
+
+def for_root(reading):
+    """The reading, every unreadable value in it marked as one that needs root, for programs that do not say so."""
+    if isinstance(reading, dict):
+        if "unreadable" in reading:
+            return unreadable_for_users(reading["unreadable"])
+        return {name: for_root(value) for name, value in reading.items()}
+    return [for_root(value) for value in reading] if isinstance(reading, list) else reading
 
 
 def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
@@ -80,7 +101,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     readings = {
         "probe": host,
         "nvidia_smi": attempt(query, nvidia_smi_seconds),
-        "kernel_log": attempt(read_kernel_log, root),
+        "kernel_log": for_root(attempt(read_kernel_log, root)),
         "xid_policy": attempt(read_overrides, root),
         "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
         "fabric_manager": attempt(read_unit_state, "nvidia-fabricmanager"),
@@ -94,20 +115,22 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "kernel_modules": attempt(read_kernel_modules, root, expectations.get("modules", [])),
         "tuning": attempt(read_tuning, root),
         "containers": attempt(read_containers, root),
+        "confinement": attempt(read_confinement, root),
+        "module_signature": attempt(read_signature, root, host),
         "moment": attempt(read_moment, root),
         "acknowledgements": attempt(read_acknowledgements, root),
         "strikes": attempt(read_strikes, root),
     }
     if level == QUICK:
         return readings
-    readings.update(collect_software(expectations, root))
+    readings.update(collect_software(expectations, root, host))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
     if level == DEEP:
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
 
 
-def collect_software(expectations, root):
+def collect_software(expectations, root, host):
     """What lies above the driver, from the toolkit to the trainer's files."""
     plan = expectations["plan"]
     return {
@@ -121,9 +144,11 @@ def collect_software(expectations, root):
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),
-        "disks": attempt(read_disks, root),
+        "disks": for_root(attempt(read_disks, root)),
         "services": attempt(read_services, root, expectations.get("services", [])),
         "locks": attempt(read_package_locks, root),
+        "driver_packages": attempt(read_packages, root, host),
+        "initramfs": attempt(read_next_initramfs, root, host),
         "bench": attempt(read_bench, root, expectations),
     }
 
@@ -142,7 +167,7 @@ def collect_links(root, host, nvidia_smi=None):
         "nvlink": attempt(read_nvlink, host["gpus"], mig_indexes(nvidia_smi)),
         "gpu_ways": attempt(read_ways, host["gpus"]),
         "machine": attempt(read_machine),
-        "isolation": attempt(read_isolation, root, host["gpus"]),
+        "isolation": for_root(attempt(read_isolation, root, host["gpus"])),
     }
 
 
@@ -180,6 +205,34 @@ def read_device_nodes(root, host, user):
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     return read_device_access(root, host["nvidia"]["device_nodes"], account)
+
+
+def read_signature(root, host):
+    """`{enforced, file, enrolled, kernel}`; what is not needed where any module is taken is not asked for."""
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    enforced = read_enforced(root)
+    if host["secure_boot"] != "enabled" and not enforced:
+        return {"enforced": False, "file": None, "enrolled": [], "kernel": []}
+    return {
+        "enforced": enforced,
+        "file": attempt(read_module_signature, root, ask, host["kernel"]["next_boot"]),
+        "enrolled": attempt(read_enrolled_keys, ask),
+        "kernel": attempt(read_kernel_keys, root),
+    }
+
+
+def read_packages(root, host):
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    kernels = sorted({host["kernel"]["running"], host["kernel"]["next_boot"]})
+    return read_driver_packages(root, ask, kernels, host["nvidia"]["dkms"])
+
+
+def read_next_initramfs(root, host):
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    return read_initramfs(root, host["kernel"]["next_boot"])
 
 
 def read_links_of_nodes(root, host):

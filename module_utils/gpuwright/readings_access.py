@@ -18,7 +18,8 @@ EXAMPLES = 10
 def read_lines(root, path):
     """The fields of each line of a file such as /etc/passwd; raises OSError with a reason a person understands."""
     try:
-        with open(below(root, path)) as file:
+        # A neighbour's name in another encoding must not hide the line that is looked for.
+        with open(below(root, path), encoding="utf-8", errors="surrogateescape") as file:
             return [line.rstrip("\n").split(":") for line in file if line.strip() and not line.startswith("#")]
     except PermissionError:
         raise PermissionError("{} is readable by root only".format(path))

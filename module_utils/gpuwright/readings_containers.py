@@ -7,10 +7,14 @@ Source of its form: https://github.com/cncf-tags/container-device-interface/blob
 import json
 import re
 
-from .hostfiles import exists, read_text
+from .hostfiles import exists, names_in, read_text, resolve
 
 RECORD = "/etc/gpuwright/containers.json"
 PROGRAMS = {"podman": "/usr/bin/podman", "docker": "/usr/bin/dockerd"}
+# Where engines look for specifications, and which files they take (CDI, section "CDI JSON Specification").
+FOLDERS = ("/etc/cdi", "/var/run/cdi", "/run/cdi")
+ENDINGS = (".yaml", ".json")
+GPU_KIND = "nvidia.com/gpu"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+(?![\w-])")
 # The driver's libraries bear its version, and the specification names each of them.
 LIBRARY = re.compile(r"/libcuda\.so\.([0-9]+(?:\.[0-9]+)+)(?![\w.])")
@@ -20,8 +24,9 @@ ALL = re.compile(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.M
 
 
 def read_containers(root):
-    """`{engine, program, spec}`, null where no containers are meant to run here.
+    """`{engine, program, spec, others}`, null where no containers are meant to run here.
 
+    `others`: further specifications of the same kind, in the folders that engines read.
     `spec` is null when there is no specification, else `{kind, all, cards, driver}`: whether a device stands for all
     cards, the cards' device nodes, and the driver version that it was written for.
     """
@@ -32,6 +37,7 @@ def read_containers(root):
         "engine": record["engine"],
         "program": exists(root, PROGRAMS[record["engine"]]),
         "spec": read_spec(root, record["spec"]),
+        "others": read_others(root, record["spec"]),
     }
 
 
@@ -45,6 +51,25 @@ def load_record(root):
     if not good or record.get("engine") not in PROGRAMS:
         raise ValueError("{} is not schema 1".format(RECORD))
     return record
+
+
+def read_others(root, spec):
+    """Paths of the other files that describe NVIDIA's GPUs; ValueError for one that cannot be read."""
+    own, found = resolve(root, spec), {}
+    for folder in FOLDERS:
+        for name in names_in(root, folder):
+            path = "{}/{}".format(folder, name)
+            full = resolve(root, path)
+            # Of /run and /var/run one is a link to the other: what is one file is named once.
+            if not name.endswith(ENDINGS) or full is None or full == own or full in found:
+                continue
+            text = read_text(root, path)
+            if text is None:
+                raise ValueError("{} cannot be read".format(path))
+            kind = KIND.search(text)
+            if kind and (kind.group(1) or kind.group(2)) == GPU_KIND:
+                found[full] = path
+    return sorted(found.values())
 
 
 def read_spec(root, path):

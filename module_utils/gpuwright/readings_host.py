@@ -13,6 +13,7 @@ from .hostfiles import exists, names_in, read_assignments, read_colon_lines, rea
 from .kernel_log import read_container
 from .probe_hardware import PCI_FOLDER
 from .probe_nvidia import LIBRARY_FOLDERS
+from .processes import process_ids, why_hidden
 from .readings_access import read_file
 
 CPU_FOLDER = "/sys/devices/system/cpu"
@@ -38,9 +39,12 @@ def read_governors(root):
 
 def read_blocked_tasks(root):
     """`{nvidia, others}`: names of the processes that nothing can wake now, those of the driver apart."""
-    pids = [name for name in names_in(root, "/proc") if name.isdigit()]
+    pids = process_ids(root)
     if not pids:
         raise OSError("/proc lists no process")
+    hidden = why_hidden(root)
+    if hidden:
+        raise PermissionError(hidden)
     found = {"nvidia": [], "others": []}
     for pid in pids:
         # "pid (name) state ...": the name may hold anything, so the last parenthesis counts.

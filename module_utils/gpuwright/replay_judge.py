@@ -16,8 +16,9 @@ from .verdict import LEVELS, STANDARD, UNKNOWN, judge, worst
 REACHABLE = "driver.reachable"
 # What a file without its node leaves open; a check that asks for it is left out.
 OF_THE_NODE = ("plan", "venv", "smoke_device", "trainer_user")
-# What an administrator may have set on a node, and has not for a file.
-UNSET = {"xid_policy": []}
+# What an administrator may have set on a node, and has not for a file; and no job keeps a file from being read.
+NO_CONFINEMENT = {"manager": None, "job": "", "cards": [], "denied": [], "granted": False, "hidden": False}
+UNSET = {"xid_policy": [], "confinement": NO_CONFINEMENT}
 NOT_MEASURED = "not measured: "
 
 

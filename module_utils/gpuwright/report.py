@@ -18,6 +18,8 @@ VALUE_WIDTH = 22
 # Who has decided that a finding does not count: `waived.by` of a check.
 BY_ROOT = "acknowledgement"
 BY_INVENTORY = "inventory"
+# Seconds and name of the units in which an age is told; the largest of which there are two.
+AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 def now_utc():
@@ -28,6 +30,12 @@ def age_seconds(time, now):
     """Seconds from `time` to `now`, both in the report's format; ValueError for another format."""
     begin, end = (datetime.datetime.strptime(text, TIME_FORMAT) for text in (time, now))
     return int((end - begin).total_seconds())
+
+
+def age_words(seconds):
+    """For example "119 seconds ago"."""
+    size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= 2 * size or size == 1)
+    return "{} {} ago".format(seconds // size, unit)
 
 
 def make_report(host, time, checks, readings, expectations, smoke):
@@ -65,7 +73,8 @@ def write_text(path, text):
     # Readers such as node_exporter take every *.prom, so the unfinished file must not look like one.
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)
     try:
-        with os.fdopen(handle, "w") as file:
+        # "replace": half a character, as from a file name that is no UTF-8, must not cost the whole file.
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -92,7 +101,7 @@ def write_report(report, report_path, verified_path):
 
 def read_json(path):
     """The record in a JSON file; OSError when it cannot be read, ValueError when it is not a JSON record."""
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         value = json.load(file)
     if not isinstance(value, dict):
         raise ValueError("{} holds no JSON record".format(path))

@@ -112,7 +112,7 @@ def write(root, key, value):
 
 def put_text(path, text):
     """One write, as files of the kernel need it."""
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 

@@ -21,7 +21,7 @@ def load(root):
     if not os.path.exists(path):
         return {"schema": 1, "knobs": {}, "files": {}, "folders": []}
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             before = json.load(file)
         if before["schema"] != 1 or not all(isinstance(before[name], dict) for name in ("knobs", "files")):
             raise ValueError("not schema 1")

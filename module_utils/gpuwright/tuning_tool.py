@@ -10,11 +10,13 @@ import sys
 
 from . import tuning_knobs
 from .readings_tuning import load_record, read_found
+from .terminal import escape_output
 
 NOT_FOR_BOOT = ("file", "tuned", "unit")
 
 
 def main(arguments=None, root="/"):
+    escape_output()
     parser = argparse.ArgumentParser(prog="gpu-tune", description=__doc__.splitlines()[0])
     parser.add_argument("--apply", action="store_true", help="set what differs (root); done at each boot")
     parser.add_argument("--json", action="store_true", help="for programs")

@@ -79,8 +79,17 @@ class Check(NamedTuple):
     source: str = ""
 
 
+# Begins the reason of a check that an ordinary user cannot make; root's own result may take its place.
+ONLY_ROOT = "only root can see this: sudo gpu-doctor"
+
+
 class Unreadable(Exception):
-    """A value that a check needs cannot be had; the message says which and why."""
+    """A value that a check needs cannot be had; the message says which and why.
+
+    only_root  an ordinary user asked, and root could read it
+    """
+
+    only_root = False
 
 
 class Evidence(object):
@@ -182,7 +191,9 @@ class Evidence(object):
 
     def _known(self, kind, words):
         if isinstance(self.value, dict) and "unreadable" in self.value:
-            raise Unreadable("{}: {}".format(self.name, self.value["unreadable"]))
+            error = Unreadable("{}: {}".format(self.name, self.value["unreadable"]))
+            error.only_root = self.value.get("only_root") is True
+            raise error
         if not isinstance(self.value, kind):
             raise Unreadable("{} is not {}: {!r}".format(self.name, words, self.value))
         return self.value
@@ -228,7 +239,8 @@ def judge(check, readings, expectations):
         else:
             outcome = check.judge(Evidence(readings, "readings"), expected)
     except Unreadable as error:
-        outcome = unknown("cannot tell: {}".format(error))
+        reason = "{} ({})".format(ONLY_ROOT, error) if error.only_root else "cannot tell: {}".format(error)
+        outcome = skipped(reason) if error.only_root else unknown(reason)
     except Exception as error:
         outcome = unknown("this check broke: {}: {}".format(type(error).__name__, error))
     return {

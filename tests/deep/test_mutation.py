@@ -48,6 +48,7 @@ MODULES = (
     "services",
     "strikes",
     "waivers",
+    "packages",
 )
 FLIPPED = {
     ast.Eq: ast.NotEq,
@@ -66,6 +67,9 @@ CODE_AND_CARDS = rows_of_tests.test_code_runs_on_the_card.pytestmark[0].args[1]
 AGES = rows_of_tests.test_the_age_of_a_smoke_test.pytestmark[0].args[1]
 # Mutants that no row can show, each with its reason: the module and the text of the line.
 EQUIVALENT = {
+    'checks_packages if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):': (
+        "of one version alone the libraries' own changes nothing: it is not read for its own sake"
+    ),
     'checks_gpu return failed(value, wanted or "one model", "different models in one node")': (
         "what is expected, in test_without_a_named_model_one_model_is_expected"
     ),

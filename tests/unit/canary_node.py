@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import healthy_files
 import healthy_node
 from host_tree import HostTree
 
@@ -185,6 +186,9 @@ sig_key:        {CANARIES["signing key"].upper()}
 """
 
 
+INSTALLED = ("kmod-nvidia-580.95.05-1.el8.x86_64", "libcudnn9-cuda-12-9.10.2.21-1.x86_64", "bash-5.1")
+
+
 def commands(folder: str) -> dict[str, str]:
     """Programs of the node as shell scripts; `folder` holds the answers as files."""
     told = (
@@ -199,7 +203,11 @@ def commands(folder: str) -> dict[str, str]:
         "journalctl": f"cat {folder}/kernel.log",
         "lspci": f"cat {folder}/lspci.txt; echo 'lspci: no permission on {HOST}' >&2",
         "modinfo": f"cat {folder}/modinfo.txt",
-        "rpm": "printf '%s\\n' kmod-nvidia-580.95.05-1.el8.x86_64 libcudnn9-cuda-12-9.10.2.21-1.x86_64 bash-5.1",
+        # The list of all packages is the bundle's; the check asks for the driver's alone, and in its own form.
+        "rpm": f'[ "$*" = -qa ] && printf "%s\\n" {" ".join(INSTALLED)} && exit\n{healthy_files.RPM}',
+        "mokutil": healthy_files.mokutil(
+            healthy_files.ENROLLED.replace(healthy_files.COLONS.lower(), CANARIES["signing key"])
+        ),
     }
 
 

@@ -9,8 +9,22 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from healthy_node import BRIDGE, CDI, DATA, EXPECTATIONS, KERNEL, KERNEL_LOG, MEASURED, NODES, PCI_ID, PLAN, READINGS
+from healthy_node import (
+    BRIDGE,
+    CDI,
+    DATA,
+    EXPECTATIONS,
+    KERNEL,
+    KERNEL_LOG,
+    MEASURED,
+    MOK,
+    NODES,
+    PCI_ID,
+    PLAN,
+    READINGS,
+)
 from host_tree import HostTree
+from initramfs_images import image
 
 # The first bytes of a shared library for x86-64 (elf(5)).
 ELF_LIBRARY = struct.pack("=16sHH", b"\x7fELF\x02\x01\x01", 3, {"x86_64": 62, "aarch64": 183}[os.uname().machine])
@@ -28,6 +42,13 @@ def put_node(host: HostTree) -> None:
     host.put("/sys/module/nvidia_uvm/refcnt", "0\n")
     host.put("/sys/firmware/efi/efivars/SecureBoot-8be4df61", b"\x06\0\0\0\x01")
     host.put("/var/lib/dkms/mok.pub", "certificate")
+    host.put("/sys/module/module/parameters/sig_enforce", "N\n")
+    kernel_key = READINGS["module_signature"]["kernel"][0]
+    named = f"{kernel_key['name']}: {kernel_key['numbers'][0]}: X509.rsa []"
+    keyring = "0b1c2d3e I------     5 perm 1f0b0000     0     0 keyring   .builtin_trusted_keys: 2\n"
+    host.put("/proc/keys", f"{keyring}0a1b2c3d I------     1 perm 1f030000     0     0 asymmetri {named}\n")
+    host.put("/var/lib/rpm/Packages")
+    host.put(f"/boot/initramfs-{KERNEL}.img", image({}))
     for name, text in (("vendor", "0x8086"), ("class", "0x060000")):
         host.put(f"/sys/bus/pci/devices/0000:00:00.0/{name}", text + "\n")
     host.put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
@@ -132,10 +153,52 @@ Id=gpuwright-check.timer
 ActiveState=active
 UnitFileState=enabled
 """
+COLONS = ":".join(MOK[place : place + 2].upper() for place in range(0, len(MOK), 2))
+MODINFO = f"""\
+filename:       /lib/modules/{KERNEL}/extra/nvidia.ko.xz
+version:        580.95.05
+license:        NVIDIA
+sig_id:         PKCS#7
+signer:         DKMS module signing key
+sig_key:        {COLONS}
+sig_hashalgo:   sha512
+signature:      0A:1B:
+\t\t2C:3D
+"""
+ENROLLED = f"""\
+[key 1]
+SHA1 Fingerprint: 54:f4:18:74:f4:d8:84:28:09:bc:be:88:10:65:92:0a:17:56:0b:a8
+Certificate:
+    Data:
+        Version: 3 (0x2)
+        Serial Number:
+            {COLONS.lower()}
+        Signature Algorithm: sha256WithRSAEncryption
+        Issuer: CN=DKMS module signing key
+        Validity
+            Not Before: Jan  1 10:00:00 2026 GMT
+        Subject: CN=DKMS module signing key
+        X509v3 extensions:
+            X509v3 Subject Key Identifier:
+                D9:39:39:5A:3C:4C:0E:2A
+"""
+RPMS = "".join(
+    f"{package['name']}\t580.95.05\t1.el8\tNVIDIA Corporation (none)\n"
+    for package in READINGS["driver_packages"]["packages"]
+)
+RPM = f"[ $1 = -qf ] && echo nvidia-driver && exit\ncat <<'E'\n{RPMS}E"
 SMARTCTL = {
     "smart_status": {"passed": True},
     "nvme_smart_health_information_log": {"critical_warning": 0, "available_spare": 100, "percentage_used": 3},
 }
+
+
+def mokutil(enrolled: str) -> str:
+    """A script that lists these certificates as enrolled."""
+    return (
+        f"case $1 in\n--list-enrolled) cat <<'E'\n{enrolled}E\n;;\n--db) echo db is empty;;\n"
+        "*) echo /var/lib/dkms/mok.pub is already enrolled;;\nesac"
+    )
 
 
 def put_commands(write: Callable[[str, str], object]) -> None:
@@ -146,9 +209,10 @@ def put_commands(write: Callable[[str, str], object]) -> None:
         "systemd-detect-virt": "echo none; exit 1",
         "nv-fabricmanager": "echo 'Fabric Manager version is : 580.95.05'",
         "journalctl": f"cat <<'E'\n{KERNEL_LOG}E",
-        "modinfo": "printf 'version:        580.95.05\\nlicense:        NVIDIA\\n'",
+        "modinfo": f"cat <<'E'\n{MODINFO}E",
+        "rpm": RPM,
         "dkms": f"echo 'nvidia/580.95.05, {KERNEL}, x86_64: installed'",
-        "mokutil": "echo /var/lib/dkms/mok.pub is already enrolled",
+        "mokutil": mokutil(ENROLLED),
         "smartctl": f"cat <<'E'\n{json.dumps(SMARTCTL)}\nE",
         "grubby": f"echo /boot/vmlinuz-{KERNEL}",
     }

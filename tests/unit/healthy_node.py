@@ -14,6 +14,8 @@ PCI_ID = "0000:3b:00.0"
 BRIDGE = "0000:3a:00.0"
 # The device nodes and their numbers, of those that the kernel keeps for local use.
 NODES = {"nvidia0": (240, 0), "nvidiactl": (240, 255), "nvidia-uvm": (241, 0)}
+# The serial number of the certificate that DKMS made on this node.
+MOK = "27ed54a1d5af8748948d9f8932ee9c7c34a0b1c2"
 MODULE = {"version": "580.95.05", "flavour": "proprietary", "licence": "NVIDIA"}
 
 KERNEL_LOG = f"""\
@@ -51,7 +53,14 @@ kind: nvidia.com/gpu
 
 PLAN = {
     "schema": 1,
-    "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms", "module": "nvidia", "version": ""},
+    "driver": {
+        "branch": "580",
+        "flavour": "proprietary",
+        "stream": "580-dkms",
+        "module": "nvidia",
+        "version": "",
+        "source": "nvidia",
+    },
     "cuda": {
         "version": "12.9",
         "package": "cuda-toolkit-12-9",
@@ -305,7 +314,32 @@ READINGS = {
         "engine": "podman",
         "program": True,
         "spec": {"kind": "nvidia.com/gpu", "all": True, "cards": ["/dev/nvidia0"], "driver": "580.95.05"},
+        "others": [],
     },
+    "confinement": {
+        "manager": None,
+        "job": "",
+        "cards": ["/dev/nvidia0"],
+        "denied": [],
+        "granted": False,
+        "hidden": False,
+    },
+    "module_signature": {
+        "enforced": False,
+        "file": {"signer": "DKMS module signing key", "key": MOK},
+        "enrolled": [{"name": "DKMS module signing key", "numbers": [MOK, "d939395a3c4c0e2a"]}],
+        "kernel": [{"name": "Rocky kernel signing key", "numbers": ["3b1c25e26fdc90bb7a3bd4d83a9f34d2d3c30d0f"]}],
+    },
+    "driver_packages": {
+        "manager": "rpm",
+        "packages": [
+            {"name": name, "version": "580.95.05", "maker": "NVIDIA", "bound": True}
+            for name in ("kmod-nvidia-latest-dkms", "libnvidia-ml", "nvidia-driver-cuda", "nvidia-persistenced")
+        ],
+        "unowned": [],
+        "installer": [],
+    },
+    "initramfs": {"image": f"/boot/initramfs-{KERNEL}.img", "version": None},
     "kernel_log": {
         "source": "journalctl -b -q --no-pager -o short-monotonic _TRANSPORT=kernel + _TRANSPORT=driver",
         "lines": 2,

@@ -176,6 +176,11 @@ SHOWN_IN = (
     ("host.infiniband", "name"),
     ("host.infiniband", "rate"),
     ("host.disks", "name"),
+    ("driver.packages", "name"),
+    ("driver.source", "name"),
+    # Its number is what is compared.
+    ("driver.module_signer", "signer"),
+    ("driver.module_signer", "name"),
     # Equal in all devices is what counts.
     ("performance.spread", "name"),
 )

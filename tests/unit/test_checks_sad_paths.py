@@ -9,6 +9,7 @@ import healthy_node
 import host_rows
 import kernel_log_rows
 import node_rows
+import package_rows
 import performance_rows
 import pytest
 import smoke_rows
@@ -30,6 +31,7 @@ FILES = (
     host_rows,
     performance_rows,
     node_rows,
+    package_rows,
     waiver_rows,
 )
 CASES = [row for file in FILES for row in file.ROWS]

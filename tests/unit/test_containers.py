@@ -86,12 +86,42 @@ def test_a_record_that_cannot_be_used_is_unreadable(host: HostTree, record):
         read_containers(host.root)
 
 
+@pytest.mark.parametrize(
+    ("files", "others"),
+    [
+        ({}, []),
+        ({"/etc/cdi/nvidia.yaml": healthy_node.CDI}, ["/etc/cdi/nvidia.yaml"]),
+        ({"/etc/cdi/old.json": json.dumps(yaml.safe_load(healthy_node.CDI))}, ["/etc/cdi/old.json"]),
+        ({"/var/run/cdi/nvidia-2.yaml": healthy_node.CDI}, ["/var/run/cdi/nvidia-2.yaml"]),
+        ({"/etc/cdi/mlx.yaml": healthy_node.CDI.replace("nvidia.com/gpu", "mellanox.com/nic")}, []),
+        ({"/etc/cdi/nvidia.yaml.rpmsave": healthy_node.CDI, "/etc/cdi/notes.txt": "kind: nvidia.com/gpu"}, []),
+        ({"/etc/cdi/damaged.yaml": b"\xff\xfe"}, []),
+    ],
+)
+def test_a_second_specification_is_seen(host: HostTree, files, others):
+    record = {"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}
+    host.put("/etc/gpuwright/containers.json", json.dumps(record))
+    host.put("/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.link("/var/run", "../run")
+    for path, text in files.items():
+        host.put(path, text)
+    assert read_containers(host.root)["others"] == others
+
+
+def test_the_specification_may_be_a_link_into_the_other_folder(host: HostTree):
+    record = {"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}
+    host.put("/etc/gpuwright/containers.json", json.dumps(record))
+    host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.link("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
+    assert read_containers(host.root)["others"] == []
+
+
 def test_engine_and_specification_may_be_missing(host: HostTree):
     host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}')
-    assert read_containers(host.root) == {"engine": "docker", "program": False, "spec": None}
+    assert read_containers(host.root) == {"engine": "docker", "program": False, "spec": None, "others": []}
     host.put("/usr/bin/dockerd", "")
     host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
-    assert read_containers(host.root) == {"engine": "docker", "program": True, "spec": FOUND}
+    assert read_containers(host.root) == {"engine": "docker", "program": True, "spec": FOUND, "others": []}
 
 
 # -- numbers of rootless users -----------------------------------------------------------------------------------------

@@ -126,10 +126,61 @@ def test_a_failing_check_comes_first_with_its_action(doctor, node):
 def test_an_ordinary_user_is_told_what_only_root_sees(doctor, folder):
     done = doctor("--json", user=65534, group=65534, extra_groups=[])
     answer = json.loads(done.stdout)
-    bad = {check["id"]: check["message"] for check in answer["checks"] if check["status"] not in ("PASS", "SKIP")}
-    assert list(bad) == ["model.trainer_user"]
-    assert "readable by root only" in bad["model.trainer_user"]
-    assert (done.returncode, answer["verdict"]) == (3, "UNKNOWN")
+    found = {check["id"]: (check["status"], check["message"]) for check in answer["checks"]}
+    status, message = found["model.trainer_user"]
+    assert status == "SKIP" and message.startswith("only root can see this: sudo gpu-doctor (")
+    assert "/etc/shadow is readable by root only" in message
+    assert (done.returncode, answer["verdict"]) == (0, "PASS")
+    told = doctor("--nagios", user=65534, group=65534, extra_groups=[])
+    assert (told.returncode, told.stdout.split(":")[0]) == (0, "GPU OK")
+
+
+def as_verified(node: HostTree, doctor: Run, **changes: object) -> None:
+    """The node as its verification leaves it: a report of root's, of this boot."""
+    gated(node)
+    answer = json.loads(doctor("--json").stdout)
+    assert answer["readings"]["probe"]["kernel"]["boot_id"]
+    node.put("/var/lib/gpuwright/report.json", json.dumps({**answer, **changes}))
+
+
+def test_an_ordinary_user_is_told_what_root_saw_in_this_boot(doctor, node):
+    as_verified(node, doctor)
+    done = doctor("--json", user=65534, group=65534, extra_groups=[])
+    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["model.trainer_user"]
+    assert found["status"] == "PASS" and re.search(r"; seen by root [0-9]+ seconds ago$", found["message"])
+
+
+def test_what_root_saw_to_be_bad_stays_bad(doctor, node):
+    shadow = node.folder / "etc/shadow"
+    shadow.write_text(shadow.read_text().replace("trainer:!!:", "trainer:$6$abc:"))
+    as_verified(node, doctor)
+    done = doctor("--json", user=65534, group=65534, extra_groups=[])
+    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["model.trainer_user"]
+    assert (done.returncode, found["status"]) == (1, "FAIL") and "seen by root" in found["message"]
+
+
+def test_root_looks_for_itself(doctor, node):
+    as_verified(node, doctor)
+    (node.folder / "etc/shadow").write_text("trainer:$6$abc:19000::::::\n")
+    assert "; seen by root" not in doctor("--json").stdout and doctor().returncode == 1
+
+
+def test_a_log_that_only_root_reads_is_what_the_boot_check_recorded(doctor, node, folder):
+    gated(node)
+    assert doctor("--level", "quick", "--record", "900").returncode == 0
+    for name in ("journalctl", "dmesg"):
+        (folder / "bin" / name).write_text("#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n")
+        (folder / "bin" / name).chmod(0o755)
+    done = doctor("--level", "quick", "--json", user=65534, group=65534, extra_groups=[])
+    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["kernel.xid"]
+    assert found["status"] == "PASS" and "seen by root" in found["message"], found
+    (node.folder / "var/lib/gpuwright/boot-check.json").unlink()
+    done = doctor("--level", "quick", "--json", user=65534, group=65534, extra_groups=[])
+    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["kernel.xid"]
+    assert found["status"] == "SKIP" and "Operation not permitted" in found["message"], found
+    asked_by_root = doctor("--level", "quick", "--json")
+    found = {check["id"]: check for check in json.loads(asked_by_root.stdout)["checks"]}["kernel.xid"]
+    assert found["status"] == "UNKNOWN"
 
 
 def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
@@ -271,6 +322,36 @@ def test_the_environment_is_told(doctor):
         "matrix product  right on cpu, cuda:0",
     ]
     assert lines[lines.index(told[0]) :][: len(told)] == told
+
+
+def in_a_job(node: HostTree, folder: Path, cgroup: str) -> None:
+    """The node as a job without GPUs sees it: the driver answers that there is none."""
+    node.put("/proc/self/cgroup", cgroup)
+    words = "echo 'No devices were found'; exit 6\n"
+    (folder / "bin/nvidia-smi").write_text(f"#!/bin/sh\n{words}")
+
+
+@pytest.mark.parametrize(
+    "cgroup",
+    [
+        "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n",
+        "11:devices:/slurm/uid_1000/job_4711/step_batch\n1:name=systemd:/system.slice/slurmd.service\n",
+    ],
+)
+def test_in_a_job_without_gpus_the_jobs_limit_is_the_reason(doctor, node, folder, cgroup):
+    in_a_job(node, folder, cgroup)
+    answer = json.loads(doctor("--level", "quick", "--json").stdout)
+    found = next(check for check in answer["checks"] if check["id"] == "driver.reachable")
+    assert found["status"] == "UNKNOWN" and "Slurm job (4711)" in found["message"]
+    assert "--gres" in found["action"] and "--gpus" in found["action"] and "as root outside" in found["action"]
+    assert [check["id"] for check in answer["checks"] if check["status"] == "FAIL"] == []
+
+
+def test_outside_of_jobs_a_node_without_gpus_is_bad(doctor, node, folder):
+    in_a_job(node, folder, "0::/system.slice/gpuwright-check.service\n")
+    answer = json.loads(doctor("--level", "quick", "--json").stdout)
+    found = next(check for check in answer["checks"] if check["id"] == "driver.reachable")
+    assert found["status"] == "FAIL" and "lspci -nnk" in found["action"]
 
 
 def test_a_node_that_was_never_verified(doctor, node):

@@ -104,6 +104,14 @@ def row(version, kernel, state, module="nvidia"):
             row("535.261.03", "6.1.0-9-amd64", "installed", "nvidia-current")
         ]),
         (f"zfs/2.1.5, {RUNNING}, x86_64: installed", []),
+        (
+            f"nvidia/580.95.05, {RUNNING}, x86_64: installed-weak from 4.18.0-372.9.1.el8.x86_64",
+            [row("580.95.05", RUNNING, "installed-weak")],
+        ),
+        (
+            f"nvidia, 510.47.03, {RUNNING}, x86_64: installed-weak from 4.18.0-372.9.1.el8.x86_64",
+            [row("510.47.03", RUNNING, "installed-weak")],
+        ),
         ("Error! nvidia/470.1: Missing the module source directory or the symbolic link pointing to it.", []),
         ("Manual intervention is required!", []),
         ("", []),

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
+from conftest import MODULE_UTILS
 from gpuwright.probe_use import read_ancestors, read_in_use
+from gpuwright.processes import why_hidden
+from gpuwright.readings_host import read_blocked_tasks
 from host_tree import HostTree
 
 GPU = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")
@@ -16,6 +21,7 @@ LEADER, SHELL, OWN = 900, 901, 902
 @pytest.fixture
 def host(tmp_path):
     tree = HostTree(tmp_path)
+    tree.process(1, "systemd", parent=0)
     tree.process(LEADER, "sshd")
     tree.process(SHELL, "sh", parent=LEADER)
     tree.process(OWN, "python3", parent=SHELL)
@@ -148,3 +154,84 @@ def test_ancestors(host):
     host.put("/proc/6/stat", "6 (a) S 5 5 5")  # a circle cannot be, and must not hang
     assert read_ancestors(host.root, 5) == [5, 6]
     assert read_ancestors(host.root, 999_999) == [999_999]
+
+
+# --- /proc that hides the processes of others
+
+MOUNT = "22 27 0:20 / /proc rw,nosuid,nodev,noexec,relatime shared:5 - proc proc rw{}\n"
+USER = "Name:\tpython3\nCapEff:\t0000000000000000\n"
+
+
+@pytest.fixture
+def user_of(host):
+    """The same host as an ordinary user sees it, mounted with these options."""
+
+    def mount(options: str) -> HostTree:
+        host.put("/proc/self/mountinfo", "21 27 0:19 / /sys rw - sysfs sysfs rw\n" + MOUNT.format(options))
+        host.put("/proc/self/status", USER)
+        return host
+
+    return mount
+
+
+@pytest.mark.parametrize(
+    "options",
+    [",hidepid=2", ",hidepid=1", ",hidepid=4", ",hidepid=invisible", ",hidepid=noaccess", ",hidepid=ptraceable",
+     ",gid=4242,hidepid=2", ",hidepid=invisible,gid=4242"],
+)  # fmt: skip
+def test_a_proc_that_hides_processes_is_not_an_idle_host(user_of, options):
+    host = user_of(options)
+    host.utmp((7, "alice", 4711))
+    found = in_use(host)
+    assert [process["pid"] for process in found["gpu_processes"]] == [None]
+    assert "hidepid" in found["gpu_processes"][0]["name"] and "root" in found["gpu_processes"][0]["name"]
+    assert "hidepid" in found["jobs"][0]
+    assert found["users"] == ["alice"]
+    with pytest.raises(PermissionError, match="hidepid"):
+        read_blocked_tasks(host.root)
+
+
+@pytest.mark.parametrize("options", ["", ",hidepid=0", ",hidepid=off", ",gid=5"])
+def test_a_proc_that_shows_all_is_believed(user_of, options):
+    host = user_of(options)
+    assert in_use(host) == {"gpu_processes": [], "users": [], "jobs": []}
+    assert read_blocked_tasks(host.root) == {"nvidia": [], "others": []}
+
+
+def test_the_mount_that_counts_is_the_last_one(user_of):
+    host = user_of(",hidepid=2")
+    host.put("/proc/self/mountinfo", MOUNT.format(",hidepid=2") + MOUNT.format(""))
+    assert why_hidden(host.root) == ""
+
+
+def test_a_group_may_be_let_in_and_root_always_is(user_of):
+    host = user_of(",gid=23,hidepid=2")
+    assert why_hidden(host.root, groups={23}) == ""
+    assert why_hidden(host.root, groups={24}) != ""
+    assert why_hidden(user_of(",gid=23,hidepid=ptraceable").root, groups={23}) != ""
+    host.put("/proc/self/status", "CapEff:\t000001ffffffffff\n")
+    assert why_hidden(host.root) == ""
+
+
+def test_without_process_1_something_is_hidden(tmp_path):
+    host = HostTree(tmp_path)
+    host.process(OWN, "python3")
+    assert "process 1" in why_hidden(host.root, privileged=False)
+    assert why_hidden(host.root, privileged=True) == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_real_proc_that_hides_processes():
+    """The kernel's own hidepid, in namespaces of this test, as a user without rights."""
+    # Everything is imported as root: the interpreter itself may lie where others cannot read.
+    program = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); from gpuwright.probe_use import read_in_use\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534); found = read_in_use()\n"
+        "print(len(found['gpu_processes']), found['gpu_processes'][0]['name'])"
+    )
+    script = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
+    command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", sys.executable, "-S", "-c", program]
+    done = subprocess.run([*command, str(MODULE_UTILS)], capture_output=True, text=True, timeout=60)
+    if done.returncode and "unshare" in done.stderr + done.stdout:
+        pytest.skip(f"this machine gives no namespaces: {done.stderr.strip()}")
+    assert done.stdout.startswith("1 unknown: /proc is mounted with hidepid="), done.stderr

@@ -474,7 +474,7 @@ def test_what_only_root_may_read_is_unreadable_with_that_reason():
             found = attempt(read_password_state, host.root, "trainer")
         finally:
             os.seteuid(0)
-    assert found == {"unreadable": "/etc/shadow is readable by root only"}
+    assert found == {"unreadable": "/etc/shadow is readable by root only", "only_root": True}
 
 
 @needs_root

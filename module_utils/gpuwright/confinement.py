@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether this process sees the node's GPUs at all, or a job or container keeps them from it.
+
+A job of a batch system without GPUs, and a container without their device files, look like a node whose driver finds no
+card. Sources: Slurm cgroup.conf (ConstrainDevices) and cgroup_v2.html, cgroups(7), Linux admin-guide/cgroup-v1/devices;
+which variables Slurm sets: srun(1), prolog_epilog.html.
+"""
+
+import os
+import re
+
+from .hostfiles import below, names_in, read_text
+from .kernel_log import read_container
+
+CGROUPS = "/proc/self/cgroup"
+# Where version 1 lists what a group may open; version 2 asks a program in the kernel, which nobody can read.
+DEVICES = "/sys/fs/cgroup/devices{}/devices.list"
+SLURM_JOB = re.compile(r"/job_([0-9]+)(?:/|$)")
+# (manager, words in the path of a control group), the inner one first: Kubernetes runs its containers with others.
+MANAGERS = (
+    ("kubernetes", re.compile(r"kubepods")),
+    ("docker", re.compile(r"(?:^|/)docker[/-][0-9a-f]{12,64}")),
+    ("podman", re.compile(r"libpod-|/libpod_parent")),
+    ("containerd", re.compile(r"cri-containerd-|/nerdctl|/default/[0-9a-f]{64}$")),
+    ("lxc", re.compile(r"(?:^|/)lxc(?:\.payload)?[./]")),
+    ("pbs", re.compile(r"/pbs_jobs|/pbspro")),
+    ("htcondor", re.compile(r"/htcondor/|condor_var")),
+)
+# What Slurm says of the GPUs that a job, a step or a task was given.
+SLURM_GPUS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "GPU_DEVICE_ORDINAL")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+# With which Slurm and NVIDIA's runtime say "none".
+NONE = ("", "NoDevFiles", "none", "void", "-1")
+CARD = re.compile(r"nvidia[0-9]+$")
+# Major number of the cards (Linux admin-guide/devices.txt).
+MAJOR = 195
+
+
+def read_confinement(root="/", environment=None, may_open=None):
+    """`{manager, job, cards, denied, granted, hidden}`, where `manager` is null for a process that nobody confines.
+
+    manager  slurm, kubernetes, docker, podman ..., or the name of a container manager that left no other trace
+    job      number of the Slurm job as text, "" for others
+    cards    device files of cards that are there; `denied`: those of them that the control group does not let it open
+    granted  whether the manager says that it gave GPUs
+    hidden   whether CUDA_VISIBLE_DEVICES hides all GPUs from programs
+    """
+    environment = os.environ if environment is None else environment
+    paths = control_groups(root)
+    manager, job = _manager(paths, environment)
+    manager = manager or read_container(root)
+    cards = ["/dev/" + name for name in names_in(root, "/dev") if CARD.match(name)]
+    return {
+        "manager": manager,
+        "job": job,
+        "cards": cards,
+        "denied": [path for path in cards if _is_denied(root, path, paths, may_open or opens)] if manager else [],
+        "granted": _granted(manager, environment),
+        "hidden": VISIBLE in environment and environment[VISIBLE].strip() in NONE,
+    }
+
+
+def control_groups(root):
+    """[(controllers, path)] of this process; controllers is "" for version 2."""
+    lines = [line.split(":", 2) for line in (read_text(root, CGROUPS) or "").splitlines()]
+    return [(fields[1], fields[2]) for fields in lines if len(fields) == 3]
+
+
+def _manager(paths, environment):
+    """(manager or None, Slurm job or "")."""
+    for _controllers, path in paths:
+        job = SLURM_JOB.search(path)
+        if job and "slurm" in path:
+            return "slurm", job.group(1)
+    for manager, pattern in MANAGERS:
+        if any(pattern.search(path) for _controllers, path in paths):
+            return manager, ""
+    # Prolog and epilog have the job's variables and run outside of its limits.
+    if environment.get("SLURM_JOB_ID") and "SLURM_SCRIPT_CONTEXT" not in environment:
+        return "slurm", environment["SLURM_JOB_ID"]
+    return ("kubernetes", "") if environment.get("KUBERNETES_SERVICE_HOST") else (None, "")
+
+
+def _granted(manager, environment):
+    """Whether the manager's own variables speak of GPUs for this process."""
+    if manager == "slurm":
+        return any(environment.get(name, "").strip() not in (*NONE, "0") for name in SLURM_GPUS[:3]) or (
+            environment.get(SLURM_GPUS[3], "").strip() not in NONE
+        )
+    return environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in NONE
+
+
+def _is_denied(root, path, paths, may_open):
+    listed = _listed(root, path, paths)
+    return not listed if listed is not None else not may_open(below(root, path))
+
+
+def _listed(root, path, paths):
+    """Whether version 1's list lets the group open the card; None where there is no such list."""
+    number = path.rpartition("nvidia")[2]
+    for controllers, group in paths:
+        text = read_text(root, DEVICES.format(group)) if "devices" in controllers.split(",") else None
+        if text is not None:
+            rules = [line.split() for line in text.splitlines()]
+            fits = ("{}:{}".format(MAJOR, number), "{}:*".format(MAJOR), "*:*")
+            return any(len(rule) == 3 and rule[0] in "ac" and rule[1] in fits and "r" in rule[2] for rule in rules)
+    return None
+
+
+def opens(full):
+    """Whether permission bits and control group together let this process open the file; nothing is opened."""
+    if os.access(full, os.R_OK | os.W_OK):
+        return True
+    try:
+        status = os.stat(full)
+    except OSError:
+        return False
+    # Where the bits alone say no, the control group was not the reason.
+    return not _bits_allow(status)
+
+
+def _bits_allow(status):
+    if os.geteuid() == 0:
+        return True
+    if os.geteuid() == status.st_uid:
+        return status.st_mode >> 6 & 6 == 6
+    if status.st_gid in (os.getegid(), *os.getgroups()):
+        return status.st_mode >> 3 & 6 == 6
+    return status.st_mode & 6 == 6

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which processes /proc shows, and whether it keeps those of other users from who asks.
+
+With the mount option hidepid a listing of /proc is complete and readable, and lacks what matters: an empty answer then
+says nothing. Source: proc(5), Linux Documentation/filesystems/proc.rst.
+"""
+
+import os
+import re
+
+from .hostfiles import names_in, read_colon_lines, read_text, to_int
+
+MOUNTS = "/proc/self/mountinfo"
+HIDING = re.compile(r"(?:^|,)hidepid=(1|2|4|noaccess|invisible|ptraceable)(?:,|$)")
+# Of this group everybody sees all, but for the strictest form.
+GROUP = re.compile(r"(?:^|,)gid=([0-9]{1,10})(?:,|$)")
+STRICTEST = ("4", "ptraceable")
+# linux/capability.h; who has it sees every process.
+CAP_SYS_PTRACE = 19
+
+
+def process_ids(root="/"):
+    """Ids of the processes that /proc shows, ascending; without those that `why_hidden` tells of."""
+    return sorted(int(name) for name in names_in(root, "/proc") if name.isdigit())
+
+
+def why_hidden(root="/", groups=None, privileged=None):
+    """Why /proc does not show this process the others' processes; "" when it shows them all.
+
+    `groups` (numbers) and `privileged` default to those of this process.
+    """
+    privileged = sees_all(root) if privileged is None else privileged
+    option = hiding_option(root)
+    if privileged:
+        return ""
+    if option:
+        word, group = option
+        if group is None or word in STRICTEST or group not in (_own_groups() if groups is None else groups):
+            return "/proc is mounted with hidepid={}: only root sees the processes of others".format(word)
+    pids = process_ids(root)
+    # Every process table has it, a container's too; security modules hide without a mount option.
+    if pids and pids[0] != 1:
+        return "/proc does not show process 1, so it does not show all: only root sees the processes of others"
+    return ""
+
+
+def hiding_option(root="/"):
+    """(word, gid or None) of the option hidepid with which /proc is mounted; None without it."""
+    found = None
+    for line in (read_text(root, MOUNTS) or "").splitlines():
+        # "22 27 0:20 / /proc rw,nosuid shared:5 - proc proc rw,hidepid=invisible,gid=23": a later mount covers it.
+        head, _separator, tail = line.partition(" - ")
+        words, options = head.split(), tail.split()
+        if len(words) > 5 and words[4] == "/proc" and options[:1] == ["proc"]:
+            settings = ",".join([words[5], *options[2:]])
+            hidden, group = HIDING.search(settings), GROUP.search(settings)
+            found = hidden and (hidden.group(1), group and int(group.group(1)))
+    return found
+
+
+def sees_all(root="/"):
+    """Whether this process may look at everybody's; where its capabilities cannot be read, whether it is root."""
+    text = read_colon_lines(read_text(root, "/proc/self/status")).get("CapEff", "")
+    if re.match(r"[0-9a-f]{1,16}$", text):
+        return bool(int(text, 16) >> CAP_SYS_PTRACE & 1)
+    return os.geteuid() == 0
+
+
+def command_name(root, pid):
+    """The name that the kernel keeps of a process, cut to 15 characters; "unknown" when it cannot be read.
+
+    Not its command line: reading that waits for the memory of a process which hangs in the driver.
+    """
+    return read_text(root, "/proc/{}/comm".format(pid)) or "unknown"
+
+
+def parent_of(root, pid):
+    """The parent's id, or None."""
+    # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
+    fields = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(")")[2].split()
+    return to_int(fields[1]) if len(fields) > 1 else None
+
+
+def _own_groups():
+    return {os.getegid(), *os.getgroups()}

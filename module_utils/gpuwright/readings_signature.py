@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who signed the module file that the next boot loads, and whose signatures this machine takes.
+
+modinfo names a certificate by the common name and the serial number of its issuer (kmod, libkmod-signature.c); older
+signatures by the key's own identifier. Two keys may share a name, as when DKMS made itself a second one, so where a
+number can be had it decides. The kernel's own keys show their name and identifier in /proc/keys.
+"""
+
+import re
+
+from .hostfiles import read_colon_lines, read_text
+from .probe_nvidia import MODULE_NAMES
+
+ENFORCED = "/sys/module/module/parameters/sig_enforce"
+KEYS = "/proc/keys"
+# "1a2b3c4d I------ 1 perm 1f030000 0 0 asymmetri NAME: IDENTIFIER: X509.rsa 8c3b0a6f []"
+ASYMMETRIC = re.compile(r"asymmetri\w* (?P<name>.+): (?P<id>[0-9a-f]{8,128}): X509\.")
+NAME = re.compile(r"^\s*Issuer:.*?\bCN ?= ?(?P<name>[^,\n/]+?)\s*$", re.MULTILINE)
+# Short numbers stand on the line, with their hexadecimal form in parentheses; long ones on the next.
+SERIAL = re.compile(
+    r"Serial Number:(?:[^\n(]*\((?P<short>-?0x[0-9a-fA-F]+)\)|\s*(?P<long>[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})*))"
+)
+IDENTIFIER = re.compile(r"Subject Key Identifier:\s*\n\s*(?P<id>[0-9a-fA-F:]{8,})")
+
+
+def read_module_signature(root, ask, kernel):
+    """`{signer, key}` of the nvidia module for a kernel, both "" for one without a signature; None without a module."""
+    for name in MODULE_NAMES:
+        fields = read_colon_lines(ask(["modinfo", "-k", kernel, name]))
+        if fields.get("version"):
+            signer, key = fields.get("signer", ""), plain(fields.get("sig_key", ""))
+            if not (signer and key) and ("sig_id" in fields or "sig_hashalgo" in fields or signer or key):
+                raise ValueError(
+                    "{} has a signature, but modinfo does not say whose".format(fields.get("filename", name))
+                )
+            return {"signer": signer, "key": key}
+    return None
+
+
+def read_enforced(root):
+    """Whether the kernel takes signed modules alone, Secure Boot or not; False where it has no such parameter."""
+    return read_text(root, ENFORCED) == "Y"
+
+
+def read_enrolled_keys(ask):
+    """`[{name, numbers}]` of the keys that the owner has enrolled (MOK) and of those in the firmware (db).
+
+    `numbers`: serial number and identifier, as far as they are told, as `plain` writes them.
+    """
+    found, problems = [], []
+    for option in ("--list-enrolled", "--db"):
+        answer = ask(["mokutil", option])
+        if answer is None:
+            problems.append("mokutil {} gave no answer".format(option))
+        elif "Certificate:" not in answer and not re.search(r"is empty|^\s*$|doesn't exist", answer):
+            problems.append("mokutil {}: {}".format(option, answer.strip()[:200]))
+        found += parse_certificates(answer or "")
+    # One of the two lists is enough to find a key in it; not finding it needs both.
+    if problems and not found:
+        raise OSError("; ".join(problems))
+    return found
+
+
+def parse_certificates(text):
+    """The keys in certificates as OpenSSL prints them."""
+    found = []
+    for block in text.split("Certificate:")[1:]:
+        name, serial, identifier = NAME.search(block), SERIAL.search(block), IDENTIFIER.search(block)
+        numbers = [serial and (serial.group("short") or serial.group("long")), identifier and identifier.group("id")]
+        found.append({"name": name.group("name") if name else "", "numbers": [plain(text) for text in numbers if text]})
+    return found
+
+
+def read_kernel_keys(root):
+    """`[{name, numbers}]` of the certificates in the kernel's keyrings, which root alone sees."""
+    text = read_text(root, KEYS)
+    found = [
+        {"name": match.group("name"), "numbers": [plain(match.group("id"))]}
+        for match in map(ASYMMETRIC.search, (text or "").splitlines())
+        if match
+    ]
+    if not found:
+        # Every kernel that checks signatures has at least its own.
+        raise PermissionError("{} shows no certificate".format(KEYS))
+    return found
+
+
+def plain(number):
+    """A number of a certificate without colons, prefix, letter case and leading zeros, by which two spellings agree."""
+    return re.sub(r"^0x|[^0-9a-f]", "", number.lower()).lstrip("0")

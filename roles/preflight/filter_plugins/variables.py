@@ -25,7 +25,12 @@ URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
 # What systemd units name as it stands: white space would end the path there, and % would begin a specifier.
 UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
 UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
-POSITIVE_SUFFIXES = ("_count", "_timeout", "_steps")
+# The least that a number may be, by the end of its name. None of a thing can be wanted; no time at all cannot.
+LEAST = {
+    "_count": (lambda number: number >= 0, "must be 0 or more"),
+    "_timeout": (lambda number: number > 0, "must be greater than 0"),
+    "_steps": (lambda number: number > 0, "must be greater than 0"),
+}
 LONGEST_VALUE = 60
 # A name this close to a known one is a slip, even where the name of the role itself is misspelt.
 CLOSE = 0.85
@@ -91,8 +96,10 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
     check = _check_by_name(name) if wanted == "str" else None
     if check and not (value == "" and spec.get("default", "") == ""):
         problem = check(value)
-    elif wanted in ("int", "float") and name.endswith(POSITIVE_SUFFIXES) and float(value) <= 0:
-        problem = "must be greater than 0"
+    elif wanted in ("int", "float"):
+        problem = next(
+            (text for end, (fits, text) in LEAST.items() if name.endswith(end) and not fits(float(value))), ""
+        )
     if problem:
         yield f"{name}: {problem}{_shown(name, value, spec)}"
 

@@ -104,6 +104,9 @@ def hardware_problems(gpus, wishes):
             "preflight_allow_missing_gpus: true; if the server has fewer, correct verify_expected_gpu_count."
         )
         found.append(problem(text, seen, step, stops=not wishes["allow_missing_gpus"]))
+    elif count == 0 and gpus:
+        step = "Set verify_expected_gpu_count: {} to use them, or leave it: verification warns.".format(len(gpus))
+        found.append(problem("GPUs are there, on a node without GPUs", seen, step, stops=False))
     elif count is not None and len(gpus) > count:
         text = "{} GPUs are there and {} are expected".format(len(gpus), count)
         found.append(

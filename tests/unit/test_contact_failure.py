@@ -26,8 +26,8 @@ exec sh -c "$last"
 """
 TTY = "sudo: sorry, you must have a tty to run sudo"
 PASSWORD = (
-    "sudo: a terminal is required to read the password; either use the -S option to read from standard input or configure "
-    "an askpass helper\nsudo: a password is required"
+    "sudo: a terminal is required to read the password; either use the -S option to read from standard input or "
+    "configure an askpass helper\nsudo: a password is required"
 )
 
 

@@ -39,7 +39,7 @@ CAUSES = (
     (
         r"effective uid is not|setuid bit|no new privileges",
         "The host's sudo cannot become root",
-        "Look at `ls -l $(command -v sudo)` and at the mount options there (nosuid); connect as root until it is mended.",
+        "Look at `ls -l $(command -v sudo)` and at the mount options there (nosuid); connect as root until then.",
     ),
     (
         r"account (validation failure|is (locked|expired))|password (has )?expired|new password",
@@ -60,7 +60,7 @@ CAUSES = (
         r"python[0-9.]*:( command)? not found|python[0-9.]*: No such file|missing a compatible Python"
         r"|interpreter .*(not found|could not be)|set the interpreter",
         "The host has no Python that Ansible can use",
-        "Install python3 there, or name one in ansible_python_interpreter; on RHEL 8 /usr/libexec/platform-python is fit.",
+        "Install python3 there, or name one in ansible_python_interpreter (RHEL 8: /usr/libexec/platform-python).",
     ),
     (
         r"No space left on device",

@@ -1,4 +1,4 @@
-"""A node without GPUs (verify_expected_gpu_count: 0) passes variables, preflight and verification; one with a GPU is told."""
+"""A node without GPUs (verify_expected_gpu_count: 0) passes; one that has a GPU nevertheless is told."""
 
 from __future__ import annotations
 

@@ -23,11 +23,14 @@ MOST_SKEW_SECONDS = 60
 CURRENT_ENVIRONMENT = "/opt/gpuwright/venvs/current"
 
 
-def read_facts(plan, ask, root="/", repositories=(), system=None, look=unreachable, missing=missing_packages):
+def read_facts(
+    plan, ask, root="/", repositories=(), system=None, look=unreachable, missing=missing_packages, passwords=None
+):
     """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
-    repositories  `[{name, url, variable, key_url, key_variable, packages}]`; those of which packages are missing are
-                  asked for, by `look`          system  family and major version of the operating system
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, packages}]`; those are asked for, by
+                  `look`, of which packages are missing          passwords  `{variable: password}` of their users
+    system        family and major version of the operating system
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
@@ -38,7 +41,7 @@ def read_facts(plan, ask, root="/", repositories=(), system=None, look=unreachab
     rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
     needed = [row for row in repositories if _lacks(row["packages"], family, missing)]
     return {
-        "unreachable": look(needed, major, root, family) if needed else [],
+        "unreachable": look(needed, major, root, family, passwords) if needed else [],
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: _read_filesystem(root, folder) for folder in FOLDERS},

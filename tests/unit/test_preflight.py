@@ -140,7 +140,7 @@ def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
     rows = [{"name": "epel", "packages": ["dkms"]}, {"name": "cuda", "packages": ["driver"]}]
     asked = []
 
-    def look(needed: list[dict], major: int, root: str, family: str) -> list[dict]:
+    def look(needed: list[dict], major: int, root: str, family: str, passwords: None) -> list[dict]:
         asked.append(([row["name"] for row in needed], major))
         return []
 

@@ -55,6 +55,9 @@ def problems(**variables: Any) -> list[str]:
     return plugin.FilterModule().filters()["variable_problems"](variables, SPECS)
 
 
+AN_ADDRESS = (
+    ": must be an address such as https://host/path/ (a login in it with %2F for /, %3F for ?, %23 for #) (given: {})"
+)
 QUOTES = ": must be text: write it in quotes: YAML turns 8.10 into 8.1 (given: {})"
 DIGITS = ": must be a fingerprint of 40 hex digits without spaces (given: {})"
 A_UNIT_PATH = ": must be an absolute path without white space, quotes, % and backslashes (given: {})"
@@ -105,7 +108,7 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
         ("model_trainer_runs_dir", "runs", A_UNIT_PATH.format("'runs'")),
         ("model_trainer_runs_dir", "/srv/my runs", A_UNIT_PATH.format("'/srv/my runs'")),
         ("model_trainer_runs_dir", "/srv/100%", A_UNIT_PATH.format("'/srv/100%'")),
-        ("system_driver_repository_url", "host", ": must be an address such as https://host/path/ (given: 'host')"),
+        ("system_driver_repository_url", "host", AN_ADDRESS.format("'host'")),
         ("system_driver_reboot_timeout", 0, ": must be greater than 0 (given: 0)"),
         ("model_trainer_gpu_count", -3, ": must be 0 or more (given: -3)"),
         ("model_trainer_gpu_count", "-3", ": must be 0 or more (given: '-3')"),
@@ -118,6 +121,38 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
 def test_a_problem_is_one_line(name: str, value: Any, problem: str) -> None:
     assert problems(**{name: value}) == [name + problem]
     assert "\n" not in problem
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://user:canary@mirror:port/x",
+        "https://user:can/canary@mirror/x",
+        "https://user:canary@/x",
+        "user:canary@mirror/x",
+        "https://user:canary@mirror/with space",
+        "https://a-rather-long-user-name:" + "canary" * 9 + "@mirror:port/",
+        ["https://user:canary@mirror/"],
+        {"https://user:canary@mirror/": 1},
+    ],
+)
+def test_a_login_is_not_shown(value: Any) -> None:
+    found = problems(system_driver_repository_url=value)
+    assert len(found) == 1 and "canar" not in found[0], found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://user:s3cret@mirror/x/",
+        "https://user:s3c%2Fret@mirror:8443/x/",
+        "http://[2001:db8::1]:8080/",
+        "https://mirror/$releasever/$basearch/",
+        "file:///srv/mirror",
+    ],
+)
+def test_addresses_that_are_fine(value: str) -> None:
+    assert problems(system_driver_repository_url=value) == []
 
 
 @pytest.mark.parametrize("value", ["580", "580.95.05", "", "2.10.0+cu128", "8.9.7-1.el8", "12"])

@@ -21,7 +21,13 @@ SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
 TEMPLATE = re.compile(r"\{\{|\{%")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*([-+][A-Za-z0-9._+-]+)?")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
-URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+# A login is part of it only with its "/", "?" and "#" encoded: else nobody can tell where the host begins.
+URL = re.compile(
+    r"file:///\S+|[a-z][a-z0-9+.-]*://([^\s/?#]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.$-]+)(:[0-9]+)?([/?#]\S*)?"
+)
+AN_ADDRESS = "must be an address such as https://host/path/ (a login in it with %2F for /, %3F for ?, %23 for #)"
+# Whatever stands before an @ in a value that is shown, with its address or without.
+LOGIN = re.compile(r"[^\s'\"]*@")
 # What systemd units name as it stands: white space would end the path there, and % would begin a specifier.
 UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
 UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
@@ -141,7 +147,7 @@ def _refused_by_spec(name: str, value: Any, spec: Mapping[str, Any]) -> str:
     if choices:
         return "must be one of " + ", ".join(str(choice) or '""' for choice in choices)
     if "options" in spec or "elements" in spec:
-        detail = " ".join(str(result.errors.errors[0]).split())
+        detail = LOGIN.sub("***@", " ".join(str(result.errors.errors[0]).split()))
         return "is not what its argument spec describes" + ("" if _is_secret(name, value, spec) else f" ({detail})")
     return f"must be of type {spec.get('type', 'str')}"
 
@@ -155,7 +161,7 @@ def _check_by_name(name: str) -> Callable[[str], str] | None:
     if name.endswith(UNIT_PATH_SUFFIXES):
         return _matches(UNIT_PATH, "must be an absolute path without white space, quotes, % and backslashes")
     if name.endswith("_url"):
-        return _matches(URL, "must be an address such as https://host/path/")
+        return _matches(URL, AN_ADDRESS)
     return None
 
 
@@ -172,7 +178,7 @@ def _shown(name: str, value: Any, spec: Mapping[str, Any]) -> str:
     """The end of a message: what was given, unless it may be a secret."""
     if _is_secret(name, value, spec):
         return ""
-    text = " ".join(repr(value).split())
+    text = LOGIN.sub("***@", " ".join(repr(value).split()))
     return f" (given: {text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + '...'})"
 
 

@@ -42,6 +42,8 @@ def open_address(url, user="", password="", proxy=None, timeout=30):
     url      a login in it is used where no user is given          proxy  None: what the environment names, "": none
     timeout  s. The login is sent to this server alone, wherever it redirects to
     """
+    if not user:
+        url, user, password = split_login(url)
     handlers = [
         urllib.request.ProxyHandler(None if proxy is None else {"http": proxy, "https": proxy} if proxy else {})
     ]

@@ -30,6 +30,7 @@ AN_ADDRESS = "must be an address such as https://host/path/ (a login in it with 
 LOGIN = re.compile(r"[^\s'\"]*@")
 # What systemd units name as it stands: white space would end the path there, and % would begin a specifier.
 UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
+FOLDER = re.compile(r"/[^\s]*")
 UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
 # The least that a number may be, by the end of its name. None of a thing can be wanted; no time at all cannot.
 LEAST = {
@@ -160,6 +161,8 @@ def _check_by_name(name: str) -> Callable[[str], str] | None:
         return _matches(FINGERPRINT, "must be a fingerprint of 40 hex digits without spaces")
     if name.endswith(UNIT_PATH_SUFFIXES):
         return _matches(UNIT_PATH, "must be an absolute path without white space, quotes, % and backslashes")
+    if name.endswith("_wheelhouse"):
+        return _matches(FOLDER, "must be the absolute path of a folder on the node")
     if name.endswith("_url"):
         return _matches(URL, AN_ADDRESS)
     return None

@@ -162,6 +162,14 @@ def test_a_refused_login_tells_no_password(made: Environment, index: str, monkey
     assert not list(made.venvs.rglob("pip-login.conf"))
 
 
+def test_a_plan_without_a_lock_file_is_a_line_for_each_package(made: Environment) -> None:
+    torch = {"version": "1.0", "build": "cpu", "lock": "none.txt", "locked": False, "index_url": ""}
+    plan = {"python": {"version": "3", "executable": sys.executable, "packages": []}, "pytorch": torch}
+    plan["requirements"] = ["tiny-thing==1.0", "tiny-thing>=1"]
+    assert made.run(0o022, gpu_node_plan=plan, framework_pytorch_lock_file="") == 0, made.log
+    assert (made.venv / "lock.txt").read_text() == "tiny-thing==1.0\ntiny-thing>=1\n"
+
+
 def test_modes_are_repaired_as_python_36_does_it(run_module: Callable[..., dict], tmp_path: Path) -> None:
     top = tmp_path / "tree"
     (top / "deep").mkdir(parents=True)

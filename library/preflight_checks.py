@@ -44,7 +44,7 @@ options:
     type: bool
     default: false
   allow_kernel_update:
-    description: Whether the kernel may be updated, which takes space in /boot.
+    description: Whether the kernel may be updated, which takes more space in /boot.
     type: bool
     default: false
   repositories:
@@ -55,6 +55,10 @@ options:
     type: list
     elements: dict
     default: []
+  environment:
+    description: Name of the folder of the plan's environment below /opt/gpuwright/venvs. Empty, it is not there.
+    type: str
+    default: ""
   passwords:
     description: Passwords of those users, by the variable that holds the address; never shown.
     type: dict
@@ -107,6 +111,7 @@ def main():
             "allow_unlocked": {"type": "bool", "default": False},
             "allow_kernel_update": {"type": "bool", "default": False},
             "repositories": {"type": "list", "elements": "dict", "default": []},
+            "environment": {"type": "str", "default": ""},
             "passwords": {"type": "dict", "default": {}, "no_log": True},
             "controller_time": {"type": "float"},
         },
@@ -116,7 +121,14 @@ def main():
     host, plan, repositories = (module.params[name] for name in ("host", "plan", "repositories"))
     try:
         passwords = module.params["passwords"]
-        facts = read_facts(plan, ask, repositories=repositories, system=host["os"], passwords=passwords)
+        facts = read_facts(
+            plan,
+            ask,
+            repositories=repositories,
+            system=host["os"],
+            passwords=passwords,
+            environment=module.params["environment"],
+        )
         problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:
         module.fail_json(msg="{} is missing in host, plan or space: gpu_node, gpu_node_plan expected".format(error))

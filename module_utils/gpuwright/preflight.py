@@ -12,7 +12,7 @@ from .devices import describe_device, find_devices
 from .hostfiles import below, exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages
-from .preflight_space import space_needed, space_problems
+from .preflight_space import largest_initramfs_mib, space_needed, space_problems
 from .problem import problem
 from .repositories import unreachable
 
@@ -20,17 +20,26 @@ from .repositories import unreachable
 FOLDERS = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.
 MOST_SKEW_SECONDS = 60
-CURRENT_ENVIRONMENT = "/opt/gpuwright/venvs/current"
+# Written last: an environment without it is built anew.
+ENVIRONMENT_STAMP = "/opt/gpuwright/venvs/{}/gpuwright.json"
 
 
 def read_facts(
-    plan, ask, root="/", repositories=(), system=None, look=unreachable, missing=missing_packages, passwords=None
+    plan,
+    ask,
+    root="/",
+    repositories=(),
+    system=None,
+    look=unreachable,
+    missing=missing_packages,
+    passwords=None,
+    environment="",
 ):
     """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
     repositories  `[{name, url, user, variable, key_url, key_user, key_variable, packages}]`; those are asked for, by
                   `look`, of which packages are missing          passwords  `{variable: password}` of their users
-    system        family and major version of the operating system
+    system        family and major version of the operating system          environment  name of the planned one
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
@@ -45,12 +54,13 @@ def read_facts(
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: _read_filesystem(root, folder) for folder in FOLDERS},
+        "initramfs_mib": largest_initramfs_mib(root),
         "rpm": rpm,
         "lock_holder": lock_holder(root),
         "has": {
             "cuda": bool(plan["cuda"]["prefix"]) and exists(root, plan["cuda"]["prefix"]),
             "cudnn": bool(plan["cudnn"]["header"]) and exists(root, plan["cudnn"]["header"]),
-            "environment": exists(root, CURRENT_ENVIRONMENT),
+            "environment": bool(environment) and exists(root, ENVIRONMENT_STAMP.format(environment)),
         },
     }
 

@@ -30,7 +30,7 @@ def host(**changes: Any) -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
-    found |= {"unreachable": [], "packages": None}
+    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 

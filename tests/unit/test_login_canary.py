@@ -1,4 +1,4 @@
-"""Preflight with a password in every address that the inventory may name: it is in nothing that is said, at -vvv either."""
+"""A password in every address that the inventory may name: it is in nothing that is said, at -vvv either."""
 
 from __future__ import annotations
 

@@ -44,8 +44,10 @@ added:
 """
 
 import os
+import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.addresses import without_login
 from ansible.module_utils.gpuwright.apt_sources import (
     KEYRINGS,
     own_targets,
@@ -70,11 +72,14 @@ def write(module, path, text):
     if not text:
         os.unlink(path)
         return
-    temporary = path + ".gpuwright"
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
-    os.chmod(temporary, 0o644)
+    # The mirror's address is the host's own, and some have a login in it.
+    mode = 0o644 if text == without_login(text) else 0o600
+    os.chmod(temporary, mode)
     module.atomic_move(temporary, path)
+    os.chmod(path, mode)
 
 
 def update(seconds):
@@ -126,9 +131,13 @@ def main():
                     " ".join(module.params["components"]), problem[-600:], path
                 )
             )
+    changed = before != after
     added = [{"uri": uri, "suites": list(suites), "components": list(names)} for _, uri, suites, names in stanzas]
+    for row in added:
+        row["uri"] = without_login(row["uri"])
+    before, after = without_login(before), without_login(after)
     difference = {"before": before, "after": after, "before_header": path, "after_header": path}
-    module.exit_json(changed=before != after, added=added, diff=difference)
+    module.exit_json(changed=changed, added=added, diff=difference)
 
 
 if __name__ == "__main__":

@@ -44,16 +44,25 @@ options:
     type: bool
     default: false
   allow_kernel_update:
-    description: Whether the kernel may be updated, which takes space in /boot.
+    description: Whether the kernel may be updated, which takes more space in /boot.
     type: bool
     default: false
   repositories:
     description:
       - Repositories that will be configured, each with C(name), C(url), C(variable) (which holds the address),
-        C(key_url), C(key_variable), and the C(packages) wanted from it.
+        C(key_url), C(key_variable), and the C(packages) wanted from it. Addresses are without a login; C(user) and
+        C(key_user) name who logs in.
     type: list
     elements: dict
     default: []
+  environment:
+    description: Name of the folder of the plan's environment below /opt/gpuwright/venvs. Empty, it is not there.
+    type: str
+    default: ""
+  passwords:
+    description: Passwords of those users, by the variable that holds the address; never shown.
+    type: dict
+    default: {}
   controller_time:
     description: Seconds since 1970 on the controller when the task began. Omitted, the clock is not compared.
     type: float
@@ -102,6 +111,8 @@ def main():
             "allow_unlocked": {"type": "bool", "default": False},
             "allow_kernel_update": {"type": "bool", "default": False},
             "repositories": {"type": "list", "elements": "dict", "default": []},
+            "environment": {"type": "str", "default": ""},
+            "passwords": {"type": "dict", "default": {}, "no_log": True},
             "controller_time": {"type": "float"},
         },
         supports_check_mode=True,
@@ -109,7 +120,15 @@ def main():
     wishes = dict(module.params, time=module.params["controller_time"])
     host, plan, repositories = (module.params[name] for name in ("host", "plan", "repositories"))
     try:
-        facts = read_facts(plan, ask, repositories=repositories, system=host["os"])
+        passwords = module.params["passwords"]
+        facts = read_facts(
+            plan,
+            ask,
+            repositories=repositories,
+            system=host["os"],
+            passwords=passwords,
+            environment=module.params["environment"],
+        )
         problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:
         module.fail_json(msg="{} is missing in host, plan or space: gpu_node, gpu_node_plan expected".format(error))

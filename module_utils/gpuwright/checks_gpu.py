@@ -7,7 +7,7 @@ checks of Azure and AWS), without their habit of passing a value that cannot be 
 
 from .cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
 from .confined import given_some
-from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown
+from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
 
 # What helps where the driver is silent and the check therefore knows nothing.
 ASK_FIRST = "First do what driver.reachable says."
@@ -21,6 +21,9 @@ def count(readings, expected):
     """
     wanted = expected.number("gpu_count")
     on_bus = [gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")]
+    if wanted == 0 and on_bus:
+        action = "Set verify_expected_gpu_count to {}, or take the card out: nothing here uses it.".format(len(on_bus))
+        return warned(len(on_bus), 0, "{} on the PCI bus of a node without GPUs".format(len(on_bus)), action)
     if len(on_bus) != wanted:
         return failed(len(on_bus), wanted, "{} of {} expected on the PCI bus".format(len(on_bus), wanted))
     if wanted == 0:

@@ -13,7 +13,7 @@ from .devices import describe_device, find_devices
 from .hostfiles import below, exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages
-from .preflight_space import space_needed, space_problems
+from .preflight_space import largest_initramfs_mib, space_needed, space_problems
 from .problem import problem
 from .repositories import unreachable
 
@@ -21,14 +21,26 @@ from .repositories import unreachable
 FOLDERS = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.
 MOST_SKEW_SECONDS = 60
-CURRENT_ENVIRONMENT = "/opt/gpuwright/venvs/current"
+# Written last: an environment without it is built anew.
+ENVIRONMENT_STAMP = "/opt/gpuwright/venvs/{}/gpuwright.json"
 
 
-def read_facts(plan, ask, root="/", repositories=(), system=None, look=unreachable, missing=missing_packages):
+def read_facts(
+    plan,
+    ask,
+    root="/",
+    repositories=(),
+    system=None,
+    look=unreachable,
+    missing=missing_packages,
+    passwords=None,
+    environment="",
+):
     """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
-    repositories  `[{name, url, variable, key_url, key_variable, packages}]`; those of which packages are missing are
-                  asked for, by `look`          system  family and major version of the operating system
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, packages}]`; those are asked for, by
+                  `look`, of which packages are missing          passwords  `{variable: password}` of their users
+    system        family and major version of the operating system          environment  name of the planned one
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
@@ -39,16 +51,17 @@ def read_facts(plan, ask, root="/", repositories=(), system=None, look=unreachab
     rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
     needed = [row for row in repositories if _lacks(row["packages"], family, missing)]
     return {
-        "unreachable": look(needed, major, root, family) if needed else [],
+        "unreachable": look(needed, major, root, family, passwords) if needed else [],
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: _read_filesystem(root, folder) for folder in FOLDERS},
+        "initramfs_mib": largest_initramfs_mib(root),
         "rpm": rpm,
         "lock_holder": lock_holder(root),
         "has": {
             "cuda": bool(plan["cuda"]["prefix"]) and exists(root, plan["cuda"]["prefix"]),
             "cudnn": bool(plan["cudnn"]["header"]) and exists(root, plan["cudnn"]["header"]),
-            "environment": exists(root, CURRENT_ENVIRONMENT),
+            "environment": bool(environment) and exists(root, ENVIRONMENT_STAMP.format(environment)),
         },
     }
 
@@ -105,6 +118,9 @@ def hardware_problems(gpus, wishes):
             "preflight_allow_missing_gpus: true; if the server has fewer, correct verify_expected_gpu_count."
         )
         found.append(problem(text, seen, step, stops=not wishes["allow_missing_gpus"]))
+    elif count == 0 and gpus:
+        step = "Set verify_expected_gpu_count: {} to use them, or leave it: verification warns.".format(len(gpus))
+        found.append(problem("GPUs are there, on a node without GPUs", seen, step, stops=False))
     elif count is not None and len(gpus) > count:
         text = "{} GPUs are there and {} are expected".format(len(gpus), count)
         found.append(

@@ -1,9 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the file systems of a node hold what a plan will put there."""
 
+import os
+
+from .hostfiles import below
 from .problem import problem
 
+# As dracut and update-initramfs call what they write.
+INITRAMFS = ("initramfs-", "initrd.img-", "initrd-")
 CPU_ENVIRONMENT_PARTS = 6
+
+
+def largest_initramfs_mib(root="/"):
+    """Size of the largest image in /boot, MiB rounded up; 0 where there is none or nobody can tell."""
+    try:
+        with os.scandir(below(root, "/boot")) as entries:
+            sizes = [entry.stat().st_size for entry in entries if entry.name.startswith(INITRAMFS) and entry.is_file()]
+    except OSError:
+        return 0
+    return -(-max(sizes or [0]) // (1024 * 1024))
 
 
 def space_needed(plan, facts, wishes):
@@ -19,6 +34,8 @@ def space_needed(plan, facts, wishes):
 
     if not plan["driver"]["present"]:
         add("driver", "/usr", "driver")
+        # A new image is written beside the old one, kernel by kernel, because nouveau must not be in it any more.
+        needs.append(("initramfs", "/boot", facts["initramfs_mib"] or space["boot"]["mib"], 1))
         if wishes["allow_kernel_update"]:
             add("kernel", "/boot", "boot")
     if plan["cuda"]["version"] and not has["cuda"]:

@@ -8,8 +8,8 @@ import ssl
 import threading
 import time
 import urllib.error
-import urllib.request
 
+from .addresses import open_address, without_login
 from .hostfiles import exists, read_text
 
 # All addresses are asked at once; a name server that says nothing must not hold up the run.
@@ -61,17 +61,20 @@ def expand(url, root, major):
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, url)
 
 
-def unreachable(repositories, major, root="/", family="redhat"):
+def unreachable(repositories, major, root="/", family="redhat", passwords=None):
     """`[{name, variable, url, why}]` for each address that does not answer as a repository or a key does.
 
-    repositories  `[{name, url, variable, key_url, key_variable}]`; the key is asked for where the node has none yet
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable}]`; the key is asked for where the node
+                  has none yet, and a user is sent with its password
+    passwords     `{variable: password}`, those of the addresses' users
     """
+    passwords = passwords or {}
     asked = []
     for row in repositories:
         metadata, mark = METADATA[family]
         url = expand(row["url"], root, major).rstrip("/") + metadata
         asked.append({"name": row["name"], "variable": row["variable"], "url": url, "mark": mark})
-        asked[-1]["proxy"] = read_proxy(root, row["name"])
+        asked[-1].update(proxy=read_proxy(root, row["name"]), user=row.get("user", ""))
         if not exists(root, KEY_FILES[family].format(row["name"])):
             # get_url, which fetches it, knows nothing of dnf's proxy.
             key = {
@@ -80,8 +83,11 @@ def unreachable(repositories, major, root="/", family="redhat"):
                 "url": row["key_url"],
                 "mark": b"",
                 "proxy": None,
+                "user": row.get("key_user", ""),
             }
             asked.append(key)
+    for row in asked:
+        row["password"] = passwords.get(row["variable"], "")
     threads = [threading.Thread(target=_ask, args=(row,), daemon=True) for row in asked]
     for thread in threads:
         thread.start()
@@ -98,30 +104,23 @@ def unreachable(repositories, major, root="/", family="redhat"):
 
 
 def _ask(row):
-    row["why"] = why_unreachable(row["url"], row["proxy"], row["mark"])
+    row["why"] = why_unreachable(row["url"], row["proxy"], row["mark"], row["user"], row["password"])
 
 
-def without_login(url):
-    """An address that may be shown."""
-    return re.sub(r"//[^/@]*@", "//***@", url)
-
-
-def why_unreachable(url, proxy, mark):
+def why_unreachable(url, proxy, mark, user="", password=""):
     """One phrase, "" where the address answers and its first bytes hold `mark`."""
     if proxy and not proxy.startswith(PROXIES):
         return ""
-    proxies = None if proxy is None else {"http": proxy, "https": proxy} if proxy else {}
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
     why = ""
     for _attempt in range(TRIES):
         try:
-            with opener.open(url, timeout=TRY_SECONDS) as answer:
+            with open_address(url, user, password, proxy, TRY_SECONDS) as answer:
                 start = answer.read(START_BYTES)
         except urllib.error.HTTPError as error:
             # The server has spoken; it would say the same again.
             return "HTTP {} {}".format(error.code, error.reason)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            why = _phrase(error)
+            why = without_login(_phrase(error))
             continue
         return "" if mark in start else "it answers, but with something else than the metadata of a repository"
     return why

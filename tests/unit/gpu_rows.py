@@ -24,7 +24,7 @@ def link(active: int, errors: dict | None = None, **changes: object) -> list[dic
 ROWS = [
     ("gpu.count", {("probe", "gpus"): []}, {}, FAIL, "0 of 1 expected"),
     ("gpu.count", {}, {"gpu_count": 2}, FAIL, "1 of 2 expected"),
-    ("gpu.count", {}, {"gpu_count": 0}, FAIL, "1 of 0 expected"),
+    ("gpu.count", {}, {"gpu_count": 0}, WARN, "1 on the PCI bus of a node without GPUs"),
     ("gpu.count", {("probe", "gpus", 0): SECOND}, {}, FAIL, "does not show 0000:5e:00.0"),
     ("gpu.count", {(*SMI, "gpus"): [V100] * 2}, {}, FAIL, "shows 2 of 1"),
     ("gpu.count", {SMI: DOWN}, {}, UNKNOWN, "driver cannot be asked"),

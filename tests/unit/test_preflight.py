@@ -30,7 +30,7 @@ def host(**changes: Any) -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
-    found |= {"unreachable": [], "packages": None}
+    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 
@@ -77,7 +77,7 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
     [
         ({"gpu_count": 2}, "1 of 2 GPUs are there", "preflight_allow_missing_gpus", True),
         ({"gpu_count": 2, "allow_missing_gpus": True}, "1 of 2 GPUs", "preflight_allow", False),
-        ({"gpu_count": 0}, "1 GPUs are there and 0 are expected", "verify_expected_gpu_count", True),
+        ({"gpu_count": 0}, "on a node without GPUs", "verify_expected_gpu_count: 1", False),
         ({"gpu_model": "Tesla T4"}, "Tesla V100-PCIE-16GB is there and Tesla T4 is expected", "server and card", True),
         ({"gpu_model": "Tesla V100-PCIE-32GB"}, "is expected", "verify_expected_gpu_model", False),
         ({"time": 1061.5}, "The clock is 62 s behind the controller's", "chronyc", True),
@@ -140,7 +140,7 @@ def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
     rows = [{"name": "epel", "packages": ["dkms"]}, {"name": "cuda", "packages": ["driver"]}]
     asked = []
 
-    def look(needed: list[dict], major: int, root: str, family: str) -> list[dict]:
+    def look(needed: list[dict], major: int, root: str, family: str, passwords: None) -> list[dict]:
         asked.append(([row["name"] for row in needed], major))
         return []
 

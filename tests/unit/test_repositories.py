@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import threading
@@ -42,7 +43,11 @@ def server() -> Iterator[Any]:
             known = {"/repo/repodata/repomd.xml": b'<?xml version="1.0"?>\n<repomd xmlns=""/>', "/key": b"a key"}
             known["/portal/repodata/repomd.xml"] = b"<html>Please log in</html>"
             path = self.path.replace("http://mirror.invalid", "")
-            self.send_response(200 if path in known else 404)
+            if path.startswith("/locked"):
+                path = path.replace("/locked", "/repo" if "xml" in path else "")
+                if self.headers.get("Authorization") != "Basic " + base64.b64encode(b"u:canary").decode():
+                    path = "401"
+            self.send_response(200 if path in known else 401 if path == "401" else 404)
             self.end_headers()
             self.wfile.write(known.get(path, b""))
 
@@ -75,6 +80,17 @@ def epel(url: str, key_url: str) -> list[dict[str, Any]]:
 def test_what_answers_is_no_finding(node: HostTree, server: Any) -> None:
     assert unreachable(epel(server.url + "/repo/", server.url + "/key"), 8, node.root) == []
     assert {path for path, _login in server.seen} == {"/repo/repodata/repomd.xml", "/key"}
+
+
+def test_a_login_is_sent_and_never_told(node: HostTree, server: Any) -> None:
+    rows = epel(server.url + "/locked/", server.url + "/locked/key")
+    rows[0] |= {"user": "u", "key_user": "u"}
+    passwords = {"system_kernel_epel_url": "canary", "system_kernel_epel_key_url": "canary"}
+    assert unreachable(rows, 8, node.root, passwords=passwords) == []
+    refused = unreachable(rows, 8, node.root, passwords={**passwords, "system_kernel_epel_key_url": "other"})
+    assert [row["why"] for row in refused] == ["HTTP 401 Unauthorized"] and "other" not in str(refused)
+    for url in ("http://u:canary@mirror.invalid:x/", "https://u:canary@"):
+        assert "canary" not in why_unreachable(url, None, b"")
 
 
 def test_a_key_that_is_there_is_not_asked_for(node: HostTree, server: Any) -> None:

@@ -55,6 +55,9 @@ def problems(**variables: Any) -> list[str]:
     return plugin.FilterModule().filters()["variable_problems"](variables, SPECS)
 
 
+AN_ADDRESS = (
+    ": must be an address such as https://host/path/ (a login in it with %2F for /, %3F for ?, %23 for #) (given: {})"
+)
 QUOTES = ": must be text: write it in quotes: YAML turns 8.10 into 8.1 (given: {})"
 DIGITS = ": must be a fingerprint of 40 hex digits without spaces (given: {})"
 A_UNIT_PATH = ": must be an absolute path without white space, quotes, % and backslashes (given: {})"
@@ -105,10 +108,10 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
         ("model_trainer_runs_dir", "runs", A_UNIT_PATH.format("'runs'")),
         ("model_trainer_runs_dir", "/srv/my runs", A_UNIT_PATH.format("'/srv/my runs'")),
         ("model_trainer_runs_dir", "/srv/100%", A_UNIT_PATH.format("'/srv/100%'")),
-        ("system_driver_repository_url", "host", ": must be an address such as https://host/path/ (given: 'host')"),
+        ("system_driver_repository_url", "host", AN_ADDRESS.format("'host'")),
         ("system_driver_reboot_timeout", 0, ": must be greater than 0 (given: 0)"),
-        ("model_trainer_gpu_count", -3, ": must be greater than 0 (given: -3)"),
-        ("model_trainer_gpu_count", "-3", ": must be greater than 0 (given: '-3')"),
+        ("model_trainer_gpu_count", -3, ": must be 0 or more (given: -3)"),
+        ("model_trainer_gpu_count", "-3", ": must be 0 or more (given: '-3')"),
         ("model_trainer_total_steps", -0.5, ": must be greater than 0 (given: -0.5)"),
         # -- values that are not there
         ("system_driver_branch", AnsibleUndefined(name="somewhere"), UNDEFINED),
@@ -151,6 +154,38 @@ def test_a_list_is_no_dict_of_checks() -> None:
     assert "must be of type dict" in found
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://user:canary@mirror:port/x",
+        "https://user:can/canary@mirror/x",
+        "https://user:canary@/x",
+        "user:canary@mirror/x",
+        "https://user:canary@mirror/with space",
+        "https://a-rather-long-user-name:" + "canary" * 9 + "@mirror:port/",
+        ["https://user:canary@mirror/"],
+        {"https://user:canary@mirror/": 1},
+    ],
+)
+def test_a_login_is_not_shown(value: Any) -> None:
+    found = problems(system_driver_repository_url=value)
+    assert len(found) == 1 and "canar" not in found[0], found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://user:s3cret@mirror/x/",
+        "https://user:s3c%2Fret@mirror:8443/x/",
+        "http://[2001:db8::1]:8080/",
+        "https://mirror/$releasever/$basearch/",
+        "file:///srv/mirror",
+    ],
+)
+def test_addresses_that_are_fine(value: str) -> None:
+    assert problems(system_driver_repository_url=value) == []
+
+
 @pytest.mark.parametrize("value", ["580", "580.95.05", "", "2.10.0+cu128", "8.9.7-1.el8", "12"])
 def test_versions_that_are_fine(value: str) -> None:
     assert problems(system_driver_version=value) == []
@@ -164,6 +199,8 @@ def test_versions_that_are_fine(value: str) -> None:
         {"system_driver_version_lock": "yes"},
         {"system_driver_repository_url": "file:///srv/mirror"},
         {"framework_pytorch_index_url": ""},
+        {"model_trainer_gpu_count": 0},
+        {"model_trainer_gpu_count": "0"},
         {"system_driver_key_fingerprint": "610C7B14E068A878070DA4E99CD0A493D42D0685"},
         {"system_driver_branch": wrap_var("580")},
         {"system_driver_branch": "{{ site_branch }}"},

@@ -20,6 +20,8 @@ COMMANDS = {
         "install": "apt-get install {some}",
     },
 }
+# A password that dnf or apt repeats with a repository's address.
+LOGIN = re.compile(r"://[^\s/?#]*@")
 # First match wins. Patterns are from the messages of dnf 4, librepo and apt 2 (with ansible.builtin.apt).
 CAUSES = (
     (
@@ -69,7 +71,7 @@ def package_failure(result: dict, names: list[str], family: str = "redhat") -> s
     """
     manager = "apt" if family == "debian" else "dnf"
     said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
-    said = re.sub(r"\s+", " ", said).strip() or f"{manager} gave no reason"
+    said = LOGIN.sub("://***@", re.sub(r"\s+", " ", said)).strip() or f"{manager} gave no reason"
     some = " ".join(names[:6])
     for pattern, cause, action in CAUSES:
         match = re.search(pattern, said)

@@ -9,13 +9,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+
 # Ansible loads each of these files by its path, so the neighbour is not a module that could be imported by name.
-_spec = importlib.util.spec_from_file_location(
-    "gpuwright_package_failure", Path(__file__).with_name("package_failure.py")
-)
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-package_failure = _module.package_failure
+def _neighbour(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"gpuwright_{name}", Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+contact_failure = _neighbour("contact_failure")
+package_failure = _neighbour("package_failure")
 
 TASK_RESULTS = (
     "__preflight_variables",
@@ -50,9 +54,7 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
             _row("The host cannot be reached", _message(probe), "Try `ssh` to it; mend ansible_host, key or network.")
         )
     elif probe and not probe.get("skipped") and "gpu_node" not in probe.get("ansible_facts", {}):
-        rows.append(
-            _row("The host could not be read", _message(probe), "Run playbooks/preflight.yml -vvv on this host alone.")
-        )
+        rows.append({**contact_failure(probe), "stops": True})
     answer = results["__preflight_answer"]
     for conflict in answer.get("conflicts", []):
         ways = [", ".join(f'{pin}: "{value}"' for pin, value in choice.items()) for choice in conflict["variables"]]

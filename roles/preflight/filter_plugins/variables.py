@@ -31,11 +31,23 @@ SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
 TEMPLATE = re.compile(r"\{\{|\{%")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*([-+][A-Za-z0-9._+-]+)?")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
-URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+# A login is part of it only with its "/", "?" and "#" encoded: else nobody can tell where the host begins.
+URL = re.compile(
+    r"file:///\S+|[a-z][a-z0-9+.-]*://([^\s/?#]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.$-]+)(:[0-9]+)?([/?#]\S*)?"
+)
+AN_ADDRESS = "must be an address such as https://host/path/ (a login in it with %2F for /, %3F for ?, %23 for #)"
+# Whatever stands before an @ in a value that is shown, with its address or without.
+LOGIN = re.compile(r"[^\s'\"]*@")
 # What systemd units name as it stands: white space would end the path there, and % would begin a specifier.
 UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
+FOLDER = re.compile(r"/[^\s]*")
 UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
-POSITIVE_SUFFIXES = ("_count", "_timeout", "_steps")
+# The least that a number may be, by the end of its name. None of a thing can be wanted; no time at all cannot.
+LEAST = {
+    "_count": (lambda number: number >= 0, "must be 0 or more"),
+    "_timeout": (lambda number: number > 0, "must be greater than 0"),
+    "_steps": (lambda number: number > 0, "must be greater than 0"),
+}
 LONGEST_VALUE = 60
 SKIP_CHECKS = "verify_skip_checks"
 # A name this close to a known one is a slip, even where the name of the role itself is misspelt.
@@ -105,8 +117,10 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
     check = _check_by_name(name) if wanted == "str" else None
     if check and not (value == "" and spec.get("default", "") == ""):
         problem = check(value)
-    elif wanted in ("int", "float") and name.endswith(POSITIVE_SUFFIXES) and float(value) <= 0:
-        problem = "must be greater than 0"
+    elif wanted in ("int", "float"):
+        problem = next(
+            (text for end, (fits, text) in LEAST.items() if name.endswith(end) and not fits(float(value))), ""
+        )
     if problem:
         yield f"{name}: {problem}{_shown(name, value, spec)}"
 
@@ -159,7 +173,7 @@ def _refused_by_spec(name: str, value: Any, spec: Mapping[str, Any]) -> str:
     if choices:
         return "must be one of " + ", ".join(str(choice) or '""' for choice in choices)
     if "options" in spec or "elements" in spec:
-        detail = " ".join(str(result.errors.errors[0]).split())
+        detail = LOGIN.sub("***@", " ".join(str(result.errors.errors[0]).split()))
         return "is not what its argument spec describes" + ("" if _is_secret(name, value, spec) else f" ({detail})")
     return f"must be of type {spec.get('type', 'str')}"
 
@@ -172,8 +186,10 @@ def _check_by_name(name: str) -> Callable[[str], str] | None:
         return _matches(FINGERPRINT, "must be a fingerprint of 40 hex digits without spaces")
     if name.endswith(UNIT_PATH_SUFFIXES):
         return _matches(UNIT_PATH, "must be an absolute path without white space, quotes, % and backslashes")
+    if name.endswith("_wheelhouse"):
+        return _matches(FOLDER, "must be the absolute path of a folder on the node")
     if name.endswith("_url"):
-        return _matches(URL, "must be an address such as https://host/path/")
+        return _matches(URL, AN_ADDRESS)
     return None
 
 
@@ -190,7 +206,7 @@ def _shown(name: str, value: Any, spec: Mapping[str, Any]) -> str:
     """The end of a message: what was given, unless it may be a secret."""
     if _is_secret(name, value, spec):
         return ""
-    text = " ".join(repr(value).split())
+    text = LOGIN.sub("***@", " ".join(repr(value).split()))
     return f" (given: {text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + '...'})"
 
 

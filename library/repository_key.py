@@ -1,0 +1,142 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: the signing key of a repository, fetched once and kept alone."""
+
+DOCUMENTATION = r"""
+module: repository_key
+short_description: Keep the one key with the pinned fingerprint in a file
+description:
+  - Leaves the file as it is when it holds exactly the pinned key, and reduces it to that key when others are beside it.
+    Else it fetches the address and writes the pinned key alone, in one step, mode 0644.
+  - Nothing is written when the pinned key is not among what was fetched. The fingerprint covers what is fetched, so the
+    address may be plain http.
+options:
+  url:
+    description: Where the key is fetched from, without a login.
+    type: str
+    required: true
+  url_username:
+    description: Login for that address. Empty sends none.
+    type: str
+    default: ""
+  url_password:
+    description: Its password; never shown.
+    type: str
+    default: ""
+  fingerprint:
+    description: Fingerprint of the primary key, 40 hex digits; spaces are ignored.
+    type: str
+    required: true
+  dest:
+    description: The file.
+    type: path
+    required: true
+  timeout:
+    description: Seconds that the server may take.
+    type: int
+    default: 30
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Fetch the key of EPEL
+  repository_key:
+    url: https://dl.fedoraproject.org/pub/epel/RPM-GPG-KEY-EPEL-8
+    fingerprint: 94E279EB8D8F25B21810ADF121EA45AB2F86D6A1
+    dest: /etc/pki/rpm-gpg/RPM-GPG-KEY-epel
+"""
+
+RETURN = r"""
+left_out:
+  description: Fingerprints of other keys that were there and are not kept.
+  type: list
+  elements: str
+  returned: always
+  sample: []
+backup_file:
+  description: Copy of the file that was replaced.
+  type: str
+  returned: when a file was replaced
+  sample: /etc/apt/keyrings/cuda.asc.4711.2026-11-22@03:12:42~
+"""
+
+import http.client
+import os
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.addresses import open_address, without_login
+from ansible.module_utils.gpuwright.bounded import find_program
+from ansible.module_utils.gpuwright.signing_key import MOST_BYTES, pinned_key
+
+
+def read(path):
+    """The file's bytes, None where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+
+
+def fetch(module):
+    """What the address answers, as bytes; ends the module where it does not."""
+    wish = module.params
+    try:
+        with open_address(wish["url"], wish["url_username"], wish["url_password"], timeout=wish["timeout"]) as answer:
+            return answer.read(MOST_BYTES + 1)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        text = "{} cannot be fetched: {}. Look on the node with `curl -I {}`."
+        module.fail_json(msg=text.format(wish["url"], without_login(str(reason)), wish["url"]))
+
+
+def write(module, path, text):
+    """Replace the file in one step, whatever umask root has; returns the copy of the one before."""
+    backup = module.backup_local(path) if os.path.exists(path) else ""
+    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.chmod(temporary, 0o644)
+    module.atomic_move(temporary, path)
+    os.chmod(path, 0o644)
+    return backup
+
+
+def main():
+    """Look at the file; fetch only where it does not hold the pinned key."""
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "required": True},
+            "url_username": {"type": "str", "default": ""},
+            "url_password": {"type": "str", "default": "", "no_log": True},
+            "fingerprint": {"type": "str", "required": True},
+            "dest": {"type": "path", "required": True},
+            "timeout": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    path, fingerprint = module.params["dest"], module.params["fingerprint"]
+    there = read(path)
+    if module.check_mode and not find_program("gpg"):
+        # The role installs it on a host without one, which check mode did not.
+        module.exit_json(changed=there is None, left_out=[])
+    try:
+        try:
+            text, left_out = pinned_key(there or b"", fingerprint)
+        except ValueError:
+            text, left_out = pinned_key(fetch(module), fingerprint)
+    except ValueError as error:
+        text = "The key at {} is not the pinned one: {}. Nothing was trusted and nothing was changed."
+        module.fail_json(msg=text.format(module.params["url"], error))
+    except OSError as error:
+        module.fail_json(msg="The key of {} cannot be read: {}".format(module.params["url"], error))
+    answer = {"changed": there != text.encode(), "left_out": left_out}
+    if answer["changed"] and not module.check_mode:
+        backup = write(module, path, text)
+        answer.update({"backup_file": backup} if backup else {})
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

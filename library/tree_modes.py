@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: a folder that everybody may read and only its owner may write."""
+
+DOCUMENTATION = r"""
+module: tree_modes
+short_description: Let everybody read a folder and nobody but its owner write it
+description:
+  - Repairs what a program has written under another umask, a virtual environment under 077 for example. Folders and
+    programs may be entered and run by everybody.
+  - Links are left alone. A folder that is not there is no error, since check mode has not made it.
+options:
+  path:
+    description: The folder.
+    type: path
+    required: true
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Let everybody use the environment
+  tree_modes:
+    path: /opt/gpuwright/venvs/0123456789abcdef
+"""
+
+RETURN = r"""
+repaired:
+  description: How many files and folders had, or in check mode have, other modes.
+  type: int
+  returned: always
+  sample: 0
+examples:
+  description: The first of them.
+  type: list
+  elements: str
+  returned: always
+  sample: []
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.tree_modes import wrong_modes
+
+MOST_EXAMPLES = 5
+
+
+def main():
+    """Look at every file, then repair."""
+    module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
+    path = module.params["path"]
+    try:
+        found = wrong_modes(path)
+        if not module.check_mode:
+            for name, bits in found:
+                os.chmod(name, bits)
+    except OSError as error:
+        module.fail_json(msg="The modes below {} cannot be repaired: {}. Mend that and run again".format(path, error))
+    module.exit_json(changed=bool(found), repaired=len(found), examples=[name for name, _bits in found[:MOST_EXAMPLES]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One OpenPGP key out of what a server sends: only the key with the pinned fingerprint is ever kept.
+
+Whoever can change the file at an address can append a key to it, and apt and rpm trust every key of a file. GnuPG reads
+the keys, checks that subkeys and names are the key's own, and exports the pinned one alone.
+"""
+
+import os
+import shutil
+import tempfile
+
+from .bounded import run_bounded
+
+GPG_SECONDS = 60
+# Larger than any vendor's key file; more is an error page or an attempt to fill the disk.
+MOST_BYTES = 1024 * 1024
+
+
+def pinned_key(data, fingerprint, run=run_bounded):
+    """The armoured text of the one key in `data` (bytes) that has `fingerprint` (40 hex digits), and what was left out.
+
+    Returns `(text, [fingerprint of another key, ...])`. Raises ValueError with a sentence where the pinned key is not
+    among them or is revoked, OSError where GnuPG cannot be run.
+    """
+    wanted = fingerprint.replace(" ", "").upper()
+    if len(data) > MOST_BYTES:
+        raise ValueError("it is larger than {} MiB, which no key is".format(MOST_BYTES // 1024 // 1024))
+    home = tempfile.mkdtemp(prefix="gpuwright-key-")
+    try:
+        path = os.path.join(home, "fetched")
+        with open(path, "wb") as file:
+            file.write(data)
+        gpg = ["gpg", "--homedir", home, "--batch", "--no-tty", "--no-autostart", "--quiet"]
+        # What is no key in the file makes gpg fail, and is left out all the same.
+        _finished(run(gpg + ["--import", path], GPG_SECONDS), codes=None)
+        keys = parse_keys(_finished(run(gpg + ["--with-colons", "--list-keys"], GPG_SECONDS)).stdout)
+        if wanted not in keys:
+            seen = ", ".join(sorted(keys)) or "no key at all"
+            raise ValueError("it holds {} instead of {}".format(seen, wanted))
+        if keys[wanted] == "r":
+            raise ValueError("its owner has revoked the key {}".format(wanted))
+        export = ["--armor", "--no-emit-version", "--export-options", "export-minimal", "--export", wanted]
+        text = _finished(run(gpg + export, GPG_SECONDS)).stdout
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return text, sorted(set(keys) - {wanted})
+
+
+def parse_keys(text):
+    """`{fingerprint: validity}` of the primary keys in GnuPG's colon format (doc/DETAILS); subkeys are not listed."""
+    found, validity = {}, None
+    for line in text.splitlines():
+        fields = line.split(":")
+        if fields[0] == "pub":
+            validity = fields[1]
+        elif fields[0] == "fpr" and validity is not None:
+            found[fields[9]] = validity
+            validity = None
+    return found
+
+
+def _finished(done, codes=(0,)):
+    if done.rc is None or (codes and done.rc not in codes):
+        raise OSError("gpg: {}".format(done.problem or done.stderr.strip()[-300:] or "exit status {}".format(done.rc)))
+    return done

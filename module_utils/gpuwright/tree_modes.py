@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modes of a folder that everybody uses and root alone writes, whatever umask the programs had that filled it."""
+
+import os
+import stat
+
+READ_ALL = 0o444
+ENTER_ALL = 0o111
+WRITE_OTHERS = 0o022
+# Set-uid, set-gid and sticky bits have no business in a tree of libraries.
+SPECIAL = 0o7000
+
+
+def wanted_mode(mode):
+    """The permission bits that a file or folder of this `st_mode` should have; who may write stays the owner."""
+    bits = (stat.S_IMODE(mode) | READ_ALL) & ~WRITE_OTHERS & ~SPECIAL
+    return bits | ENTER_ALL if stat.S_ISDIR(mode) or mode & ENTER_ALL else bits
+
+
+def wrong_modes(top):
+    """`[(path, bits), ...]` of `top` and all below it that should have other bits. Links are not followed or looked at.
+
+    A `top` that is not there has none; raises OSError for what cannot be read.
+    """
+    try:
+        status = os.lstat(top)
+    except FileNotFoundError:
+        return []
+    found = [] if stat.S_ISLNK(status.st_mode) else _if_wrong(top, status.st_mode)
+    waiting = [top] if stat.S_ISDIR(status.st_mode) else []
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISLNK(mode):
+                    continue
+                found += _if_wrong(entry.path, mode)
+                if stat.S_ISDIR(mode):
+                    waiting.append(entry.path)
+    return found
+
+
+def _if_wrong(path, mode):
+    bits = wanted_mode(mode)
+    return [] if stat.S_IMODE(mode) == bits else [(path, bits)]

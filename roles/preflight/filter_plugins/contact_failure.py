@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turn what sudo or Python of a host says to the first task into what is wrong and what to do next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+SUDOERS = "`<ansible_user> ALL=(ALL) NOPASSWD: ALL`, written with `visudo -f /etc/sudoers.d/ansible`"
+# First match wins. Patterns are from the messages of sudo 1.8 and 1.9, doas, and ansible-core's become plugins.
+CAUSES = (
+    (
+        r"Missing \w+ password|a password is required|a terminal is required|no tty present|no askpass program",
+        "The host's sudo asks for a password and none was given",
+        f"Run again with -K (--ask-become-pass), or let ansible_user become root without one: {SUDOERS}.",
+    ),
+    (
+        r"Incorrect \w+ password|incorrect password attempt|[Ss]orry, try again",
+        "The host's sudo refuses the password",
+        "Run again with -K and the password of ansible_user on that host, which is not root's.",
+    ),
+    (
+        r"must have a tty",
+        "The host's sudo wants a terminal (requiretty)",
+        "On the host add `Defaults:<ansible_user> !requiretty` with visudo, or set ansible_pipelining: false for it.",
+    ),
+    (
+        r"not in the sudoers|not allowed to (execute|run)|may not run sudo|[Oo]peration not permitted.*doas",
+        "On the host ansible_user may not become root",
+        f"Allow it there: {SUDOERS}; or set ansible_user to somebody who may.",
+    ),
+    (
+        r"(syntax|parse) error.*sudoers|sudoers.*(syntax|parse) error|no valid sudoers|unable to open /etc/sudoers"
+        r"|owned by uid \d+, should be|is (world|group) writable",
+        "The host's sudo cannot use its own rules",
+        "As root on the host: `visudo -c` names the line; mend it and run again.",
+    ),
+    (
+        r"effective uid is not|setuid bit|no new privileges",
+        "The host's sudo cannot become root",
+        "Look at `ls -l $(command -v sudo)` and at the mount options there (nosuid); connect as root until then.",
+    ),
+    (
+        r"account (validation failure|is (locked|expired))|password (has )?expired|new password",
+        "The account of ansible_user on the host is locked, or its password has expired",
+        "Log in as that user and renew the password, or ask whoever runs the directory; then run again.",
+    ),
+    (
+        r"waiting for privilege escalation prompt|[Tt]imed? ?out.*become",
+        "The host's sudo did not answer in time",
+        "As ansible_user on the host: `time sudo -n true`; a name server or directory that hangs is the usual cause.",
+    ),
+    (
+        r"(sudo|doas|su):( command)? not found|exec: (sudo|doas|su)\b|(sudo|doas): No such file",
+        "There is no sudo on the host",
+        "Install it, connect as root (ansible_user: root), or name another way in ansible_become_method.",
+    ),
+    (
+        r"python[0-9.]*:( command)? not found|python[0-9.]*: No such file|missing a compatible Python"
+        r"|interpreter .*(not found|could not be)|set the interpreter",
+        "The host has no Python that Ansible can use",
+        "Install python3 there, or name one in ansible_python_interpreter (RHEL 8: /usr/libexec/platform-python).",
+    ),
+    (
+        r"No space left on device",
+        "A file system of the host is full",
+        "Free space there (`df -h / /tmp /var/tmp`) and run again.",
+    ),
+)
+# What ssh, login banners and Ansible say around the sentence that matters.
+NOISE = re.compile(
+    r"Shared connection to .* closed|Connection to .* closed|Pseudo-terminal|unable to resolve host|^\s*$"
+    r"|the usual lecture|System Administrator|#\d\)|See stdout/stderr for the exact error",
+    re.IGNORECASE,
+)
+LONGEST = 400
+ELSE = "As ansible_user on the host: `sudo -n true`, `python3 -V`. Then playbooks/preflight.yml -vvv on it alone."
+
+
+def contact_failure(result: Mapping[str, Any]) -> dict[str, str]:
+    """C(problem), C(evidence), C(next) for the failed result of the first module that ran on a host as root."""
+    said = [str(result.get(name) or "") for name in ("msg", "module_stderr", "module_stdout", "exception")]
+    everything = "\n".join(said)
+    for pattern, problem, step in CAUSES:
+        match = re.search(pattern, everything)
+        if match:
+            line = next(line for line in everything.splitlines() if _overlaps(line, match.group()))
+            return {"problem": problem, "evidence": _short(line), "next": step}
+    message = _short(said[0])
+    own = [line for text in said[1:3] for line in text.splitlines() if not NOISE.search(line)]
+    evidence = _short(own[-1]) if own and (not message or message.startswith("MODULE FAILURE")) else message
+    return {"problem": "The host could not be read", "evidence": evidence, "next": ELSE}
+
+
+def _overlaps(line: str, words: str) -> bool:
+    return words in line or (bool(line.strip()) and line in words)
+
+
+def _short(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()[:LONGEST]
+
+
+class FilterModule:
+    """Filters of the role preflight."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"contact_failure": contact_failure}

@@ -1,0 +1,111 @@
+"""A host on which nobody becomes root is a row of the table, with sudo's own sentence and what helps."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+_spec = importlib.util.spec_from_file_location(
+    "contact_failure", REPOSITORY / "roles/preflight/filter_plugins/contact_failure.py"
+)
+contact = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(contact)
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+CENSORED = "MODULE FAILURE\nSee stdout/stderr for the exact error"
+# Stands in for ssh: a command that becomes root meets sudo's sentence, every other runs on this machine.
+SSH = """#!/bin/sh
+case "$*" in *BECOME-SUCCESS*) cat '{said}' >&2; exit 1;; esac
+for last; do :; done
+exec sh -c "$last"
+"""
+TTY = "sudo: sorry, you must have a tty to run sudo"
+PASSWORD = (
+    "sudo: a terminal is required to read the password; either use the -S option to read from standard input or "
+    "configure an askpass helper\nsudo: a password is required"
+)
+
+
+def failure(said: str, where: str = "module_stderr", msg: str = CENSORED) -> dict[str, str]:
+    return contact.contact_failure({"msg": msg, "rc": 1, where: said, "failed": False})
+
+
+@pytest.mark.parametrize("where", ["module_stderr", "module_stdout"])
+@pytest.mark.parametrize(
+    ("said", "problem", "step"),
+    [
+        (PASSWORD, "asks for a password", "-K"),
+        ("sudo: no tty present and no askpass program specified", "asks for a password", "NOPASSWD"),
+        (TTY, "wants a terminal", "requiretty"),
+        ("admin is not in the sudoers file.  This incident will be reported.", "may not become root", "sudoers.d"),
+        ("admin ist nicht in der sudoers-Datei.", "could not be read", "sudo -n true"),
+        (
+            "Sorry, user admin is not allowed to execute '/bin/sh -c x' as root on a5-01.",
+            "may not become root",
+            "visudo",
+        ),
+        ("Sorry, try again.\nsudo: 1 incorrect password attempt", "refuses the password", "not root's"),
+        (
+            ">>> /etc/sudoers: syntax error near line 27 <<<\nsudo: no valid sudoers sources found, quitting",
+            "own rules",
+            "-c",
+        ),
+        ("sudo: /etc/sudoers is world writable", "own rules", "visudo -c"),
+        ("sudo: effective uid is not 0, is /usr/bin/sudo on a file system with 'nosuid'?", "become root", "nosuid"),
+        (
+            'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.',
+            "become root",
+            "ls -l",
+        ),
+        ("sudo: account validation failure, is your account locked?", "locked", "renew"),
+        ("/bin/sh: sudo: command not found", "no sudo", "ansible_become_method"),
+        ("/bin/sh: 1: sudo: not found", "no sudo", "ansible_become_method"),
+        ("/bin/sh: /usr/bin/python3: No such file or directory", "no Python", "ansible_python_interpreter"),
+        ("OSError: [Errno 28] No space left on device", "is full", "df -h"),
+    ],
+)
+def test_what_was_said_is_shown_with_what_helps(where: str, said: str, problem: str, step: str) -> None:
+    banner = "Unauthorised access is forbidden\nsudo: unable to resolve host a5-01: Name or service not known\n"
+    row = failure(banner + said + "\nShared connection to 10.0.0.1 closed.\n", where)
+    assert problem in row["problem"] and step in row["next"]
+    assert row["evidence"] in " ".join(said.split()) and row["evidence"]
+
+
+@pytest.mark.parametrize("msg", ["Missing sudo password", "Incorrect sudo password", "Missing su password"])
+def test_what_ansible_says_itself_is_enough(msg: str) -> None:
+    row = failure("", msg=msg)
+    assert row["evidence"] == msg and "-K" in row["next"]
+
+
+def test_an_error_that_nobody_knows_is_shown_as_it_was_said() -> None:
+    row = failure("Traceback (most recent call last):\n  File x\nValueError: surprise\nConnection to a closed.\n")
+    assert row["evidence"] == "ValueError: surprise"
+    assert failure("", msg="gpu_probe: /sys cannot be read")["evidence"] == "gpu_probe: /sys cannot be read"
+    assert failure("")["evidence"] == " ".join(CENSORED.split())
+
+
+@pytest.mark.parametrize(("said", "words"), [(PASSWORD, "asks for a password"), (TTY, "wants a terminal")])
+def test_it_is_one_row_of_the_table(tmp_path: Path, said: str, words: str) -> None:
+    (tmp_path / "said").write_text(said + "\n")
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH.format(said=tmp_path / "said"))
+    ssh.chmod(0o755)
+    inventory = tmp_path / "hosts.yml"
+    python = f"ansible_python_interpreter: {sys.executable}"
+    inventory.write_text(f"gpu_nodes:\n  hosts: {{a5-01: {{ansible_host: 127.0.0.1, {python}}}}}\n")
+    done = subprocess.run(
+        [str(PLAYBOOK), "-i", str(inventory), "playbooks/preflight.yml"],
+        cwd=REPOSITORY,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_SSH_EXECUTABLE": str(ssh)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    text = " ".join(done.stdout.split())
+    assert done.returncode != 0 and "1 problem(s) on 1 host(s). Nothing was changed." in text
+    assert words in text and "WARNING" not in done.stderr

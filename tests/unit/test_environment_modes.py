@@ -1,0 +1,193 @@
+"""The Python environment is for everybody under every umask of root, and a login for the mirror is for nobody.
+
+The role's own tasks build a real environment in a temporary folder, from a wheel and an index made here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from gpuwright.tree_modes import wrong_modes
+
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+CANARY = "c4nary-secret"
+WHEEL = "tiny_thing-1.0-py3-none-any.whl"
+
+
+def make_wheel(folder: Path) -> str:
+    """A package of one module, and its SHA-256."""
+    info = "tiny_thing-1.0.dist-info"
+    with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
+        wheel.writestr("tiny_thing/__init__.py", "value = 1\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """An index for those who log in."""
+
+    def do_GET(self) -> None:
+        wanted = "Basic " + base64.b64encode(f"mirror:{CANARY}".encode()).decode()
+        if self.headers.get("Authorization") == wanted:
+            super().do_GET()
+        else:
+            self.send_response(401)
+            self.end_headers()
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+class Environment:
+    """Runs of the role on a folder of environments."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.venvs, self.wheels = folder, folder / "opt/gpuwright/venvs", folder / "wheels"
+        (self.wheels / "simple/tiny-thing").mkdir(parents=True)
+        self.digest = make_wheel(self.wheels)
+        link = f'<a href="/{WHEEL}#sha256={self.digest}">{WHEEL}</a>'
+        (self.wheels / "simple/tiny-thing/index.html").write_text(link)
+        self.log = ""
+
+    def run(self, umask: int, *arguments: str, **variables: Any) -> int:
+        lock = self.folder / "lock.txt"
+        lock.write_text(f"tiny-thing==1.0 --hash=sha256:{self.digest}\n")
+        torch = {"version": "1.0", "build": "cpu", "lock": "lock.txt", "locked": True, "index_url": ""}
+        known = {
+            "gpu_node": {"os": {"family": "redhat"}},
+            "gpu_node_plan": {
+                "python": {"version": "3", "executable": sys.executable, "packages": []},
+                "pytorch": torch,
+            },
+            "framework_pytorch_lock_file": str(lock),
+            "framework_pytorch_wheelhouse": "" if "framework_pytorch_index_url" in variables else str(self.wheels),
+            "__framework_pytorch_venvs": str(self.venvs),
+            "ansible_python_interpreter": sys.executable,
+            **variables,
+        }
+        role = {"ansible.builtin.include_role": {"name": "framework_pytorch", "tasks_from": "venv"}}
+        play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
+        play["roles"] = [{"role": "preflight", "when": False}]
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
+        (self.folder / "vars.json").write_text(json.dumps(known))
+        command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(self.folder / "play.yml"), *arguments]
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("PIP_")}
+        done = subprocess.run(
+            [*command, "-e", f"@{self.folder}/vars.json"],
+            cwd=REPOSITORY,
+            env={**environment, "ANSIBLE_NOCOLOR": "1"},
+            capture_output=True,
+            text=True,
+            timeout=400,
+            umask=umask,
+        )
+        self.log = done.stdout + done.stderr
+        return done.returncode
+
+    @property
+    def venv(self) -> Path:
+        return next(path for path in self.venvs.iterdir() if len(path.name) == 16)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Environment:
+    return Environment(tmp_path)
+
+
+def closed(top: Path) -> list[str]:
+    """What an ordinary user cannot use, or could write; told without the code under test."""
+    found = []
+    for path in [*top.parents[:2], top, *top.rglob("*")]:
+        if path.is_symlink():
+            continue
+        mode = stat.S_IMODE(path.stat().st_mode)
+        needs = 0o555 if path.is_dir() or mode & 0o100 else 0o444
+        if mode & needs != needs or mode & 0o022:
+            found.append(f"{path} {mode:o}")
+    return found
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077], ids=oct)
+def test_everybody_can_start_it(made: Environment, umask: int) -> None:
+    assert made.run(umask) == 0, made.log
+    assert closed(made.venv) == []
+    # What an earlier run left under another umask is repaired by the next one, which builds nothing anew.
+    before = (made.venv / "gpuwright.json").stat().st_mtime_ns
+    for path, mode in ((made.venv, 0o700), (made.venv / "bin", 0o750), (made.venv / "pyvenv.cfg", 0o666)):
+        path.chmod(mode)
+    next(made.venv.glob("lib/*/site-packages/tiny_thing/__init__.py")).chmod(0o600)
+    assert made.run(umask) == 0 and "changed=1" in made.log, made.log
+    assert closed(made.venv) == [] and (made.venv / "gpuwright.json").stat().st_mtime_ns == before
+    assert made.run(umask) == 0 and "changed=0" in made.log, made.log
+
+
+@pytest.fixture
+def index(made: Environment) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(made.wheels)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://mirror:{{}}@127.0.0.1:{server.server_port}/simple/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_pip_logs_in_and_nobody_reads_how(made: Environment, index: str) -> None:
+    assert made.run(0o022, "-vvv", "--diff", framework_pytorch_index_url=index.format(CANARY)) == 0, made.log
+    assert CANARY not in made.log
+    holders = [path for path in made.venvs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    assert holders == []
+
+
+def test_a_refused_login_tells_no_password(made: Environment, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = CANARY + "%2Fwrong"
+    assert made.run(0o022, "-vvv", framework_pytorch_index_url=index.format(wrong)) != 0
+    assert CANARY not in made.log and "401" in made.log
+    assert not list(made.venvs.rglob("pip-login.conf"))
+
+
+def test_a_plan_without_a_lock_file_is_a_line_for_each_package(made: Environment) -> None:
+    torch = {"version": "1.0", "build": "cpu", "lock": "none.txt", "locked": False, "index_url": ""}
+    plan = {"python": {"version": "3", "executable": sys.executable, "packages": []}, "pytorch": torch}
+    plan["requirements"] = ["tiny-thing==1.0", "tiny-thing>=1"]
+    assert made.run(0o022, gpu_node_plan=plan, framework_pytorch_lock_file="") == 0, made.log
+    assert (made.venv / "lock.txt").read_text() == "tiny-thing==1.0\ntiny-thing>=1\n"
+
+
+def test_modes_are_repaired_as_python_36_does_it(run_module: Callable[..., dict], tmp_path: Path) -> None:
+    top = tmp_path / "tree"
+    (top / "deep").mkdir(parents=True)
+    files = {"program": 0o4700, "text": 0o600, "open": 0o666, "fine": 0o644, "locked": 0o400}
+    for name, mode in files.items():
+        (top / "deep" / name).write_text("x")
+        (top / "deep" / name).chmod(mode)
+    (top / "away").symlink_to("/etc/shadow")
+    (top / "nowhere").symlink_to("/nonexistent/x")
+    top.chmod(0o700)
+    (top / "deep").chmod(0o2777)
+    shadow = Path("/etc/shadow").stat().st_mode
+    assert run_module("tree_modes", {"path": str(top)}, check=True)["repaired"] == len(wrong_modes(str(top))) == 6
+    answer = run_module("tree_modes", {"path": str(top)})
+    assert answer["changed"] and answer["repaired"] == 6 and len(answer["examples"]) == 5
+    modes = {name: oct(stat.S_IMODE((top / "deep" / name).stat().st_mode)) for name in files}
+    assert modes == {"program": "0o755", "text": "0o644", "open": "0o644", "fine": "0o644", "locked": "0o444"}
+    assert [oct(path.stat().st_mode & 0o7777) for path in (top, top / "deep")] == ["0o755", "0o755"]
+    assert Path("/etc/shadow").stat().st_mode == shadow
+    assert not run_module("tree_modes", {"path": str(top)})["changed"]
+    assert not run_module("tree_modes", {"path": str(tmp_path / "none")})["changed"]

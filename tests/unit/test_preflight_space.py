@@ -1,0 +1,78 @@
+"""Space is counted for what will be written: another environment beside the one there is, and initramfs images."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from gpuwright.preflight import read_facts
+from gpuwright.preflight_space import largest_initramfs_mib, space_needed, space_problems
+from test_plan_questions import MATRIX
+from test_preflight import facts, plan, wishes
+
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+STAMP = "opt/gpuwright/venvs/{}/gpuwright.json"
+
+
+def read(root: Path, environment: str) -> dict[str, Any]:
+    return read_facts(plan(), lambda command: "", str(root), environment=environment)["has"]
+
+
+def test_another_environment_is_counted(tmp_path: Path) -> None:
+    for name in ("aaaa", "half"):
+        (tmp_path / STAMP.format(name)).parent.mkdir(parents=True)
+    (tmp_path / STAMP.format("aaaa")).write_text("{}")
+    (tmp_path / "opt/gpuwright/venvs/current").symlink_to("aaaa")
+    assert read(tmp_path, "aaaa")["environment"] is True
+    for name in ("bbbb", "half", ""):
+        assert read(tmp_path, name)["environment"] is False
+    needs = space_needed(plan(), facts(has={"cuda": True, "cudnn": True, "environment": False}), wishes())
+    assert ("Python environment", "/opt", 9000, 40000) in needs
+
+
+@pytest.mark.parametrize("update", [False, True])
+def test_a_new_initramfs_needs_room_in_boot(update: bool) -> None:
+    needs = space_needed(plan(), facts(initramfs_mib=180), wishes(allow_kernel_update=update))
+    assert sum(mib for _what, folder, mib, _files in needs if folder == "/boot") == 180 + (100 if update else 0)
+    systems = {**facts()["filesystems"], "/boot": {"device": 2, "free_mib": 200, "free_inodes": 1000}}
+    found = space_problems(facts(filesystems=systems), needs, 120)
+    assert (
+        len(found) == 1 and "/boot has 200 MiB free" in found[0]["problem"] and "initramfs 180" in found[0]["evidence"]
+    )
+    assert not [need for need in space_needed(plan(present=True), facts(), wishes()) if need[1] == "/boot"]
+
+
+def test_the_largest_image_is_measured(tmp_path: Path) -> None:
+    assert largest_initramfs_mib(str(tmp_path)) == 0
+    (tmp_path / "boot").mkdir()
+    for name, size in {"initramfs-4.img": 3, "initrd.img-6.1": 7, "vmlinuz-6.1": 50}.items():
+        with (tmp_path / "boot" / name).open("wb") as file:
+            file.truncate(size * 1024 * 1024 - 1)
+    assert largest_initramfs_mib(str(tmp_path)) == 7
+    unknown = space_needed(plan(), facts(initramfs_mib=0), wishes())
+    assert ("initramfs", "/boot", MATRIX["space"]["boot"]["mib"], 1) in unknown
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool) -> None:
+    lock = "py3.11-torch2.13.0-cpu.txt"
+    torch = {"version": "2.13.0", "build": "cpu", "lock": lock, "locked": locked, "index_url": ""}
+    made = {"pytorch": torch, "python": {"version": "3.11"}, "requirements": ["torch==2.13.0", "numpy"]}
+    names = {"preflight": "__preflight_environment", "framework_pytorch": "__framework_pytorch_id"}
+    show = [{"ansible.builtin.debug": {"msg": f"{role}={{{{ {name} }}}}="}} for role, name in names.items()]
+    for task, role in zip(show, names, strict=True):
+        task["vars"] = {"role_path": str(REPOSITORY / "roles" / role)}
+    files = [str(REPOSITORY / "roles" / role / "vars/main.yml") for role in names]
+    play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars_files": files, "tasks": show}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    variables = json.dumps({"gpu_node_plan": made, "framework_pytorch_lock_file": ""})
+    command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml"), "-e", variables]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    folders = {role: done.stdout.partition(f"{role}=")[2].partition("=")[0] for role in names}
+    assert folders["preflight"] == folders["framework_pytorch"] and len(folders["preflight"]) == 16, done.stdout

@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-container test-real test-vm bench-runtime \
-  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs lock clean
+  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,12 +90,16 @@ packages: ## what the containers need from the system's package manager
 bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
 	@PYTHONPATH=module_utils:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
-docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/tuning.md, docs/nvidia-smi-fields.md, docs/conda, PCI ids
+docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/checks.md and the others
 	@$(VENV)/bin/python docs/device_table.py
 	@$(VENV)/bin/python docs/compatibility.py
 	@$(VENV)/bin/python docs/tuning.py
 	@$(VENV)/bin/python docs/conda.py
 	@$(VENV)/bin/python docs/nvidia_smi_fields.py
+	@$(VENV)/bin/python docs/checks.py
+
+checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
+	@$(VENV)/bin/python docs/checks_tried.py
 
 lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -92,9 +92,9 @@ def table(matrix: dict[str, Any]) -> str:
     for name, row in matrix["architectures"].items():
         ratio = row.get("amp_ratio", {})
         fields = {key: row[key] for key in ("memory_repair", "application_clocks")}
-        lines += call(
-            f'"{name}": Architecture', {**fields, "amp_ratio": ratio.get("value"), "amp_text": ratio.get("text")}
-        )
+        fields |= {"amp_ratio": ratio.get("value"), "amp_text": ratio.get("text")}
+        fields |= {key: row.get(key) or None for key in ("needs_gsp", "mig_hides_ecc")}
+        lines += call(f'"{name}": Architecture', fields)
     lines += ["}", "", "CHIPS = {"]
     for chip, row in devices.items():
         lines.append(f'    "{chip}": Chip("{row["architecture"]}", "{row["compute_capability"]}"),')

@@ -95,7 +95,7 @@ def write(module, path, text):
     """Replace the file in one step, whatever umask root has; returns the copy of the one before."""
     backup = module.backup_local(path) if os.path.exists(path) else ""
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
-    with os.fdopen(handle, "w") as file:
+    with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(text)
     os.chmod(temporary, 0o644)
     module.atomic_move(temporary, path)

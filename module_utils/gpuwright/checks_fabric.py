@@ -136,7 +136,7 @@ CHECKS = (
         "Are the routes through the fabric at rest?",
         "no recovery is going on",
         DRAIN,
-        "Wait some minutes and look again: nvidia-smi -q | grep -A9 Fabric ; if it stays, reset the card.",
+        "Wait some minutes and look again: nvidia-smi -q | grep -A 9 Fabric ; if it stays, reset the card.",
     ),
     health_check("fabric_access_timeout", "Does the fabric answer in time?", "no access timed out", RESET, ROUTES),
     health_check(

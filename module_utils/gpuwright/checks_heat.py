@@ -6,7 +6,7 @@ from .verdict import DRAIN, FAIL, PASS, SKIP, WARN
 
 LIMITS = {
     "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),
-    "memory_temperature": Limit(95, "C", "what A100's own answers name for HBM; used where a card names no limit"),
+    "memory_temperature": Limit(95, "C", "own limit of data-centre cards with HBM; used where a card names none"),
     "fan_needed": Limit(70, "C", "own: cards that stop their fans when cool start them well below"),
 }
 

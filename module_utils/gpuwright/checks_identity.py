@@ -3,7 +3,7 @@
 
 import re
 
-from .cards import DATA_CENTRE, UNPLACED
+from .cards import DATA_CENTRE, UNPLACED, architecture_named
 from .checks_card import card
 from .checks_gpu import ASK_FIRST, answering_gpus, card_row
 from .verdict import (
@@ -27,7 +27,6 @@ from .verdict import (
 
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 INFOROM = re.compile(r"[0-9A-Z][0-9A-Z.]{3,30}")
-NEEDS_GSP = "blackwell"
 FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
 
 
@@ -138,7 +137,7 @@ def gsp_firmware(readings, expected):
     others, without = [], []
     for gpu in gpus:
         if gpu.absent("health", "gsp_firmware"):
-            if gpu.text("architecture") == NEEDS_GSP:
+            if architecture_named(gpu.text("architecture")).needs_gsp:
                 return unknown("{} tells no GSP firmware".format(gpu.pci_id("pci_id")), expected=driver)
             without.append(gpu.pci_id("pci_id"))
             continue

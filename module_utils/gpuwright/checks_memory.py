@@ -53,10 +53,14 @@ def sram(gpu):
     return (PASS if number <= limit("sram_uncorrected") else FAIL, number, "{} uncorrected errors".format(number))
 
 
+def retires_pages(gpu):
+    return architecture_named(gpu.text("architecture")).memory_repair == "pages"
+
+
 def retired_count(gpu):
     """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
-    retires = architecture_named(gpu.text("architecture")).memory_repair == "pages"
-    if gpu.absent("health", "retired_pages_single_bit") or not retires:
+    # Asked in this order: a card that nobody has listed has no architecture that could be read.
+    if gpu.absent("health", "retired_pages_single_bit") or not retires_pages(gpu):
         return SKIP, None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
     number = double + gpu.number("health", "retired_pages_single_bit")

@@ -5,12 +5,18 @@ from typing import Dict, NamedTuple, Optional, Tuple
 
 
 class Architecture(NamedTuple):
-    """`memory_repair`: pages or rows. `application_clocks`: all its data-centre cards show them. `amp_ratio`: x."""
+    """`memory_repair`: pages or rows. `application_clocks`: all its data-centre cards show them. `amp_ratio`: x.
+
+    `needs_gsp`: its cards do not run without the driver's firmware. `mig_hides_ecc`: older drivers count the memory
+    errors of a card in MIG mode for its slices alone.
+    """
 
     memory_repair: str
     application_clocks: bool
     amp_ratio: Optional[float] = None
     amp_text: str = ""
+    needs_gsp: bool = False
+    mig_hides_ecc: bool = False
 
 
 class Chip(NamedTuple):

@@ -33,6 +33,7 @@ ARCHITECTURES = {
         application_clocks=True,
         amp_ratio=1.29,
         amp_text="HiFi-GAN on A100 against TF32, NVIDIA DeepLearningExamples @729963dd",
+        mig_hides_ecc=True,
     ),
     "ada": Architecture(
         memory_repair="rows",
@@ -45,6 +46,7 @@ ARCHITECTURES = {
     "blackwell": Architecture(
         memory_repair="rows",
         application_clocks=False,
+        needs_gsp=True,
     ),
 }
 

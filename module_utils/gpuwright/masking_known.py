@@ -6,6 +6,7 @@ import platform
 import re
 
 from .checks import CHECKS
+from .device_table import ARCHITECTURES, CARDS
 from .hostfiles import read_text
 from .masking import Masker
 from .verdict import LEVELS, REMEDIES, SEVERITY
@@ -21,9 +22,9 @@ PLAIN_WORDS = (
     "user host name data admin system test gpu gpus node nodes cuda nvidia driver kernel model train "
     "training train-gan gan default service bench python torch linux debian ubuntu redhat rhel rocky alma "
     "podman docker slurm server compute main local serial memory disk home scratch work opt usr var lib "
-    "run srv bin dev proc sys etc tmp boot a100 h100 h200 b200 b300 gb200 gb300 v100 l40 l40s t4 a10 a10g "
-    "a30 a40 tesla quadro geforce hopper volta ampere ada blackwell turing pascal intel amd"
+    "run srv bin dev proc sys etc tmp boot intel amd"
 )
+CARD_WORDS = {word for card in CARDS for word in card.name.lower().split()} | set(ARCHITECTURES)
 
 
 def known_masker(root: str, report: dict) -> Masker:
@@ -42,7 +43,7 @@ def known_masker(root: str, report: dict) -> Masker:
 
 def vocabulary(report: dict) -> set:
     """Words that stand for themselves: those of the checks, of the report's keys and of the field."""
-    words = set(PLAIN_WORDS.split())
+    words = set(PLAIN_WORDS.split()) | CARD_WORDS
     for text in [check.id for check in CHECKS] + list(keys_of(report)) + list(LEVELS + REMEDIES + SEVERITY):
         words.add(text.lower())
         words.update(part for part in re.split(r"[^a-z0-9]+", text.lower()) if part)

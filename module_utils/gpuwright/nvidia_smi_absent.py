@@ -12,6 +12,7 @@ from .nvidia_smi_values import UNKNOWN
 
 RETIRES_PAGES = tuple(name for name, row in ARCHITECTURES.items() if row.memory_repair == "pages")
 REMAPS_ROWS = tuple(name for name, row in ARCHITECTURES.items() if row.memory_repair == "rows")
+MIG_HIDES_ECC = tuple(name for name, row in ARCHITECTURES.items() if row.mig_hides_ecc)
 LACKS_CLOCKS = tuple(name for name, row in ARCHITECTURES.items() if not row.application_clocks)
 
 Card = collections.namedtuple("Card", "name architecture mig ecc device_id")
@@ -43,7 +44,7 @@ RULES = (
     ),
     Rule(
         ("ecc_uncorrected_volatile", "ecc_corrected_volatile"),
-        architectures=("ampere",),
+        architectures=MIG_HIDES_ECC,
         mig=("Enabled",),
         source="A100 with MIG under driver 510: netdata, go.d nvidia_smi testdata (the slices count instead)",
     ),

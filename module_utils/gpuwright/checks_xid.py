@@ -3,6 +3,7 @@
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .kernel_event_names import event_id
 from .kernel_evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
 from .verdict import (
     FAIL,
@@ -18,7 +19,7 @@ from .verdict import (
     warned,
 )
 from .xid_file import PATH, without_effect
-from .xid_policy import Judged, event_id, judge_sxid, judge_xid
+from .xid_policy import Judged, judge_sxid, judge_xid
 from .xid_table import COMPANION, GPU_LOST, HARMLESS, WARN
 from .xid_table import FAIL as FAIL_CLASS
 
@@ -69,7 +70,7 @@ def gpu_lost(readings, expected):
         return skipped(NO_LOG)
     xids = [event for event in xids_of(readings) if event["code"] == GPU_LOST or LOST_WORDS in event["text"]]
     said = [event for event in events_of(readings, "findings") if event["kind"] == "gpu_lost"]
-    lost = [(event, event_id("xid", event)) for event in xids]
+    lost = [(event, event_id("kernel.xid", event)) for event in xids]
     lost += [(event, event_id("kernel.gpu_lost", event)) for event in said]
     if not lost:
         return quiet(readings, "no GPU was lost since the boot")
@@ -111,7 +112,7 @@ def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair
 def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, nothing: str) -> Outcome:
     standing = [(event, found) for event, found in pairs if not event["closed_by"]]
     ended = [event for event, found in pairs if event["closed_by"] and found.kind in (FAIL_CLASS, WARN)]
-    rest = closed_words([(event_id(kind, event), event["closed_by"]) for event in ended])
+    rest = closed_words([(event_id("kernel." + kind, event), event["closed_by"]) for event in ended])
     bad = [pair for pair in standing if pair[1].kind == FAIL_CLASS]
     if bad:
         event, found = bad[worst([judged.remedy for _event, judged in bad])]
@@ -145,7 +146,7 @@ def _sentence(kind: str, pair: Pair, number: int) -> str:
     more = "; {} more".format(number - 1) if number != 1 else ""
     why = "; judged by {}: {}".format(PATH, found.reason) if found.reason else ""
     return "{} ({} times; {}; event {}){}{}".format(
-        _short(pair), event["count"], event["text"], event_id(kind, event), why, more
+        _short(pair), event["count"], event["text"], event_id("kernel." + kind, event), why, more
     )
 
 

@@ -14,16 +14,16 @@ from .checks_smoke import smoke_record
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .hostfiles import below
 from .kept_file import one_writer
+from .kernel_event_names import KERNEL, in_one_spelling
 from .report import now_utc, printable, read_json
 from .strikes import read_strikes
 from .verdict import FAIL, LEVELS, QUICK, UNKNOWN, judge
-from .waivable_events import spelled
 from .waiver_report import acknowledgement_lines, strike_lines
 from .waivers import close_events, in_force, kept_message
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
-EVENT_FORM = "kernel.xid:CODE@ADDRESS, kernel.sxid:CODE@ADDRESS or kernel.KIND"
+EVENT_FORM = "kernel.xid:CODE@ADDRESS, kernel.sxid:CODE@ADDRESS or kernel.CHECK:KIND[@PLACE]"
 
 
 class Refused(Exception):
@@ -123,7 +123,7 @@ def _acknowledge(options, root, expectations, examine):
         seconds = acknowledgements.parse_duration(options.how_long or DEFAULT_FOR)
     except ValueError as error:
         raise Refused("--for: {}".format(error))
-    name = spelled(options.acknowledge)
+    name = in_one_spelling(options.acknowledge)
     check = _check(name)
     report = examine(expectations, root, check.level if check else QUICK, True)
     found = dict(report["readings"], smoke=smoke_record(report["smoke"]), performance=report.get("performance"))
@@ -229,7 +229,7 @@ def _number(text, otherwise):
 def _check(name):
     """The check of that name, None when it may be an event; `Refused` for what is neither."""
     check = next((check for check in CHECKS if check.id == name), None)
-    if check is None and not name.startswith(waivable_events.KERNEL):
+    if check is None and not name.startswith(KERNEL):
         near = difflib.get_close_matches(name, [check.id for check in CHECKS], 1)
         words = "did you mean {}?".format(near[0]) if near else "gpu-doctor lists the checks that FAIL"
         raise Refused("there is no check {!r}: {}".format(name, words))
@@ -248,7 +248,7 @@ def _no_such_event(name, readings, opened):
 
 
 def _withdraw(name, root):
-    name = spelled(name)
+    name = in_one_spelling(name)
     with one_writer(root):
         kept = acknowledgements.read_acknowledgements(root)
         # A check of the kernel's log stands for its events, as when it was acknowledged.

@@ -300,7 +300,7 @@ def test_events_of_every_kind_are_named_and_closed():
         {"kind": "lockup", "count": 1, "first_s": 3, "last_s": 3, "text": "soft lockup"},
         {"kind": "pcie", "count": 1, "first_s": 3, "last_s": 3, "text": "AER", "pci_id": "0000:3b:00.0"},
     ]
-    names = ["kernel.sxid:20034@0000:c5:00", "kernel.lockup", "kernel.pcie@0000:3b:00"]
+    names = ["kernel.sxid:20034@0000:c5:00", "kernel.lockups:lockup", "kernel.pcie_errors:pcie@0000:3b:00"]
     given = [entry(name, last_s=500, count=1) for name in names]
     assert all(closed(readings, given))
     for place, name in enumerate(names):
@@ -358,7 +358,7 @@ def test_an_acknowledged_event_is_a_warning_and_not_a_pass():
 
 def test_only_the_acknowledgements_that_matter_are_named():
     other = entry("kernel.xid:63@0000:3b:00", last_s=500, count=9, user="bob")
-    lockup = entry("kernel.lockup", last_s=500, count=9, user="carol")
+    lockup = entry("kernel.lockups:lockup", last_s=500, count=9, user="carol")
     readings = node(GIVEN, other, lockup, sram=0)
     readings["kernel_log"]["xids"] = [event(), event(63)]
     readings["kernel_log"]["findings"] = [{"kind": "lockup", "count": 1, "first_s": 3, "last_s": 3, "text": "soft"}]

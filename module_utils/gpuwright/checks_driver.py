@@ -18,7 +18,6 @@ SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 def reachable(readings, expected):
     """nvidia-smi answers within its deadline and with exit status 0.
 
-    Not waivable: a driver that does not answer is missing, or has lost a GPU.
     In a job or container that was given no GPU nobody can tell how the node is.
     """
     status = readings.text("nvidia_smi", "status")
@@ -36,10 +35,7 @@ def reachable(readings, expected):
 
 
 def driver_version(readings, expected):
-    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one.
-
-    Not waivable: no module at all is one of its findings.
-    """
+    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one."""
     branch = expected.version("plan", "driver", "branch")
     wanted = expected.wish("plan", "driver", "version") or branch + ".*"
     if readings.absent("probe", "nvidia", "loaded"):
@@ -66,10 +62,7 @@ def driver_flavour(readings, expected):
 
 
 def module_matches_user_space(readings, expected):
-    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ.
-
-    Not waivable: when they differ every CUDA program ends with an error, as without a driver.
-    """
+    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
@@ -125,10 +118,7 @@ def persistence(readings, expected):
 
 
 def device_nodes(readings, expected):
-    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm.
-
-    Not waivable: a card without its device file, or with a closed one, is lost to every training.
-    """
+    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
     wanted = expected.number("gpu_count")
     user = expected.text("trainer_user")
     nodes = readings.at("device_nodes")
@@ -148,10 +138,7 @@ def device_nodes(readings, expected):
 
 
 def uvm(readings, expected):
-    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it.
-
-    Not waivable: it is a part of the driver that is missing.
-    """
+    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it."""
     if readings.flag("probe", "nvidia", "uvm_loaded"):
         return passed("loaded", "loaded", "nvidia_uvm is loaded")
     return failed("not loaded", "loaded", "nvidia_uvm is not loaded")
@@ -191,7 +178,7 @@ CHECKS = (
         remedy=REBOOT,
         question="Does nvidia-smi answer?",
         judge=reachable,
-        waivable=False,
+        firm_because="a driver that does not answer is missing, or has lost a GPU",
         action="Run nvidia-smi on the node; its text and dmesg | grep -i nvrm say why.",
     ),
     Check(
@@ -202,7 +189,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the planned driver loaded?",
         judge=driver_version,
-        waivable=False,
+        firm_because="no module at all is one of its findings, and without one no program has a GPU",
         action="Run ansible-playbook site.yml --tags system, then reboot if it says so.",
     ),
     Check(
@@ -223,7 +210,7 @@ CHECKS = (
         remedy=REBOOT,
         question="Do the loaded module and the driver's libraries belong together?",
         judge=module_matches_user_space,
-        waivable=False,
+        firm_because="when they differ every CUDA program ends with an error, as without a driver",
         action="Reboot the node, or install the missing part: ansible-playbook site.yml --tags system",
     ),
     Check(
@@ -266,7 +253,7 @@ CHECKS = (
         remedy=DRAIN,
         question="May the trainer user open the GPU's device files?",
         judge=device_nodes,
-        waivable=False,
+        firm_because="a card without its device file, or with a closed one, is lost to every training",
         unit="files",
         action="Run: nvidia-modprobe -u -c 0 and compare ls -l /dev/nvidia* with NVreg_DeviceFileMode.",
     ),
@@ -278,7 +265,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the module that CUDA needs loaded?",
         judge=uvm,
-        waivable=False,
+        firm_because="it is a part of the driver that is missing",
         action="Run: modprobe nvidia_uvm; it must be listed in /etc/modules-load.d to be there after a boot.",
     ),
     Check(

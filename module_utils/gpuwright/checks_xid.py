@@ -161,7 +161,7 @@ def _action(event: Event, found: Judged) -> str:
     return found.action.replace("{gpu}", event["pci_id"])
 
 
-def _check(name: str, remedy: str, question: str, judge: Callable, action: str, waivable: bool = True) -> Check:
+def _check(name: str, remedy: str, question: str, judge: Callable, action: str, firm_because: str = "") -> Check:
     return Check(
         id=name,
         layer="system",
@@ -171,7 +171,7 @@ def _check(name: str, remedy: str, question: str, judge: Callable, action: str, 
         question=question,
         judge=judge,
         action=action,
-        waivable=waivable,
+        firm_because=firm_because,
         source="NVIDIA's Xid catalogue, docs.nvidia.com/deploy/xid-errors; overrides: " + PATH,
     )
 
@@ -198,6 +198,6 @@ CHECKS = (
         gpu_lost,
         "Power the node off and on (a warm reboot may not bring the card back). If it comes back: reseat the card, run"
         " nvidia-bug-report.sh and have it examined.",
-        waivable=False,
+        firm_because="a card that has fallen off the bus is lost, and nothing closes that before the next boot",
     ),
 )

@@ -153,8 +153,7 @@ def findings_to_acknowledge(name, check, readings, expectations):
             raise Refused(_no_such_event(name, readings, opened))
     else:
         if not check.waivable:
-            words = "{} tells a lost GPU or a missing driver and cannot be acknowledged: gpu-doctor --explain {}"
-            raise Refused(words.format(name, name))
+            raise Refused("{} cannot be acknowledged: {}".format(name, check.firm_because))
         record = judge(check, readings, expectations)
         if record["status"] != FAIL:
             more = "; make it readable first" if record["status"] == UNKNOWN else ""
@@ -164,10 +163,11 @@ def findings_to_acknowledge(name, check, readings, expectations):
         chosen = [found for found in opened if name in [bad["id"] for bad in found[3]]]
         if not chosen:
             return [_entry(name, record, None, None)]
-    firm = {row.id for row in CHECKS if not row.waivable}
+    firm = {row.id: row.firm_because for row in CHECKS if not row.waivable}
     for _list, _event, event_id, bad in chosen:
-        if firm & {record["id"] for record in bad}:
-            raise Refused("{} tells a lost GPU or a missing driver and cannot be acknowledged".format(event_id))
+        for record in bad:
+            if record["id"] in firm:
+                raise Refused("{} cannot be acknowledged: {}".format(event_id, firm[record["id"]]))
     return _one_for_each(chosen)
 
 

@@ -60,8 +60,8 @@ class Check(NamedTuple):
     level      quick, standard or deep; a level includes those before it
     severity   the worst that it can end in, FAIL or WARN
     remedy     what a FAIL asks for, one of REMEDIES; "" for a check that ends in WARN at worst
-    waivable   whether an administrator may switch it off or acknowledge it; what tells a lost GPU or a missing driver
-               may not be silenced
+    firm_because  why no administrator may switch it off or acknowledge it, "" where one may; not for less than a lost
+               GPU, a missing driver, or the check of the waivers themselves
     source     where its limit comes from, "" for a comparison with the plan
     """
 
@@ -75,8 +75,12 @@ class Check(NamedTuple):
     remedy: str = ""
     unit: str = ""
     needs_gpu: bool = True
-    waivable: bool = True
+    firm_because: str = ""
     source: str = ""
+
+    @property
+    def waivable(self) -> bool:
+        return not self.firm_because
 
 
 # Begins the reason of a check that an ordinary user cannot make; root's own result may take its place.

@@ -2,7 +2,7 @@
 """What people have decided about findings: acknowledged by root for a time, or switched off by the inventory.
 
 A waiver is visible in its record (`waived`) and never makes a PASS. An acknowledged FAIL is a WARN, UNKNOWN stays
-UNKNOWN, and what tells a lost GPU or a missing driver (`waivable` False) is judged as if there were no waiver.
+UNKNOWN, and a check with `firm_because` (a lost GPU, a missing driver) is judged as if there were no waiver.
 """
 
 import re
@@ -54,13 +54,13 @@ def close_events(readings, entries):
 
 def problems_of_skips(expectations, checks):
     """`{id: what is wrong with it}` of `skip_checks`; such a check is judged as always."""
-    rules = {check.id: check.waivable for check in checks}
+    firm = {check.id: check.firm_because for check in checks}
     found = {}
     for name, reason in asked_skips(expectations).items():
-        if name not in rules:
+        if name not in firm:
             found[name] = "there is no such check"
-        elif not rules[name]:
-            found[name] = "it tells a lost GPU or a missing driver and cannot be switched off"
+        elif firm[name]:
+            found[name] = "it cannot be switched off: {}".format(firm[name])
         elif not isinstance(reason, str) or not reason.strip():
             found[name] = "it has no reason"
         elif len(reason) > LONGEST_OUGHT or not reason.strip().isprintable():

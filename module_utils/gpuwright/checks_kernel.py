@@ -3,6 +3,7 @@
 
 from typing import Callable
 
+from .evidence import Unreadable
 from .kernel_event_names import event_id
 from .kernel_evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
 from .kernel_log_table import about
@@ -17,7 +18,6 @@ from .verdict import (
     RESET,
     WARN,
     Check,
-    Unreadable,
     failed,
     skipped,
     unknown,

@@ -9,8 +9,8 @@ import re
 import healthy_node
 import pytest
 from gpuwright.acknowledgements import PATH
+from gpuwright.acknowledging import Refused, findings_to_acknowledge
 from gpuwright.checks import CHECKS
-from gpuwright.doctor_waivers import Refused, findings_to_acknowledge
 from gpuwright.kernel_event_names import in_one_spelling
 from gpuwright.kernel_log import parse_log
 from gpuwright.verdict import FAIL, judge

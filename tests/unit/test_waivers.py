@@ -12,7 +12,7 @@ import pytest
 from gpuwright import acknowledgements, boot_check, waivers
 from gpuwright.acknowledgements import cards_in, parse_duration, parse_reason, read_acknowledgements
 from gpuwright.checks import CHECKS, run_checks
-from gpuwright.readings import attempt
+from gpuwright.reading_attempt import attempt
 from gpuwright.report import exit_status, make_report
 from gpuwright.verdict import DEEP, FAIL, PASS, QUICK, REPLACE, SKIP, UNKNOWN, WARN, Check, failed, passed, worst
 from host_tree import HostTree

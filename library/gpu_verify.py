@@ -19,8 +19,8 @@ options:
         returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(trainer_user).
       - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
         (lists of names); without them nothing of the kind is expected.
-      - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that tell a lost GPU or a
-        missing driver.
+      - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that cannot be switched off,
+        such as gpu.count.
     type: dict
     required: true
   smoke:

@@ -21,8 +21,8 @@ LONGEST_DAYS = 90
 DEFAULT_FOR = "7d"
 SECONDS = {"m": 60, "h": 3600, "d": 86400}
 DURATION = re.compile(r"([1-9][0-9]{0,5})([mhd])")
-# A check ("gpu.sram"), or an event of the kernel's log ("kernel.xid:48@0000:3b:00", "kernel.lockup").
-ID = re.compile(r"[a-z_]+(?:\.[a-z0-9_]+)*(?::[0-9]{1,9})?(?:@[A-Za-z0-9:._/-]{1,80})?")
+# A check ("gpu.sram"), or an event of the kernel's log ("kernel.xid:48@0000:3b:00", "kernel.lockups:lockup").
+ID = re.compile(r"[a-z_]+(?:\.[a-z0-9_]+)*(?::[a-z0-9_]{1,64})?(?:@[A-Za-z0-9:._/-]{1,80})?")
 CARD = re.compile(
     r"(?<![0-9a-fA-F])(?<![0-9a-fA-F]:)[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
     r"(?![0-9a-fA-F]|:[0-9a-fA-F])"

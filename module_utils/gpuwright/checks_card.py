@@ -33,7 +33,7 @@ def over_gpus(rule, expected_value, fine):
     return look
 
 
-def card(name, question, action, rule, expected_value, fine, severity, remedy="", source="", unit="", waivable=True):
+def card(name, question, action, rule, expected_value, fine, severity, remedy="", source="", unit="", firm_because=""):
     """A quick check of every card by one rule."""
     return Check(
         id="gpu." + name,
@@ -44,7 +44,7 @@ def card(name, question, action, rule, expected_value, fine, severity, remedy=""
         question=question,
         judge=over_gpus(rule, expected_value, fine),
         unit=unit,
-        waivable=waivable,
+        firm_because=firm_because,
         action=action,
         source=source,
     )

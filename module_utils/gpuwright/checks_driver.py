@@ -18,7 +18,6 @@ SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 def reachable(readings, expected):
     """nvidia-smi answers within its deadline and with exit status 0.
 
-    Not waivable: a driver that does not answer is missing, or has lost a GPU.
     In a job or container that was given no GPU nobody can tell how the node is.
     """
     status = readings.text("nvidia_smi", "status")
@@ -36,10 +35,7 @@ def reachable(readings, expected):
 
 
 def driver_version(readings, expected):
-    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one.
-
-    Not waivable: no module at all is one of its findings.
-    """
+    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one."""
     branch = expected.version("plan", "driver", "branch")
     wanted = expected.wish("plan", "driver", "version") or branch + ".*"
     if readings.absent("probe", "nvidia", "loaded"):
@@ -66,10 +62,7 @@ def driver_flavour(readings, expected):
 
 
 def module_matches_user_space(readings, expected):
-    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ.
-
-    Not waivable: when they differ every CUDA program ends with an error, as without a driver.
-    """
+    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
@@ -79,26 +72,6 @@ def module_matches_user_space(readings, expected):
     if loaded != on_disk:
         return failed(loaded, on_disk, "module {} is loaded, libraries are {}".format(loaded, on_disk))
     return passed(loaded, on_disk, "both are {}".format(loaded))
-
-
-def module_for_next_kernel(readings, expected):
-    """The kernel that boots next has a module file of the version of the libraries and of the planned flavour."""
-    kernel = readings.text("probe", "kernel", "next_boot")
-    flavour = expected.text("plan", "driver", "flavour")
-    action = "Build it: dkms autoinstall -k {}; a failed build is explained in {}".format(
-        kernel, "/var/lib/dkms/*/*/build/make.log"
-    )
-    if readings.absent("probe", "nvidia", "modules", kernel):
-        return failed("none", flavour, "no module for kernel {}".format(kernel), action)
-    module = readings.at("probe", "nvidia", "modules", kernel)
-    version = module.version("version")
-    if readings.absent("probe", "nvidia", "user_space"):
-        return failed(version, None, "the driver's user space is not installed", action)
-    wanted = "{} {}".format(readings.version("probe", "nvidia", "user_space"), flavour)
-    found = "{} {}".format(version, module.text("flavour"))
-    if found != wanted:
-        return failed(found, wanted, "{} for kernel {} instead of {}".format(found, kernel, wanted), action)
-    return passed(found, wanted, "built for {}".format(kernel))
 
 
 def nouveau_absent(readings, expected):
@@ -125,10 +98,7 @@ def persistence(readings, expected):
 
 
 def device_nodes(readings, expected):
-    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm.
-
-    Not waivable: a card without its device file, or with a closed one, is lost to every training.
-    """
+    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
     wanted = expected.number("gpu_count")
     user = expected.text("trainer_user")
     nodes = readings.at("device_nodes")
@@ -148,38 +118,10 @@ def device_nodes(readings, expected):
 
 
 def uvm(readings, expected):
-    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it.
-
-    Not waivable: it is a part of the driver that is missing.
-    """
+    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it."""
     if readings.flag("probe", "nvidia", "uvm_loaded"):
         return passed("loaded", "loaded", "nvidia_uvm is loaded")
     return failed("not loaded", "loaded", "nvidia_uvm is not loaded")
-
-
-def reboot_pending(readings, expected):
-    """Nothing of what is installed waits for a reboot; computed from the state of the node, not from what a run did."""
-    if not readings.flag("probe", "reboot", "required"):
-        return passed("no", "no", "no reboot is needed")
-    reasons = [str(reason.value) for reason in readings.each("probe", "reboot", "reasons")]
-    return failed("yes", "no", "reboot required: {}".format("; ".join(reasons) or "no reason given"))
-
-
-def secure_boot(readings, expected):
-    """Secure Boot is off, or the key with which DKMS signs is enrolled; driver.module_signer looks at the module."""
-    state = readings.text("probe", "secure_boot")
-    if state == "unsupported" and not readings.each("probe", "gpus"):
-        return unknown(NO_SYSFS)
-    if state in ("disabled", "unsupported"):
-        return passed(state, "off, or key enrolled", "Secure Boot is {}".format(state))
-    if state != "enabled":
-        return unknown("Secure Boot reads {!r}".format(state), state)
-    if readings.flag("probe", "module_key_enrolled"):
-        return passed("enabled, key enrolled", "off, or key enrolled", "the key with which DKMS signs is enrolled")
-    if readings.absent("probe", "nvidia", "loaded"):
-        return failed("enabled, key not enrolled", "off, or key enrolled", "the firmware refuses the module's key")
-    # Another key signed what runs now; what DKMS builds at the next kernel update will not load.
-    return warned("enabled, key not enrolled", "off, or key enrolled", "the next module that DKMS builds will not load")
 
 
 CHECKS = (
@@ -191,7 +133,7 @@ CHECKS = (
         remedy=REBOOT,
         question="Does nvidia-smi answer?",
         judge=reachable,
-        waivable=False,
+        firm_because="a driver that does not answer is missing, or has lost a GPU",
         action="Run nvidia-smi on the node; its text and dmesg | grep -i nvrm say why.",
     ),
     Check(
@@ -202,7 +144,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the planned driver loaded?",
         judge=driver_version,
-        waivable=False,
+        firm_because="no module at all is one of its findings, and without one no program has a GPU",
         action="Run ansible-playbook site.yml --tags system, then reboot if it says so.",
     ),
     Check(
@@ -223,18 +165,8 @@ CHECKS = (
         remedy=REBOOT,
         question="Do the loaded module and the driver's libraries belong together?",
         judge=module_matches_user_space,
-        waivable=False,
+        firm_because="when they differ every CUDA program ends with an error, as without a driver",
         action="Reboot the node, or install the missing part: ansible-playbook site.yml --tags system",
-    ),
-    Check(
-        id="driver.module_for_next_kernel",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=DRAIN,
-        question="Will the driver be there after the next boot?",
-        judge=module_for_next_kernel,
-        action="Build it: dkms autoinstall; a failed build is explained in /var/lib/dkms/*/*/build/make.log",
     ),
     Check(
         id="driver.nouveau_absent",
@@ -266,7 +198,7 @@ CHECKS = (
         remedy=DRAIN,
         question="May the trainer user open the GPU's device files?",
         judge=device_nodes,
-        waivable=False,
+        firm_because="a card without its device file, or with a closed one, is lost to every training",
         unit="files",
         action="Run: nvidia-modprobe -u -c 0 and compare ls -l /dev/nvidia* with NVreg_DeviceFileMode.",
     ),
@@ -278,28 +210,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the module that CUDA needs loaded?",
         judge=uvm,
-        waivable=False,
+        firm_because="it is a part of the driver that is missing",
         action="Run: modprobe nvidia_uvm; it must be listed in /etc/modules-load.d to be there after a boot.",
-    ),
-    Check(
-        id="reboot.pending",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=REBOOT,
-        question="Is what is installed also what runs?",
-        judge=reboot_pending,
-        needs_gpu=False,
-        action="Reboot the node when nobody works on it; system_driver_reboot=allowed lets a run do it.",
-    ),
-    Check(
-        id="secure_boot",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=REBOOT,
-        question="Does the firmware accept the module?",
-        judge=secure_boot,
-        action="Run mokutil --import /var/lib/dkms/mok.pub, reboot, and confirm the key at the console.",
     ),
 )

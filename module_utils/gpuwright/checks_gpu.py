@@ -15,10 +15,7 @@ RETIREMENT = ("retired_pages_pending", "remapped_rows_pending", "remapped_rows_f
 
 
 def count(readings, expected):
-    """The PCI bus and nvidia-smi must both show exactly as many GPUs as the inventory expects.
-
-    Not waivable: it is what tells a lost GPU. Who gives a card away corrects the expected number.
-    """
+    """The PCI bus and nvidia-smi must both show exactly as many GPUs as the inventory expects."""
     wanted = expected.number("gpu_count")
     on_bus = [gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")]
     if wanted == 0 and on_bus:
@@ -63,10 +60,7 @@ def model(readings, expected):
 
 
 def bound_driver(readings, expected):
-    """Each GPU on the PCI bus is bound to the kernel driver `nvidia`.
-
-    Not waivable: a GPU that another driver holds, or none, is lost to CUDA.
-    """
+    """Each GPU on the PCI bus is bound to the kernel driver `nvidia`."""
     gpus = readings.each("probe", "gpus")
     others = []
     for gpu in gpus:
@@ -172,7 +166,7 @@ CHECKS = (
         judge=count,
         unit="GPUs",
         needs_gpu=False,
-        waivable=False,
+        firm_because="it is what tells a lost GPU; who gives a card away corrects the expected number",
         action=(
             "Compare lspci -d 10de: with the order; power off and reseat a missing card, or correct the expected "
             "number."
@@ -196,7 +190,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Does NVIDIA's kernel driver hold every GPU?",
         judge=bound_driver,
-        waivable=False,
+        firm_because="a GPU that another driver holds, or none, is lost to CUDA",
         action="See who holds it: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
     ),
     Check(

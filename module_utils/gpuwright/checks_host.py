@@ -48,10 +48,7 @@ def nvidia_smi_file(readings, expected):
 
 
 def libraries(readings, expected):
-    """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version.
-
-    Not waivable: without them there is no driver for a program.
-    """
+    """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     wanted = readings.version("probe", "nvidia", "loaded", "version")
@@ -190,7 +187,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Do CUDA programs find the driver's libraries?",
         judge=libraries,
-        waivable=False,
+        firm_because="without them there is no driver for a program",
         action="Run: ansible-playbook site.yml --tags system ; reboot the node if module and libraries differ.",
         source="DCGM checkLibraries",
     ),

@@ -60,10 +60,7 @@ def mig_mode(gpu):
 
 
 def recovery_action(gpu):
-    """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give.
-
-    Not waivable: a card that waits for its reset computes nothing, and doing what the driver asks for clears it.
-    """
+    """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give."""
     if gpu.absent("recovery_action"):
         return SKIP, None, "the driver is too old to say"
     action = gpu.text("recovery_action")
@@ -77,10 +74,7 @@ def graphics(gpu):
 
 
 def identity(readings, expected):
-    """Each card has a UUID of its own: two equal ones mean a card that answers for another.
-
-    Not waivable: the card for which another answers is lost.
-    """
+    """Each card has a UUID of its own: two equal ones mean a card that answers for another."""
     gpus = answering_gpus(readings)
     if not gpus:
         return unknown("the driver cannot be asked", action=ASK_FIRST)
@@ -189,7 +183,7 @@ CHECKS = (
         remedy=RESET,
         question="Does the driver ask for a reset?",
         rule=recovery_action,
-        waivable=False,
+        firm_because="a card that waits for its reset computes nothing, and doing what the driver asks for clears it",
         expected_value="none",
         fine="the driver asks for nothing",
         action="Do what it asks for: nvidia-smi --gpu-reset -i ID when no program uses the card, or systemctl reboot",
@@ -213,7 +207,7 @@ CHECKS = (
         remedy=POWER_CYCLE,
         question="Does each card answer for itself?",
         judge=identity,
-        waivable=False,
+        firm_because="the card for which another answers is lost",
         unit="cards",
         action="Power the node off and on; then compare nvidia-smi -L with the labels on the cards.",
     ),

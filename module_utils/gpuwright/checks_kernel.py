@@ -3,6 +3,8 @@
 
 from typing import Callable
 
+from .evidence import Unreadable
+from .kernel_event_names import event_id
 from .kernel_evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
 from .kernel_log_table import about
 from .kernel_rows import LOST, UNCORRECTED, WATCH
@@ -16,13 +18,11 @@ from .verdict import (
     RESET,
     WARN,
     Check,
-    Unreadable,
     failed,
     skipped,
     unknown,
     warned,
 )
-from .xid_policy import event_id
 
 
 def finding(check_id: str, doc: str, silence: str) -> Callable:

@@ -3,8 +3,9 @@
 
 from .checks_card import Limit, card, over_gpus
 from .checks_tuning import tuned_to
+from .evidence import Unreadable
 from .expectations import wanted_slowdowns
-from .verdict import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check, Unreadable
+from .verdict import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check
 
 LIMITS = {
     "power_tolerance": Limit(1, "W", "own: readings are rounded"),

@@ -3,7 +3,8 @@
 
 from .checks_card import Limit
 from .checks_host import in_container
-from .verdict import FAIL, POWER_CYCLE, QUICK, Check, Unreadable, failed, passed, skipped
+from .evidence import Unreadable
+from .verdict import FAIL, POWER_CYCLE, QUICK, Check, failed, passed, skipped
 
 LIMITS = {
     "memory_percent": Limit(5, "%", "aznhc check_hw_physmem 3 %, here 5 %: the kernel and a crash kernel keep a part"),

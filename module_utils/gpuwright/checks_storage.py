@@ -4,7 +4,8 @@
 import re
 
 from .checks_host import in_container
-from .verdict import FAIL, REPLACE, STANDARD, WARN, Check, Unreadable, failed, passed, skipped, unknown, warned
+from .evidence import Unreadable
+from .verdict import FAIL, REPLACE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 WORN_PERCENT = 100
 LIVE = ("live", "running")

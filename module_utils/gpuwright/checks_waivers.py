@@ -11,8 +11,7 @@ def valid(readings, expected):
     """The file of acknowledgements can be believed, none of them is for a check that may not be waived, and every check
     that the inventory switches off exists and may be switched off. One that is not so has no effect and is a WARN.
 
-    Not waivable: it is what shows that a waiver has no effect. A damaged file does not close the gate by
-    itself: without acknowledgements every finding counts.
+    A damaged file does not close the gate by itself: without acknowledgements every finding counts.
     """
     # Only at run time are all checks known, this one among them.
     from .checks import CHECKS
@@ -23,10 +22,10 @@ def valid(readings, expected):
         action = RESTORE + "ls -l /var/lib/gpuwright/acknowledgements.json"
         return warned("damaged", "valid", "no acknowledgement counts: {}".format(problem), action)
     record.each()
-    firm = {check.id for check in CHECKS if not check.waivable}
+    firm = {check.id: check.firm_because for check in CHECKS if not check.waivable}
     names = sorted(entry["id"] for entry in record.value if entry["id"] in firm)
     if names:
-        words = "these tell a lost GPU or a missing driver and cannot be acknowledged: {}".format(", ".join(names))
+        words = "; ".join("{} cannot be acknowledged: {}".format(name, firm[name]) for name in names)
         return warned(", ".join(names), "valid", words, "Run: sudo gpu-doctor --withdraw {}".format(names[0]))
     # A record of an older release has none.
     if "skip_checks" in expected.value:
@@ -59,7 +58,7 @@ CHECKS = (
         question="Can every acknowledgement and every switched-off check be followed?",
         judge=valid,
         needs_gpu=False,
-        waivable=False,
+        firm_because="it is what shows that a waiver has no effect",
         action="Correct verify_skip_checks in the inventory, then run: ansible-playbook site.yml --tags verify",
     ),
 )

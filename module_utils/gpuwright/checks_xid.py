@@ -3,22 +3,12 @@
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .evidence import Evidence, Unreadable
+from .kernel_event_names import event_id
 from .kernel_evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
-from .verdict import (
-    FAIL,
-    POWER_CYCLE,
-    QUICK,
-    RESET,
-    Check,
-    Evidence,
-    Outcome,
-    Unreadable,
-    failed,
-    skipped,
-    warned,
-)
+from .verdict import FAIL, POWER_CYCLE, QUICK, RESET, Check, Outcome, failed, skipped, warned
 from .xid_file import PATH, without_effect
-from .xid_policy import Judged, event_id, judge_sxid, judge_xid
+from .xid_policy import Judged, judge_sxid, judge_xid
 from .xid_table import COMPANION, GPU_LOST, HARMLESS, WARN
 from .xid_table import FAIL as FAIL_CLASS
 
@@ -69,7 +59,7 @@ def gpu_lost(readings, expected):
         return skipped(NO_LOG)
     xids = [event for event in xids_of(readings) if event["code"] == GPU_LOST or LOST_WORDS in event["text"]]
     said = [event for event in events_of(readings, "findings") if event["kind"] == "gpu_lost"]
-    lost = [(event, event_id("xid", event)) for event in xids]
+    lost = [(event, event_id("kernel.xid", event)) for event in xids]
     lost += [(event, event_id("kernel.gpu_lost", event)) for event in said]
     if not lost:
         return quiet(readings, "no GPU was lost since the boot")
@@ -111,7 +101,7 @@ def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair
 def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, nothing: str) -> Outcome:
     standing = [(event, found) for event, found in pairs if not event["closed_by"]]
     ended = [event for event, found in pairs if event["closed_by"] and found.kind in (FAIL_CLASS, WARN)]
-    rest = closed_words([(event_id(kind, event), event["closed_by"]) for event in ended])
+    rest = closed_words([(event_id("kernel." + kind, event), event["closed_by"]) for event in ended])
     bad = [pair for pair in standing if pair[1].kind == FAIL_CLASS]
     if bad:
         event, found = bad[worst([judged.remedy for _event, judged in bad])]
@@ -145,7 +135,7 @@ def _sentence(kind: str, pair: Pair, number: int) -> str:
     more = "; {} more".format(number - 1) if number != 1 else ""
     why = "; judged by {}: {}".format(PATH, found.reason) if found.reason else ""
     return "{} ({} times; {}; event {}){}{}".format(
-        _short(pair), event["count"], event["text"], event_id(kind, event), why, more
+        _short(pair), event["count"], event["text"], event_id("kernel." + kind, event), why, more
     )
 
 
@@ -160,7 +150,7 @@ def _action(event: Event, found: Judged) -> str:
     return found.action.replace("{gpu}", event["pci_id"])
 
 
-def _check(name: str, remedy: str, question: str, judge: Callable, action: str, waivable: bool = True) -> Check:
+def _check(name: str, remedy: str, question: str, judge: Callable, action: str, firm_because: str = "") -> Check:
     return Check(
         id=name,
         layer="system",
@@ -170,7 +160,7 @@ def _check(name: str, remedy: str, question: str, judge: Callable, action: str, 
         question=question,
         judge=judge,
         action=action,
-        waivable=waivable,
+        firm_because=firm_because,
         source="NVIDIA's Xid catalogue, docs.nvidia.com/deploy/xid-errors; overrides: " + PATH,
     )
 
@@ -197,6 +187,6 @@ CHECKS = (
         gpu_lost,
         "Power the node off and on (a warm reboot may not bring the card back). If it comes back: reseat the card, run"
         " nvidia-bug-report.sh and have it examined.",
-        waivable=False,
+        firm_because="a card that has fallen off the bus is lost, and nothing closes that before the next boot",
     ),
 )

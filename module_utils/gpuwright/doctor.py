@@ -148,6 +148,7 @@ def explain(check_id):
             parts = (
                 ("question", check.question),
                 ("rule", check.judge.__doc__),
+                ("waivers", "none may be given: " + check.firm_because if check.firm_because else "may be given"),
                 ("if not", check.action),
                 ("level", "{}; ends in {} at worst".format(check.level, check.severity)),
                 ("source", check.source or "the plan, or the inventory"),

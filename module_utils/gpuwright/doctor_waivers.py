@@ -1,33 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of gpu-doctor for acknowledgements and strikes: --acknowledge, --withdraw and the two lists."""
 
-import difflib
 import os
 import pwd
 import sys
 
-from . import acknowledgements, waivable_events
-from .acknowledgements import DEFAULT_FOR, LONGEST_DAYS, cards_in, is_event, later
+from . import acknowledgements
+from .acknowledgements import DEFAULT_FOR, LONGEST_DAYS, is_event, later
+from .acknowledging import Refused, check_named, findings_to_acknowledge
 from .boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment
-from .checks import CHECKS
 from .checks_smoke import smoke_record
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .hostfiles import below
 from .kept_file import one_writer
+from .kernel_event_names import in_one_spelling
 from .report import now_utc, printable, read_json
 from .strikes import read_strikes
-from .verdict import FAIL, LEVELS, QUICK, UNKNOWN, judge
-from .waivable_events import spelled
+from .verdict import LEVELS, QUICK
 from .waiver_report import acknowledgement_lines, strike_lines
-from .waivers import close_events, in_force, kept_message
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
-EVENT_FORM = "kernel.xid:CODE@ADDRESS, kernel.sxid:CODE@ADDRESS or kernel.KIND"
-
-
-class Refused(Exception):
-    """Nothing was changed; the message says why and what to do."""
+EVENT_FORM = "kernel.xid:CODE@ADDRESS, kernel.sxid:CODE@ADDRESS or kernel.CHECK:KIND[@PLACE]"
 
 
 def add_waiver_options(parser, output):
@@ -123,8 +117,8 @@ def _acknowledge(options, root, expectations, examine):
         seconds = acknowledgements.parse_duration(options.how_long or DEFAULT_FOR)
     except ValueError as error:
         raise Refused("--for: {}".format(error))
-    name = spelled(options.acknowledge)
-    check = _check(name)
+    name = in_one_spelling(options.acknowledge)
+    check = check_named(name)
     report = examine(expectations, root, check.level if check else QUICK, True)
     found = dict(report["readings"], smoke=smoke_record(report["smoke"]), performance=report.get("performance"))
     added = [
@@ -136,70 +130,6 @@ def _acknowledge(options, root, expectations, examine):
         acknowledgements.write_acknowledgements(root, acknowledgements.with_entries(kept, added, now_utc()))
     for entry in added:
         _say("acknowledged {id} until {until}: {message}".format(**entry))
-
-
-def findings_to_acknowledge(name, check, readings, expectations):
-    """What `name` stands for on this node now, as entries without who, when and why; `Refused` when it is nothing.
-
-    check   the `Check` of that name, None for the name of an event
-    """
-    readings = close_events(readings, in_force(readings))
-    events = waivable_events.failing(readings, expectations, CHECKS)
-    events = [found for found in events if _is_countable(found[1])]
-    opened = [found for found in events if waivable_events.is_open(found[1])]
-    if check is None:
-        chosen = [found for found in events if found[2] == name]
-        if not chosen:
-            raise Refused(_no_such_event(name, readings, opened))
-    else:
-        if not check.waivable:
-            words = "{} tells a lost GPU or a missing driver and cannot be acknowledged: gpu-doctor --explain {}"
-            raise Refused(words.format(name, name))
-        record = judge(check, readings, expectations)
-        if record["status"] != FAIL:
-            more = "; make it readable first" if record["status"] == UNKNOWN else ""
-            words = "{} is {} now ({}): only a FAIL can be acknowledged{}"
-            raise Refused(words.format(name, record["status"], printable(record["message"]), more))
-        # A check of the kernel's log stands for all events that fail it now, each by its own name.
-        chosen = [found for found in opened if name in [bad["id"] for bad in found[3]]]
-        if not chosen:
-            return [_entry(name, record, None, None)]
-    firm = {row.id for row in CHECKS if not row.waivable}
-    for _list, _event, event_id, bad in chosen:
-        if firm & {record["id"] for record in bad}:
-            raise Refused("{} tells a lost GPU or a missing driver and cannot be acknowledged".format(event_id))
-    return _one_for_each(chosen)
-
-
-def _is_countable(event):
-    """Whether it says how often and when it came last; otherwise nobody could tell whether it came again."""
-    count = event.get("count")
-    return waivable_events.last_second(event) is not None and isinstance(count, int) and not isinstance(count, bool)
-
-
-def _one_for_each(chosen):
-    """An entry for each name: an event that was closed and came again is in the log twice."""
-    entries = {}
-    for _list, event, name, bad in chosen:
-        last_s, count = waivable_events.last_second(event), event.get("count")
-        entry = entries.setdefault(name, _entry(name, bad[0], last_s, count))
-        entry["last_s"], entry["count"] = max(entry["last_s"], last_s), max(entry["count"], count)
-    return list(entries.values())
-
-
-def _entry(name, record, last_s, count):
-    message = kept_message(record["message"])
-    return {
-        "id": name,
-        "message": message,
-        "remedy": record["remedy"],
-        "value": record["value"],
-        "expected": record["expected"],
-        "unit": record["unit"],
-        "cards": cards_in(message),
-        "last_s": last_s,
-        "count": count,
-    }
 
 
 def _who(reason, seconds, root):
@@ -226,29 +156,8 @@ def _number(text, otherwise):
     return int(text) if text and text.isdigit() and len(text) < 11 else otherwise
 
 
-def _check(name):
-    """The check of that name, None when it may be an event; `Refused` for what is neither."""
-    check = next((check for check in CHECKS if check.id == name), None)
-    if check is None and not name.startswith(waivable_events.KERNEL):
-        near = difflib.get_close_matches(name, [check.id for check in CHECKS], 1)
-        words = "did you mean {}?".format(near[0]) if near else "gpu-doctor lists the checks that FAIL"
-        raise Refused("there is no check {!r}: {}".format(name, words))
-    return check
-
-
-def _no_such_event(name, readings, opened):
-    """Why an event cannot be acknowledged, and what could be."""
-    if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
-        return "{} is in the kernel's log and is no FAIL: there is nothing to acknowledge".format(name)
-    there = sorted({event_id for _list, _event, event_id, _bad in opened})
-    what = "open are {}".format(", ".join(there)) if there else "it shows no event that FAILs"
-    near = difflib.get_close_matches(name, there + [check.id for check in CHECKS], 1)
-    meant = "; did you mean {}?".format(near[0]) if near else ""
-    return "the kernel's log of this boot does not show {!r}: {}{}".format(name, what, meant)
-
-
 def _withdraw(name, root):
-    name = spelled(name)
+    name = in_one_spelling(name)
     with one_writer(root):
         kept = acknowledgements.read_acknowledgements(root)
         # A check of the kernel's log stands for its events, as when it was acknowledged.

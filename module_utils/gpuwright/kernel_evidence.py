@@ -3,7 +3,8 @@
 
 from typing import Any, Dict, List, Tuple
 
-from .verdict import REMEDIES, Evidence, Outcome, passed, unknown, warned
+from .evidence import Evidence
+from .verdict import REMEDIES, Outcome, passed, unknown, warned
 
 NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
 LOOK = "Read it: journalctl -k -b"

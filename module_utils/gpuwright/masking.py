@@ -17,6 +17,8 @@ NUMBERED = re.compile(r"(?:node|gpu|cpu|nvidia|card|numa|slot|port|rank|eth|eno|
 NOBODY = ("root", "trainer", "localhost", "localhost.localdomain", "nobody", "none", "unknown", "n/a", "")
 SHORTEST_WORD = 3
 SHORTEST_DIGITS = 8
+# A shorter one, such as "ok", is masked only where a message tells a reason.
+SHORTEST_SENTENCE = 12
 USER_PLACES = (
     r"(?<=/home/){}(?![A-Za-z0-9_-])",
     r"(?<=/users/){}(?![A-Za-z0-9_-])",
@@ -24,6 +26,7 @@ USER_PLACES = (
     r"(?<=user=){}\b",
     r"(?<=user ){}\b",
     r'(?<=acct="){}\b',
+    r"(?<=Z by ){}(?=: )",
 )
 HOST_PLACES = (r"(?<=@){}(?![A-Za-z0-9_-])", r"(?<=hostname=){}(?![A-Za-z0-9_-])", r"(?<=\] ){}(?= kernel: )")
 PLACES = {"user": USER_PLACES, "host": HOST_PLACES}
@@ -39,6 +42,7 @@ class Masker:
         self._same: Dict[str, str] = {}
         self._sorted: List[str] = []
         self._compiled: Dict[tuple, list] = {}
+        self._reasons: Dict[str, Pattern] = {}
 
     # -- tokens
 
@@ -96,6 +100,12 @@ class Masker:
             self._learn_parent(value)
         self._sorted, self._compiled = [], {}
 
+    def learn_reason(self, value: str) -> None:
+        """From now on this sentence of a person is masked as a whole, for it may name anything and anybody."""
+        if value.strip():
+            lead = "" if len(value.strip()) >= SHORTEST_SENTENCE else forms.BEFORE_A_REASON
+            self._reasons[value.strip()] = re.compile("({}){}".format(lead, re.escape(value.strip())))
+
     def _learn_parent(self, domain: str) -> None:
         parent = domain.partition(".")[2]
         # Not of "co.uk" or "ac.jp": a short part in front of a country is everybody's.
@@ -135,6 +145,8 @@ class Masker:
         if isinstance(value, bool) or value is None or isinstance(value, float):
             return value
         kind = self._kind_of_key(key)
+        if isinstance(value, str) and value.strip() in self._reasons:
+            return self.token("reason", value.strip())
         if isinstance(value, int):
             return int(self.token(kind, str(value))) if kind in ("clique", "place") and value else value
         if kind and not forms.NO_VALUE.fullmatch(value) and value.lower() not in NOBODY:
@@ -153,6 +165,11 @@ class Masker:
 
     def text(self, text: str) -> str:
         """The text with everything that identifies replaced."""
+        # The longest first: one may be the beginning of another.
+        for reason in sorted(self._reasons, key=len, reverse=True):
+            if reason in text:
+                found_in = self._reasons[reason]
+                text = found_in.sub(lambda found, reason=reason: found.group(1) + self.token("reason", reason), text)
         text = forms.LOGIN.sub(lambda found: found.group(1) + self.token("login", found.group(2)) + "@", text)
         for pattern in (forms.SECRET, forms.SECRET_OPTION):
             text = pattern.sub(lambda found: found.group(1) + self.token("secret", found.group(2)), text)

@@ -38,6 +38,8 @@ def known_masker(root: str, report: dict) -> Masker:
         masker.learn(kind, name)
     for kind, name in named_in(report):
         masker.learn(kind, name)
+    for reason in reasons_in(report):
+        masker.learn_reason(reason)
     return masker
 
 
@@ -101,5 +103,27 @@ def named_in(value, key: str = "") -> list:
         return [pair for name, member in value.items() for pair in named_in(member, str(name))]
     if isinstance(value, list):
         return [pair for member in value for pair in named_in(member, key)]
-    kind = {"hostname": "host", "host": "host", "users": "user", "trainer_user": "user", "serial": "serial"}.get(key)
+    kind = {
+        "hostname": "host",
+        "host": "host",
+        "users": "user",
+        "user": "user",
+        "trainer_user": "user",
+        "serial": "serial",
+    }.get(key)
     return [(kind, value)] if kind and isinstance(value, str) else []
+
+
+def reasons_in(report: dict) -> list:
+    """The reasons that people gave for acknowledgements, for checks that are switched off, and for Xid overrides."""
+    parts = [report.get(name) for name in ("readings", "expectations")]
+    readings, expectations = (part if isinstance(part, dict) else {} for part in parts)
+    rows = [row for name in ("acknowledgements", "xid_policy") for row in _list(readings.get(name))]
+    given = [row.get("reason") for row in rows + _list(report.get("acknowledgements")) if isinstance(row, dict)]
+    skips = expectations.get("skip_checks")
+    given += list(skips.values()) if isinstance(skips, dict) else []
+    return [reason for reason in given if isinstance(reason, str)]
+
+
+def _list(value) -> list:
+    return value if isinstance(value, list) else []

@@ -39,6 +39,8 @@ NO_VALUE = re.compile(
     r"n/a|\[.*\]|unknown.*|none|null|err!|insufficient.*|gpu (?:requires|is) .*|not .*|(?:0x)?0+|[0-]+", re.I
 )
 
+# What messages write before the reason of an acknowledgement, of a check that is switched off, of an override.
+BEFORE_A_REASON = r"(?:acknowledged until \S+ by [^:;]{1,100}|switched off by the inventory|judged by [^:;]{1,100}): "
 LOGIN = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,15}://)([^\s\"'<>/]+)@")
 SECRET = re.compile(
     r"((?:password|passwd|passphrase|secret|token|api_?key|signature)(?:=|\"?: ?\"?))([^\s&\"',<>]+)", re.IGNORECASE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The smoke test of the last verification, for a check of the node that starts no GPU work of its own."""
 
+from .evidence import Evidence, Unreadable
 from .report import age_seconds, read_json
-from .verdict import Evidence, Unreadable
 
 
 def loaded_driver(readings):

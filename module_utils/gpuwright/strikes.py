@@ -9,9 +9,11 @@ can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 
 from . import waivable_events
 from .acknowledgements import card_of, cards_in
+from .evidence import NOT_A_VALUE
 from .kept_file import one_writer, read_kept, write_kept
+from .kernel_event_names import CHECK_OF, address_of
 from .report import printable
-from .verdict import FAIL, NOT_A_VALUE
+from .verdict import FAIL
 
 PATH = "/var/lib/gpuwright/strikes.json"
 SCHEMA = 1
@@ -110,8 +112,8 @@ def occurrences(readings, expectations, records, slots):
             message = (record.get("waived") or record).get("message", "")
             found += [(card, record["id"], message) for card in cards_in(message) if card in known]
     for name, event, event_id, bad in waivable_events.failing(readings, expectations, CHECKS):
-        address = waivable_events.address_of(event)
-        if address and (address in known or name in waivable_events.CHECK_OF):
+        address = address_of(event.get("pci_id"))
+        if address and (address in known or name in CHECK_OF):
             found.append((address, event_id.partition("@")[0], bad[0]["message"]))
     return found
 

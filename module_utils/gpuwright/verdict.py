@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a check comes to its status, built so that it cannot fail open.
 
-A check reads its readings and expectations through `Evidence`, which raises `Unreadable` for anything that is missing,
-marked unreadable, of another type than asked for, or one of the words with which tools say "I do not know". `judge`
+A check reads its readings and expectations through `Evidence`, which raises `Unreadable` for anything doubtful. `judge`
 turns that, and every other error inside a check, into UNKNOWN. So PASS needs every value that a check asks for.
 """
 
 import collections
-import re
 from typing import Callable, NamedTuple
+
+from .evidence import Evidence, Unreadable
 
 PASS = "PASS"
 WARN = "WARN"
@@ -25,11 +25,6 @@ LEVELS = (QUICK, STANDARD, DEEP)
 # Worst first. SKIP is not among them: what was not looked at says nothing.
 SEVERITY = (FAIL, UNKNOWN, WARN, PASS)
 
-# What nvidia-smi and our own readers write in the place of a value that they could not get.
-NOT_A_VALUE = re.compile(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
-PCI_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
-DEVICE = re.compile(r"cuda:[0-9]+|cpu")
 
 # What a FAIL asks of whoever runs the node, mildest first; the action says it in words and commands.
 DRAIN = "drain"  # give the node no new work until the action is done
@@ -60,8 +55,8 @@ class Check(NamedTuple):
     level      quick, standard or deep; a level includes those before it
     severity   the worst that it can end in, FAIL or WARN
     remedy     what a FAIL asks for, one of REMEDIES; "" for a check that ends in WARN at worst
-    waivable   whether an administrator may switch it off or acknowledge it; what tells a lost GPU or a missing driver
-               may not be silenced
+    firm_because  why no administrator may switch it off or acknowledge it, "" where one may; not for less than a lost
+               GPU, a missing driver, or the check of the waivers themselves
     source     where its limit comes from, "" for a comparison with the plan
     """
 
@@ -75,128 +70,16 @@ class Check(NamedTuple):
     remedy: str = ""
     unit: str = ""
     needs_gpu: bool = True
-    waivable: bool = True
+    firm_because: str = ""
     source: str = ""
+
+    @property
+    def waivable(self) -> bool:
+        return not self.firm_because
 
 
 # Begins the reason of a check that an ordinary user cannot make; root's own result may take its place.
 ONLY_ROOT = "only root can see this: sudo gpu-doctor"
-
-
-class Unreadable(Exception):
-    """A value that a check needs cannot be had; the message says which and why.
-
-    only_root  an ordinary user asked, and root could read it
-    """
-
-    only_root = False
-
-
-class Evidence(object):
-    """Typed access to nested readings; every method raises `Unreadable` rather than return something doubtful."""
-
-    def __init__(self, value, name):
-        self.value = value
-        self.name = name
-
-    def at(self, *path):
-        """The `Evidence` under these keys."""
-        here = self
-        for key in path:
-            record = here._known(dict, "a record")
-            name = "{}.{}".format(here.name, key)
-            if key not in record:
-                raise Unreadable("{} was not read".format(name))
-            here = Evidence(record[key], name)
-        return here
-
-    def each(self, *path):
-        """A list of `Evidence`, one for each member."""
-        here = self.at(*path)
-        members = enumerate(here._known(list, "a list"))
-        return [Evidence(member, "{}[{}]".format(here.name, index)) for index, member in members]
-
-    def names(self, *path):
-        """The keys of a record, sorted."""
-        return sorted(self.at(*path)._known(dict, "a record"))
-
-    def text(self, *path):
-        """A text that says something: not empty, not "unknown", not "[N/A]"."""
-        here = self.at(*path)
-        value = here._known(str, "a text")
-        if NOT_A_VALUE.fullmatch(value.strip()):
-            raise Unreadable("{} reads {!r}".format(here.name, value))
-        return value
-
-    def version(self, *path):
-        """A dotted number such as "580.95.05"."""
-        return self.matching(VERSION, "a version", *path)
-
-    def pci_id(self, *path):
-        """An address such as "0000:3b:00.0", as sysfs writes it."""
-        return self.matching(PCI_ID, "a PCI address", *path)
-
-    def device(self, *path):
-        """Where PyTorch computes: "cuda:0" or "cpu"."""
-        return self.matching(DEVICE, "a device", *path)
-
-    def number(self, *path):
-        """A whole number, zero or more."""
-        here = self.at(*path)
-        if isinstance(here.value, bool) or here._known(int, "a number") < 0:
-            raise Unreadable("{} is not a count: {!r}".format(here.name, here.value))
-        return here.value
-
-    def signed(self, *path):
-        """A whole number that may be below zero, such as degrees or a margin."""
-        here = self.at(*path)
-        if isinstance(here.value, bool):
-            raise Unreadable("{} is not a number: {!r}".format(here.name, here.value))
-        return here._known(int, "a number")
-
-    def amount(self, *path):
-        """A number with or without a fraction, zero or more."""
-        here = self.at(*path)
-        value = here.value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-            here._known(float, "a number")
-            raise Unreadable("{} is no amount: {!r}".format(here.name, value))
-        return value
-
-    def flag(self, *path):
-        """True or False."""
-        return self.at(*path)._known(bool, "true or false")
-
-    def absent(self, *path):
-        """Whether the value is null, which a contract must define as "there is none" for the caller to ask."""
-        return self.at(*path).value is None
-
-    def wish(self, *path):
-        """A text, or "" where a contract defines it as "none", as a plan does for what it does not install."""
-        return "" if self.at(*path).value == "" else self.text(*path)
-
-    def one_of(self, choices, *path):
-        """A text that is one of `choices`."""
-        value = self.text(*path)
-        if value not in choices:
-            raise Unreadable("{} is none of {}: {!r}".format(self.at(*path).name, ", ".join(choices), value))
-        return value
-
-    def matching(self, pattern, words, *path):
-        """A text that matches the compiled `pattern` as a whole; `words` say what it should be."""
-        value = self.text(*path)
-        if not pattern.fullmatch(value):
-            raise Unreadable("{} is not {}: {!r}".format(self.at(*path).name, words, value))
-        return value
-
-    def _known(self, kind, words):
-        if isinstance(self.value, dict) and "unreadable" in self.value:
-            error = Unreadable("{}: {}".format(self.name, self.value["unreadable"]))
-            error.only_root = self.value.get("only_root") is True
-            raise error
-        if not isinstance(self.value, kind):
-            raise Unreadable("{} is not {}: {!r}".format(self.name, words, self.value))
-        return self.value
 
 
 def passed(value, expected, message):

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single events of the kernel's log: what each is called, which of them fail, and what the log is without some."""
+"""Single events of the kernel's log: which of them fail, and what the log is without some."""
 
-from .acknowledgements import cards_in
+from .kernel_event_names import KERNEL, listed_id
 from .verdict import FAIL, judge
 
 LISTS = ("xids", "sxids", "findings")
-CHECK_OF = {"xids": "kernel.xid", "sxids": "kernel.sxid"}
-KERNEL = "kernel."
-UNNAMED = "unnamed"
-NO_PLACE = ("", UNNAMED, "host")
 
 
 def events(readings):
@@ -18,51 +14,10 @@ def events(readings):
     for name in LISTS:
         members = log.get(name) if isinstance(log, dict) else None
         for event in members if isinstance(members, list) else []:
-            event_id = id_of(name, event)
+            event_id = listed_id(name, event) if isinstance(event, dict) else ""
             if event_id:
                 found.append((name, event, event_id))
     return found
-
-
-def id_of(name, event):
-    """For example "kernel.xid:48@0000:3b:00", "kernel.lockup" or "kernel.nvme@nvme0n1"; "" for what is no event."""
-    if not isinstance(event, dict):
-        return ""
-    place = place_of(event)
-    if name in CHECK_OF:
-        return "{}:{}@{}".format(CHECK_OF[name], event.get("code"), place or UNNAMED)
-    return "{}{}{}".format(KERNEL, event.get("kind"), "@" + place if place else "")
-
-
-def spelled(name):
-    """The name of a check or event as `id_of` writes it.
-
-    An address may have another domain, case or function, and a finding may be named with the check that judges it, as
-    in that check's messages: "kernel.pcie_errors:aer@0000:3B:00.0" is "kernel.aer@0000:3b:00".
-    """
-    head, _at, place = name.strip().partition("@")
-    check, colon, kind = head.partition(":")
-    if colon and not kind.isdigit() and check.startswith(KERNEL):
-        head = KERNEL + kind
-    place = place_of({"pci_id": place})
-    if not place and head.partition(":")[0] in CHECK_OF.values() and ":" in head and "@" in name:
-        place = UNNAMED
-    return head + ("@" + place if place else "")
-
-
-def place_of(event):
-    """The card or the disk that the event names, "" when it is about the host or names nothing."""
-    place = event.get("pci_id")
-    if not isinstance(place, str) or place in NO_PLACE:
-        return ""
-    return address_of(event) or place
-
-
-def address_of(event):
-    """The PCI address that the event names, without the function; "" when it names none."""
-    place = event.get("pci_id")
-    found = cards_in(place) if isinstance(place, str) else []
-    return found[0] if found else ""
 
 
 def last_second(event):

@@ -130,13 +130,3 @@ def reload_repairs(kind: str, code: int, text: str) -> bool:
     """
     found = judge_xid(code, text, 2) if kind == "xid" else judge_sxid(code, text)
     return found.kind != FAIL or found.remedy == RESET
-
-
-def event_id(kind: str, event: Dict[str, Any]) -> str:
-    """The stable name of an event, by which an administrator acknowledges it: "kernel.xid:48@0000:3b:00".
-
-    `kind` is xid, sxid or the id of the check that judges a finding, such as kernel.pcie_errors.
-    """
-    if kind in ("xid", "sxid"):
-        return "kernel.{}:{}@{}".format(kind, event["code"], event["pci_id"])
-    return "{}:{}@{}".format(kind, event["kind"], event["pci_id"])

@@ -30,6 +30,7 @@ MODULES = (
     "heat",
     "repair",
     "driver",
+    "next_boot",
     "host",
     "kernel",
     "xid",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 
 import healthy_files
 import healthy_node
+from gpuwright.report import TIME_FORMAT
 from host_tree import HostTree
+from waiver_rows import entry, struck
 
 # name: what may not be in a masked bundle. Letters count without their case.
 CANARIES = {
@@ -54,6 +57,14 @@ CANARIES = {
     "iscsi": "iqn.2024-05.org.example-institute:store",
     "signing key": "3a:91:c4:77:52:bd:0e:6f:18:a2:5c:d9:40:e7:83:1b:f6:2d:95:ce",
     "usb serial": "ZX81SPECTRUM9",
+    "who acknowledged": "heron_admin",
+    "host in a reason": "gannetbox4",
+    "person in a reason": "Balthasar Pinguin",
+    "serial in a reason": "7HQ-88-PELI",
+    "who switched off": "ostrich-rack",
+    "serial of a strike": "1650777000111",
+    "uuid of a strike": "8b7d6c5e-4f3a-42b1-90c8-d7e6f5a4b3c2",
+    "boot of a strike": "2a1d0c3e-5b6a-4879-9a8b-d1c0e3f20516",
 }
 
 XML = f"""\
@@ -86,7 +97,7 @@ def answer_xml() -> str:
     begin, _found, rest = text.partition("<processes>")
     assert rest, "the recorded answer has no list of processes"
     rest = rest.partition("</processes>")[2]
-    text = begin + PROCESS + rest
+    text = (begin + PROCESS + rest).replace("<current_link_width>16x<", "<current_link_width>8x<")
     return text.replace("\t\t<vbios_version>", XML + "\t\t<vbios_version>", 1)
 
 
@@ -153,9 +164,21 @@ HOSTS = (
 MIRROR = f"https://{CANARIES['login']}:{CANARIES['password']}@{CANARIES['other host']}.{CANARIES['domain']}/el8"
 
 
+def acknowledged() -> dict:
+    """That the card has half its lanes, since an hour ago; people write into a reason what they like."""
+    hour = timedelta(hours=1)
+    times = [(datetime.now(timezone.utc) + hour * hours).strftime(TIME_FORMAT) for hours in (-1, 24)]
+    reason = "{host in a reason}: {person in a reason} swaps S/N {serial in a reason}".format(**CANARIES)
+    who = {"user": CANARIES["who acknowledged"], "when": times[0], "until": times[1], "reason": reason}
+    finding = {"message": f"{healthy_node.PCI_ID}: 8 of 16 lanes", "remedy": "power-cycle", "expected": "all"}
+    place = {"boot_id": CANARIES["boot id"], "value": 8, "unit": "lanes"}
+    return entry("gpu.link_width", **who, **finding, **place)
+
+
 def put(host: HostTree) -> None:
     """Its files, over those of the healthy node."""
     plan = {**healthy_node.PLAN, "repository": {"url": MIRROR}}
+    off = {"host.cpu_governor": f"the firmware of {CANARIES['who switched off']} rules"}
     host.put("/etc/hostname", f"{HOST}.{CANARIES['domain']}\n")
     host.put("/etc/hosts", HOSTS)
     host.put("/etc/resolv.conf", f"search {CANARIES['domain']}\nnameserver 10.83.147.1\n")
@@ -164,11 +187,19 @@ def put(host: HostTree) -> None:
     host.put("/etc/passwd", PASSWD)
     host.put("/proc/cmdline", COMMAND_LINE)
     host.put("/etc/gpuwright/plan.json", json.dumps(plan))
-    host.put("/etc/gpuwright/expectations.json", json.dumps(healthy_node.expectations(plan=plan)))
+    host.put("/etc/gpuwright/expectations.json", json.dumps(healthy_node.expectations(plan=plan, skip_checks=off)))
     folder = f"/proc/driver/nvidia/gpus/{healthy_node.PCI_ID}"
     host.put(f"{folder}/information", f"Model: Tesla V100\nGPU UUID: \t GPU-{CANARIES['uuid']}\nDevice Minor: \t 0\n")
     record = {"schema": 1, "boot_id": CANARIES["boot id"], "host": HOST, "note": CANARIES["machine id"]}
     host.put("/var/lib/gpuwright/boot-check.json", json.dumps(record))
+    kept = {"schema": 1, "acknowledgements": [acknowledged()]}
+    host.put("/var/lib/gpuwright/acknowledgements.json", json.dumps(kept))
+    card = struck("2026-01-05T10:00:00Z", serial=CANARIES["serial of a strike"], pci_id="0000:5e:00")
+    card["boots"][0]["boot_id"] = CANARIES["boot of a strike"]
+    card["uuid"] = f"GPU-{CANARIES['uuid of a strike']}"
+    slot = {name: card[name] for name in ("serial", "uuid", "name")}
+    slots = {"0000:5e:00": {**slot, "boot_id": CANARIES["boot of a strike"]}}
+    host.put("/var/lib/gpuwright/strikes.json", json.dumps({"schema": 1, "cards": [card], "slots": slots}))
 
 
 LSPCI = f"""\

@@ -56,11 +56,11 @@ BY_KIND = [
     for check, fails, warns, quiet in PAIRS
     for row in (
         *(
-            [(check, {FINDINGS: [said(fails)]}, {}, FAIL, f"3 times: what it said (event {check}:{fails}@host)")]
+            [(check, {FINDINGS: [said(fails)]}, {}, FAIL, f"3 times: what it said (event {check}:{fails})")]
             * bool(fails)
         ),
         *([(check, {FINDINGS: [said(warns)]}, {}, WARN, "3 times: what it said")] * bool(warns)),
-        (check, {FINDINGS: [said(fails or warns, RESET)]}, {}, PASS, f"@host is over: {RESET}"),
+        (check, {FINDINGS: [said(fails or warns, RESET)]}, {}, PASS, f" is over: {RESET}"),
         (check, {FINDINGS: [said(fails or warns, ACKNOWLEDGED)]}, {}, WARN, "is over: acknowledged by root"),
         (check, {FINDINGS: [said("lost")]}, {}, PASS, quiet),
         (check, {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back"),
@@ -162,7 +162,7 @@ ROWS = [
     ("kernel.gpu_lost", {LOG: None}, {}, SKIP, "is a container"),
     ("kernel.hardware_errors", {FINDINGS: [said("hardware_undecided")]}, {}, WARN, "3 times"),
     ("kernel.hardware_errors", {FINDINGS: [said("hardware_before")]}, {}, WARN, "3 times"),
-    ("kernel.pcie_errors", {FINDINGS: [said("pcie"), said("pcie", pci_id=CARD)]}, {}, FAIL, "@host); 1 more"),
+    ("kernel.pcie_errors", {FINDINGS: [said("pcie"), said("pcie", pci_id=CARD)]}, {}, FAIL, ":pcie); 1 more"),
     ("kernel.lockups", {(*LOG, "whole"): False, FINDINGS: [said("blocked")]}, {}, UNKNOWN, "longer"),
     ("kernel.iommu", {FINDINGS: [said("iommu", pci_id=CARD)]}, {}, FAIL, "3 times: what it said"),
     ("kernel.iommu", {FINDINGS: [said("iommu", pci_id="0000:02:00")]}, {}, WARN, "3 times: what it said"),

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import healthy_node
 import pytest
 from gpuwright.acknowledgements import PATH
+from gpuwright.acknowledging import Refused, findings_to_acknowledge
 from gpuwright.checks import CHECKS
-from gpuwright.doctor_waivers import Refused, findings_to_acknowledge
-from gpuwright.waivable_events import spelled
+from gpuwright.kernel_event_names import in_one_spelling
+from gpuwright.kernel_log import parse_log
+from gpuwright.verdict import FAIL, judge
 from gpuwright.waivers import close_events
+from kernel_records import RECORDS
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401
+from test_kernel_log_table import journal
 from test_waivers import SRAM
 from waiver_rows import MOMENT, entry
 
@@ -73,7 +78,10 @@ def test_a_missing_driver_stays_closed(doctor, node):  # noqa: F811
     (node.folder / "sys/module/nvidia_uvm").rmdir()
     assert doctor(*RECORD).returncode == 1
     done = doctor("--acknowledge", "driver.uvm", "--reason", "we use OpenCL")
-    assert done.returncode == 2 and "lost GPU or a missing driver and cannot be acknowledged" in done.stderr
+    assert (
+        done.returncode == 2
+        and "driver.uvm cannot be acknowledged: it is a part of the driver that is missing" in done.stderr
+    )
     path = node.folder / "etc/gpuwright/expectations.json"
     quiet = {check.id: "not now" for check in CHECKS}
     path.write_text(json.dumps({**json.loads(path.read_text()), "skip_checks": quiet}))
@@ -116,7 +124,10 @@ def test_what_is_kept_of_it(doctor, node, lanes):  # noqa: F811
         (["--acknowledge", "gpu.link_wdith", "--reason", "x"], "did you mean gpu.link_width?"),
         (["--acknowledge", "gpu.link_width", "--reason", "x"], "gpu.link_width is PASS now ("),
         (["--acknowledge", "gpu.sram", "--reason", "x"], "gpu.sram is SKIP now ("),
-        (["--acknowledge", "gpu.count", "--reason", "x"], "cannot be acknowledged: gpu-doctor --explain gpu.count"),
+        (
+            ["--acknowledge", "gpu.count", "--reason", "x"],
+            "gpu.count cannot be acknowledged: it is what tells a lost GPU",
+        ),
         (["--acknowledge", "kernel.xid:48@0000:3b:00", "--reason", "x"], "it shows no event that FAILs"),
         (["--acknowledge", "", "--reason", "x"], "there is no check ''"),
         (["--acknowledge", "gpu.sram"], "--acknowledge needs --reason TEXT"),
@@ -210,8 +221,8 @@ def test_a_finding_of_the_log_is_an_event():
     readings = log()
     lockup = {"kind": "lockup", "count": 1, "first_s": 3, "last_s": 3, "text": "soft", "pci_id": "host"}
     readings["kernel_log"]["findings"] = [lockup]
-    assert [found["id"] for found in asked("kernel.lockup", readings)] == ["kernel.lockup"]
-    assert [found["id"] for found in asked("kernel.lockups", readings)] == ["kernel.lockup"]
+    assert [found["id"] for found in asked("kernel.lockups:lockup", readings)] == ["kernel.lockups:lockup"]
+    assert [found["id"] for found in asked("kernel.lockups", readings)] == ["kernel.lockups:lockup"]
 
 
 @pytest.mark.parametrize(
@@ -273,17 +284,16 @@ def test_every_option_is_in_the_programs_help(doctor):  # noqa: F811
         (" kernel.xid:48@00000000:3B:00.0 ", "kernel.xid:48@0000:3b:00"),
         ("kernel.xid:48@unnamed", "kernel.xid:48@unnamed"),
         ("kernel.xid:48", "kernel.xid:48"),
-        ("kernel.lockup", "kernel.lockup"),
-        ("kernel.lockup@host", "kernel.lockup"),
-        ("kernel.lockups:lockup@host", "kernel.lockup"),
-        ("kernel.pcie_errors:aer@0000:3B:00.0", "kernel.aer@0000:3b:00"),
-        ("kernel.nvme:nvme_down@nvme0n1", "kernel.nvme_down@nvme0n1"),
+        ("kernel.lockups:lockup", "kernel.lockups:lockup"),
+        ("kernel.lockups:lockup@host", "kernel.lockups:lockup"),
+        ("kernel.pcie_errors:aer@0000:3B:00.0", "kernel.pcie_errors:aer@0000:3b:00"),
+        ("kernel.nvme:nvme_down@nvme0n1", "kernel.nvme:nvme_down@nvme0n1"),
         ("", ""),
         ("@", ""),
     ],
 )
 def test_names_may_be_spelled_as_people_find_them(given, name):
-    assert spelled(given) == name
+    assert in_one_spelling(given) == name
 
 
 def test_an_event_that_came_again_after_it_was_closed_is_acknowledged_once():
@@ -305,6 +315,20 @@ def test_findings_of_two_places_are_two_events():
     readings = log()
     both = [{"kind": "pcie", "count": 1, "last_s": 3, "text": "x", "pci_id": place} for place in ("nvme0n1", "nvme1n1")]
     readings["kernel_log"]["findings"] = both
-    [found] = asked("kernel.pcie@nvme1n1", readings)
+    [found] = asked("kernel.pcie_errors:pcie@nvme1n1", readings)
     closed = close_events(readings, [entry(found["id"], last_s=found["last_s"], count=found["count"])])
     assert [bool(event.get("closed_by")) for event in closed["kernel_log"]["findings"]] == [False, True]
+
+
+FAILING = [row for row in RECORDS if FAIL in row[1] and "kernel.gpu_lost" not in row[0]]
+
+
+@pytest.mark.parametrize(("checks", "text"), [(row[0], row[2]) for row in FAILING], ids=range(len(FAILING)))
+def test_the_name_in_a_message_is_the_name_that_is_kept(checks, text):
+    """Whoever copies the name of an event from the report acknowledges that event, under that name."""
+    readings = {**healthy_node.readings(), "kernel_log": {**parse_log(journal(text)), "source": "test"}}
+    records = [judge(check, readings, healthy_node.expectations()) for check in CHECKS if check.id in checks.split()]
+    said = [re.search(r"event (kernel\.[^ )]+)\)", record["message"]) for record in records if record["status"] == FAIL]
+    assert said and all(said)
+    for match in said:
+        assert [found["id"] for found in asked(match.group(1), readings)] == [match.group(1)]

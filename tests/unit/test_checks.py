@@ -6,23 +6,8 @@ import healthy_node
 import pytest
 from gpuwright import checks, verdict
 from gpuwright.checks import CHECKS, run_checks
-from gpuwright.verdict import (
-    DEEP,
-    DRAIN,
-    FAIL,
-    LEVELS,
-    PASS,
-    QUICK,
-    REMEDIES,
-    SKIP,
-    UNKNOWN,
-    WARN,
-    Check,
-    Evidence,
-    Unreadable,
-    judge,
-    worst,
-)
+from gpuwright.evidence import Evidence, Unreadable
+from gpuwright.verdict import DEEP, DRAIN, FAIL, LEVELS, PASS, QUICK, REMEDIES, SKIP, UNKNOWN, WARN, Check, judge, worst
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -22,6 +22,8 @@ SLOW = {
     "ctypes",
     "enum",
     "functools",
+    "gpuwright.cards",
+    "gpuwright.device_table",
     "json",
     "re",
     "signal",
@@ -47,10 +49,15 @@ launcher.main(["--", "true"], root=sys.argv[2])
 """
 
 
-@pytest.mark.parametrize("state", ["fresh", "policy", "calibrated"])
+@pytest.mark.parametrize("state", ["fresh", "policy", "calibrated", "card"])
 def test_start_loads_nothing_slow(node_python: str, tmp_path: Path, state: str) -> None:
     folder = tmp_path / "etc/gpuwright"
     folder.mkdir(parents=True)
+    if state == "card":
+        card = tmp_path / "sys/bus/pci/devices/0000:3b:00.0"
+        card.mkdir(parents=True)
+        for name, value in (("vendor", "0x10de"), ("device", "0x1db4"), ("class", "0x030200"), ("numa_node", "0")):
+            (card / name).write_text(value + "\n")
     if state != "fresh":
         (folder / "runtime.json").write_text('{"schema": 1, "allocator": "calibrated"}')
     if state == "calibrated":

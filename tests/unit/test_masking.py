@@ -189,3 +189,16 @@ def test_the_time_grows_with_the_text_alone(masker, unit):
         return time.process_time() - begin
 
     assert seconds(400_000) < 8
+
+
+@pytest.mark.parametrize("reason", ["ok", "see gannetbox4", "gannetbox4 (Balthasar) swaps S/N 7HQ-88"])
+def test_what_a_person_gave_as_a_reason_is_masked_as_a_whole(reason):
+    """A sentence may name a host or a person that nothing else on the node names."""
+    masker = Masker()
+    masker.learn_reason(reason)
+    until = "acknowledged until 2026-02-06T10:00:00Z by user-1: "
+    assert masker.text(f"{until}{reason}; the finding: 8 lanes") == f"{until}reason-1; the finding: 8 lanes"
+    assert masker.text(f"switched off by the inventory: {reason}") == "switched off by the inventory: reason-1"
+    record = {"reason": reason, "skip_checks": {"gpu.sram": f" {reason} "}, "status": "all ok"}
+    found = {"reason": "reason-1", "skip_checks": {"gpu.sram": "reason-1"}, "status": "all ok"}
+    assert masker.value(record) == found

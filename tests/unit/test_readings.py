@@ -14,10 +14,11 @@ from pathlib import Path
 import healthy_files
 import healthy_node
 import pytest
-from gpuwright import readings, readings_software, trainer_run
+from gpuwright import readings, readings_software, readings_standard, trainer_run
 from gpuwright.as_user import find_account, ordinary_account
 from gpuwright.checks import run_checks
-from gpuwright.readings import attempt, collect
+from gpuwright.reading_attempt import attempt
+from gpuwright.readings import collect
 from gpuwright.readings_access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
 from gpuwright.readings_software import (
     read_cudnn_of_wheel,
@@ -496,7 +497,7 @@ def test_unsafe_files_are_counted_and_some_are_named(host):
 def test_a_stray_program_of_ours_is_looked_at(node):
     healthy_files.put_program(node, "/usr/local/bin/gpu-bench", "exit 0")
     os.chown(node.folder / "usr/local/bin/gpu-bench", 991, 991)
-    found = readings.read_permissions(node.root)
+    found = readings_standard.read_permissions(node.root)
     assert found["unsafe"] == ["/usr/local/bin/gpu-bench: owned by uid 991"]
 
 

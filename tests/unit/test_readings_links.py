@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpuwright import readings, readings_storage
+from gpuwright import readings, readings_standard, readings_storage
 from gpuwright.cards import card_of, has_nvlink, is_wired
 from gpuwright.readings_links import (
     parse_errors,
@@ -178,7 +178,7 @@ def test_errors_of_a_card_in_mig_mode_may_be_untold():
     ],
 )
 def test_cards_in_mig_mode_are_those_of_nvidia_smi(answer, expected):
-    assert readings.mig_indexes(answer) == expected
+    assert readings_standard.mig_indexes(answer) == expected
 
 
 def test_a_link_without_speed_is_not_up():

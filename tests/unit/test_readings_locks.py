@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpuwright.readings import attempt
+from gpuwright.reading_attempt import attempt
 from gpuwright.readings_locks import read_package_locks
 from host_tree import HostTree
 

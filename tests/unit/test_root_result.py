@@ -9,7 +9,7 @@ import healthy_node
 import pytest
 from gpuwright.boot_check import BOOT_ID_PATH, RECORD_PATH, UPTIME_PATH, keep_record
 from gpuwright.checks import run_checks
-from gpuwright.readings import for_root, unreadable_for_users
+from gpuwright.reading_attempt import for_root, unreadable_for_users
 from gpuwright.report import REPORT_PATH, make_report
 from gpuwright.root_result import roots_results, with_roots_results
 from gpuwright.verdict import Check, judge

@@ -124,7 +124,10 @@ def test_a_problem_is_one_line(name: str, value: Any, problem: str) -> None:
 
 
 SKIPS = {"verify": {"verify_skip_checks": {"type": "dict", "default": {}}}}
-FIRM = "it tells a lost GPU or a missing driver and cannot be switched off"
+FIRM = "it cannot be switched off: "
+COUNT = FIRM + "it is what tells a lost GPU; who gives a card away corrects the expected number"
+UVM = FIRM + "it is a part of the driver that is missing"
+WAIVERS = FIRM + "it is what shows that a waiver has no effect"
 
 
 @pytest.mark.parametrize(
@@ -136,8 +139,8 @@ FIRM = "it tells a lost GPU or a missing driver and cannot be switched off"
         ({"gpu.link_wdith": "x"}, ["gpu.link_wdith: there is no such check, did you mean gpu.link_width?"]),
         ({"qqq": "x"}, ["qqq: there is no such check"]),
         ({5: "x"}, ["5: there is no such check"]),
-        ({"gpu.count": "x", "driver.uvm": "y"}, [f"driver.uvm: {FIRM}", f"gpu.count: {FIRM}"]),
-        ({"waivers.valid": "x"}, [f"waivers.valid: {FIRM}"]),
+        ({"gpu.count": "x", "driver.uvm": "y"}, [f"driver.uvm: {UVM}", f"gpu.count: {COUNT}"]),
+        ({"waivers.valid": "x"}, [f"waivers.valid: {WAIVERS}"]),
         ({"gpu.sram": ""}, ["gpu.sram: it has no reason"]),
         ({"gpu.sram": 5}, ["gpu.sram: it has no reason"]),
         ({"gpu.sram": "two\nlines"}, ["gpu.sram: its reason is longer than 200 characters or not one line"]),

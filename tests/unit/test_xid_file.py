@@ -9,7 +9,7 @@ import healthy_node
 import pytest
 import yaml
 from gpuwright.checks import run_checks
-from gpuwright.readings import attempt
+from gpuwright.reading_attempt import attempt
 from gpuwright.xid_file import parse_mapping, parse_overrides, read_overrides
 from host_tree import HostTree
 from hypothesis import given, settings

@@ -520,6 +520,12 @@ DISK_RECORDS = [
     (*FS_FAILS, "BTRFS: error (device sda2) in btrfs_commit_transaction:2494: errno=-5 IO failure"),
     (*FS_FAILS, "BTRFS info (device sda2): forced readonly"),
     (*FS_FAILS, "XFS (dm-0): Unmount and run xfs_repair"),
+    (*FS_FAILS, "md/raid0:md0: Disk failure on nvme2n1 detected, failing array."),
+    (*FS_WARNS, "md/raid1:md127: Disk failure on sdc, disabling device."),
+    (*FS_WARNS, "md/raid10:md3: Disk failure on nvme1n1p2, disabling device."),
+    (*NOTHING, "md/raid1:md127: active with 2 out of 2 mirrors"),
+    (*FS_WARNS, "BTRFS info (device sda2): bdev /dev/sda2 errs: wr 0, rd 0, flush 0, corrupt 12, gen 0"),
+    (*FS_WARNS, "BTRFS warning (device sda2): csum failed root 5 ino 257 off 0 csum 0x1 expected csum 0x2 mirror 1"),
     (*FS_WARNS, "EXT4-fs (sda1): warning: mounting fs with errors, running e2fsck is recommended"),
     (*FS_WARNS, "EXT4-fs (sda1): error count since last fsck: 3"),
     (*FS_WARNS, "I/O error, dev sdc, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0"),
@@ -529,6 +535,29 @@ DISK_RECORDS = [
     (*NOTHING, "XFS (nvme1n1): Unmounting Filesystem"),
 ]
 
+REVIEW_RECORDS = [
+    (*START, "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover."),
+    (*START, "NVRM: uvm encountered global fatal error 0x60, requiring os reboot to recover."),
+    (
+        *START,
+        lines(
+            "NVRM: The NVIDIA Tesla K40m GPU installed in this system is",
+            "NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please",
+            "NVRM:  visit http://www.nvidia.com/object/unix.html for more",
+            "NVRM:  information.  The 580.95.05 NVIDIA driver will ignore",
+            "NVRM:  this GPU.  Continuing probe...",
+        ),
+    ),
+    (*HW_FAILS, "MCE: Killing python3:24502 due to hardware memory corruption fault at 7f5be2e5a010"),
+    (*HW_WARNS, "CMCI storm detected: switching to poll mode"),
+    (*HW_WARNS, "mce: CMCI storm detected: switching to poll mode"),
+    (*HW_WARNS, "mce: CPU17 BANK13 CMCI storm detected"),
+    (*NOTHING, "mce: CPU17 BANK13 CMCI storm subsided"),
+    (*TAINT, "WARNING: drivers/iommu/dma-iommu.c:853 at __iommu_dma_unmap+0x16c/0x180, CPU#3: python3/1234"),
+    (*TAINT, "WARNING: at nv_drm_revoke_modeset_permission+0x1f/0x30, CPU#12: Xorg/911"),
+    (*NOTHING, "WARNING: Some CPUs have a different microcode revision"),
+]
+
 LOG_RECORDS = [
     (*NOT_WHOLE, "systemd-journald[812]: Missed 412 kernel messages"),
     (*NOT_WHOLE, "systemd-journald[812]: /dev/kmsg buffer overrun, some messages lost."),
@@ -536,6 +565,9 @@ LOG_RECORDS = [
     (*NOT_WHOLE, "dmar_fault: 51233 callbacks suppressed"),
     (*NOT_WHOLE, "amd_iommu_report_page_fault: 13 callbacks suppressed"),
     (*NOT_WHOLE, "printk: 5 messages suppressed."),
+    (*NOTHING, "show_signal_msg: 12 callbacks suppressed"),
+    (*NOTHING, "net_ratelimit: 30 callbacks suppressed"),
+    (*NOTHING, "audit_printk_skb: 3 callbacks suppressed"),
     (*NOT_WHOLE, "** 129 printk messages dropped **"),
     (*NOTHING, "kauditd_printk_skb: 48 callbacks suppressed"),
     (*NOTHING, "printk: systemd: 27 output lines suppressed due to ratelimiting"),
@@ -551,5 +583,6 @@ RECORDS = [
     *IOMMU_RECORDS,
     *HANG_RECORDS,
     *DISK_RECORDS,
+    *REVIEW_RECORDS,
     *LOG_RECORDS,
 ]

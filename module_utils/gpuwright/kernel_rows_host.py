@@ -173,7 +173,8 @@ HOST_ROWS = (
         "kernel.oops",
         WATCH,
         BOOT,
-        r"WARNING: (?:CPU: [0-9]+ PID: [0-9]+|(?:\S+:[0-9]+ )?at \S+, CPU#[0-9]+: )|BUG: (?:scheduling while atomic|sleeping function|Bad rss-counter)",
+        r"WARNING: (?:CPU: [0-9]+ PID: [0-9]+|(?:\S+:[0-9]+ )?at \S+, CPU#[0-9]+: )"
+        r"|BUG: (?:scheduling while atomic|sleeping function|Bad rss-counter)",
         "",
         OOPS,
     ),
@@ -182,7 +183,8 @@ HOST_ROWS = (
         "kernel.hardware_errors",
         CORRECTED,
         BOOT,
-        r"(?:mce: )?(?:CPU ?[0-9]+ BANK ?[0-9]+ )?CMCI storm detected|RAS: Soft-offlining pfn|soft[_ ]offline: 0x|Soft offlining pfn",
+        r"(?:mce: )?(?:CPU ?[0-9]+ BANK ?[0-9]+ )?CMCI storm detected"
+        r"|RAS: Soft-offlining pfn|soft[_ ]offline: 0x|Soft offlining pfn",
         "",
         "drivers/ras/cec.c, mm/memory-failure.c",
     ),
@@ -202,7 +204,8 @@ HOST_ROWS = (
         "",
         HARMLESS,
         BOOT,
-        r"(?:kauditd_printk_skb|audit_printk_skb|show_signal_msg|net_ratelimit): |printk: \S+: [0-9]+ output lines suppressed",
+        r"(?:kauditd_printk_skb|audit_printk_skb|show_signal_msg|net_ratelimit): "
+        r"|printk: \S+: [0-9]+ output lines suppressed",
         "",
         "printk.c",
     ),

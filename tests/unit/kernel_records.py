@@ -536,7 +536,7 @@ DISK_RECORDS = [
 ]
 
 REVIEW_RECORDS = [
-    (*START, "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover."),
+    (*START, "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot."),
     (*START, "NVRM: uvm encountered global fatal error 0x60, requiring os reboot to recover."),
     (
         *START,
@@ -585,4 +585,57 @@ RECORDS = [
     *DISK_RECORDS,
     *REVIEW_RECORDS,
     *LOG_RECORDS,
+]
+
+# For the gate: (the node's verdict, lines). Nobody has to act on any of them.
+KILLED_RECORDS = [
+    ("PASS", XID + "45, pid=4821, name=python, Ch 0000000a"),
+    ("PASS", lines(*[XID + f"45, pid='<unknown>', name=<unknown>, Ch {n:08x}" for n in range(16)])),
+    ("WARN", lines(XID + "31, pid=9, name=train, Ch 00000008, intr 0", XID + "45, pid=9, name=train, Ch 00000008")),
+    ("WARN", lines(XID + "13, pid=9, name=train, Graphics Exception", XID + "43, pid=9, name=train, Ch 00000008")),
+    ("WARN", XID + "43, pid=4821, name=python, Ch 00000010"),
+    ("WARN", "Memory cgroup out of memory: Killed process 812 (python3) total-vm:1kB, anon-rss:1kB, UID:1000"),
+]
+CORRECTED_RECORDS = [
+    ("WARN", "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x30aa905)"),
+    (
+        "WARN",
+        lines(
+            "mce: " + HW + "Machine check events logged",
+            HW + "Corrected error, no action required.",
+            HW + "CPU:2 (19:11:1) MC18_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc2040000000011b",
+            "EDAC MC0: 1 CE on mc#0csrow#1channel#3 (csrow:1 channel:3 page:0x1 offset:0x1 grain:64 syndrome:0x1)",
+        ),
+    ),
+    (
+        "WARN",
+        lines(
+            "{2}" + HW + "Hardware error from APEI Generic Hardware Error Source: 2",
+            "{2}" + HW + "It has been corrected by h/w and requires no further action",
+            "{2}" + HW + "event severity: corrected",
+            "{2}" + HW + " Error 0, type: corrected",
+            "{2}" + HW + "  section_type: memory error",
+        ),
+    ),
+    ("WARN", "mce: " + HW + "Machine check events logged"),
+    ("WARN", PORT + "AER: Corrected error received: 0000:3b:00.0"),
+]
+RESET_RECORDS = [
+    ("PASS", lines(DBE, ASKS_RESET, NO_MORE)),
+    ("PASS", lines(GSP, ASKS_RESET, XID + "45, pid=8113, name=python3, Ch 00000003", NO_MORE)),
+    ("PASS", lines(GSP, GPU + "resetting", GPU + "reset done")),
+    ("PASS", lines(DBE, LOADING, LOADED)),
+    ("WARN", lines(DBE, XID + "63, Row Remapper: New row marked for remapping", NO_MORE, XID + "43, pid=9, name=t")),
+]
+# (the check that closes the gate, the command that its sentence names, lines)
+UNMENDED_RECORDS = [
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00", DBE),
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00", lines(GSP, ASKS_RESET)),
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00", lines(DBE, NO_MORE, DBE)),
+    ("kernel.xid", "reboot the node", lines(DBE, ASKS_REBOOT)),
+    (
+        "kernel.hardware_errors",
+        "ipmitool sel list",
+        "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+    ),
 ]

@@ -1,0 +1,52 @@
+"""The gate after events that leave a node fit for work, through the installed script: gpu-doctor --record and --gate."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from healthy_node import KERNEL_LOG
+from kernel_records import CORRECTED_RECORDS, KILLED_RECORDS, RESET_RECORDS, UNMENDED_RECORDS
+from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up node must belong to root")
+RECORD = ("--level", "quick", "--record", "900")
+
+
+@pytest.fixture
+def logged(folder):  # noqa: F811
+    """Let journalctl print the boot's messages and these, from 1000 s after the boot on."""
+
+    def put(text: str) -> None:
+        lines = [f"[ {1000 + number}.000000] a5-01 kernel: {line}" for number, line in enumerate(text.split("\n"))]
+        (folder / "log").write_text(KERNEL_LOG + "\n".join(lines) + "\n")
+        (folder / "bin/journalctl").write_text(f"#!/bin/sh\ncat {folder}/log\n")
+
+    return put
+
+
+def test_the_gate_stays_open_where_nobody_has_to_act(doctor, node, logged):  # noqa: F811
+    """A killed program, a corrected memory error, a reset that worked: PASS or WARN, and a training may start."""
+    gated(node)
+    for verdict, text in KILLED_RECORDS + CORRECTED_RECORDS + RESET_RECORDS:
+        logged(text)
+        done = doctor(*RECORD)
+        assert (done.returncode, done.stderr) == (0, ""), (text, done.stdout)
+        assert f"a5-01: {verdict} (" in done.stdout or f": {verdict} (" in done.stdout.splitlines()[-1], (
+            text,
+            done.stdout,
+        )
+        opened = doctor("--gate")
+        assert (opened.returncode, opened.stderr) == (0, ""), text
+        assert opened.stdout.startswith(f"gpu-doctor: open: verdict {verdict} of "), (text, opened.stdout)
+
+
+def test_the_gate_closes_where_somebody_has_to_act_and_says_how(doctor, node, logged):  # noqa: F811
+    """The same faults without what mends them: FAIL, and the gate names the check and the command to type."""
+    gated(node)
+    for check, command, text in UNMENDED_RECORDS:
+        logged(text)
+        assert doctor(*RECORD).returncode == 1, text
+        closed = doctor("--gate")
+        assert (closed.returncode, closed.stdout) == (1, ""), text
+        assert f": {check}: " in closed.stderr and command in closed.stderr, closed.stderr

@@ -21,6 +21,7 @@ from .readings import QUICK_NVIDIA_SMI_SECONDS, collect
 from .report import (
     REPORT_PATH,
     exit_status,
+    finding_lines,
     make_report,
     now_utc,
     printable,
@@ -33,7 +34,7 @@ from .root_result import with_roots_results
 from .smoke_history import last_smoke
 from .strikes import keep_strikes
 from .terminal import escape_output, print_utf8
-from .verdict import LEVELS, PASS, QUICK, SKIP, STANDARD
+from .verdict import LEVELS, QUICK, STANDARD
 from .waiver_report import with_waivers
 
 USAGE_ERROR = 2
@@ -186,10 +187,8 @@ def count_strikes(report, root):
 
 def print_findings(report):
     """For the journal: what is not good, and the verdict."""
-    for check in report["checks"]:
-        if check["status"] not in (PASS, SKIP):
-            words = "{status} {id}: {message} -> {action}".format(**check)
-            print(printable(words))
+    for line in finding_lines(report["checks"]):
+        print(line)
     print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))
 
 

@@ -4,6 +4,7 @@
 import re
 from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
+from .sxid_table import NOT_FATAL as NOT_FATAL_SXID
 from .sxid_table import SWITCH, SXID
 from .verdict import RESET
 from .xid_table import (
@@ -91,7 +92,8 @@ def judge_sxid(code: int, text: str, overrides: Sequence[Dict[str, Any]] = ()) -
     row = SXID.get(code, UNKNOWN_SXID)
     kind = {"fatal": FAIL, "nonfatal": WARN}.get(severity_word(text), row.kind)
     remedy = row.remedy or (RESET if kind == FAIL else "")
-    return _overridden(Judged(kind, row.meaning, row.action, remedy), "sxid", code, overrides)
+    action = row.action if kind == FAIL else NOT_FATAL_SXID
+    return _overridden(Judged(kind, row.meaning, action, remedy), "sxid", code, overrides)
 
 
 def _recovery_row(text: str) -> Tuple[str, str, str, str]:

@@ -629,10 +629,21 @@ RESET_RECORDS = [
 ]
 # (the check that closes the gate, the command that its sentence names, lines)
 UNMENDED_RECORDS = [
-    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00", DBE),
-    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00", lines(GSP, ASKS_RESET)),
-    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00", lines(DBE, NO_MORE, DBE)),
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00.0", DBE),
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00.0", lines(GSP, ASKS_RESET)),
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00.0", lines(DBE, NO_MORE, DBE)),
     ("kernel.xid", "reboot the node", lines(DBE, ASKS_REBOOT)),
+    (
+        "kernel.xid",
+        "--gpu-reset -i 0000:3b:00.0",
+        DBE + " in the framebuffer at physAddr 0xe9b9107e0 partition 3, subpartition 0." + " more" * 40,
+    ),
+    (
+        "kernel.sxid",
+        "gpu-doctor --acknowledge kernel.sxid:20034@0000:c3:00 --reason",
+        SXID + "20034, Fatal, Link 48 LTSSM Fault Up",
+    ),
+    ("kernel.nvme", "nvme smart-log /dev/nvme3", "nvme nvme3: Removing after probe failure status: -19"),
     (
         "kernel.hardware_errors",
         "ipmitool sel list",

@@ -1,12 +1,13 @@
-"""The gate after events that leave a node fit for work, through the installed script: gpu-doctor --record and --gate."""
+"""The gate after events that leave a node fit for work, by gpu-doctor --record and --gate as installed."""
 
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from healthy_node import KERNEL_LOG
-from kernel_records import CORRECTED_RECORDS, KILLED_RECORDS, RESET_RECORDS, UNMENDED_RECORDS
+from kernel_records import CORRECTED_RECORDS, KILLED_RECORDS, RESET_RECORDS, SXID, UNMENDED_RECORDS
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up node must belong to root")
@@ -42,7 +43,7 @@ def test_the_gate_stays_open_where_nobody_has_to_act(doctor, node, logged):  # n
 
 
 def test_the_gate_closes_where_somebody_has_to_act_and_says_how(doctor, node, logged):  # noqa: F811
-    """The same faults without what mends them: FAIL, and the gate names the check and the command to type."""
+    """The same faults unmended: FAIL, and the gate names the check and the command to type, filled in and whole."""
     gated(node)
     for check, command, text in UNMENDED_RECORDS:
         logged(text)
@@ -50,3 +51,30 @@ def test_the_gate_closes_where_somebody_has_to_act_and_says_how(doctor, node, lo
         closed = doctor("--gate")
         assert (closed.returncode, closed.stdout) == (1, ""), text
         assert f": {check}: " in closed.stderr and command in closed.stderr, closed.stderr
+
+
+def test_a_driver_that_is_away_comes_first_and_in_few_lines(doctor, node, folder):  # noqa: F811
+    """What fails is the first line; the many checks that only wait for the driver are one line."""
+    gated(node)
+    (folder / "bin/nvidia-smi").write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed: no driver'\nexit 9\n")
+    done = doctor(*RECORD)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert lines[0].startswith("FAIL driver.reachable: ") and " -> modprobe nvidia" in lines[0]
+    assert len(lines) < 6 and "driver.ecc" in done.stdout, done.stdout
+    assert any(
+        line.startswith("UNKNOWN ") and line.endswith("-> First do what driver.reachable says.") for line in lines
+    )
+
+
+def test_the_way_back_from_a_fatal_switch_error(doctor, node, logged):  # noqa: F811
+    """No log tells that a reset of the switches worked: the action's last command opens the gate."""
+    gated(node)
+    logged(SXID + "20034, Fatal, Link 48 LTSSM Fault Up")
+    assert doctor(*RECORD).returncode == 1
+    command = re.search(r"gpu-doctor (--acknowledge \S+ --reason) '([^']+)'", doctor("--gate").stderr)
+    done = doctor(*command.group(1).split(), command.group(2))
+    assert (done.returncode, done.stderr) == (0, "") and "gate open: verdict WARN" in done.stdout
+    assert doctor(*RECORD).returncode == 0 and doctor("--gate").returncode == 0
+    logged(SXID + "20034, Fatal, Link 48 LTSSM Fault Up\n" * 2 + SXID + "20034, Fatal, Link 48 LTSSM Fault Up")
+    assert doctor(*RECORD).returncode == 1 and doctor("--gate").returncode == 1

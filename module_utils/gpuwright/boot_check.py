@@ -23,7 +23,7 @@ BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 UPTIME_PATH = "/proc/uptime"
 SCHEMA = 1
 CHECK_NOW = "systemctl start gpuwright-check.service"
-LONGEST_REASON = 400
+LONGEST_REASON = 600
 LONGEST_ACTION = 600
 LEAST_WORDS = 120
 

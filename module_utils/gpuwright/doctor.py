@@ -2,6 +2,7 @@
 """gpu-doctor: the checks of a verification, run on the node itself, without Ansible and without root."""
 
 import argparse
+import difflib
 import json
 import os
 import platform
@@ -141,8 +142,9 @@ def reason(error):
     return getattr(error, "strerror", None) or str(error)
 
 
-def explain(check_id):
-    """Print what a check is about; returns the exit status."""
+def explain(name):
+    """Print what a check is about, or the check that an event's name stands for; returns the exit status."""
+    check_id = name.partition("@")[0].partition(":")[0]
     for check in CHECKS:
         if check.id == check_id:
             print("{} ({} layer)".format(check.id, check.layer))
@@ -157,7 +159,11 @@ def explain(check_id):
                 lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10)
                 print("\n".join("{:<10}{}".format("" if index else title, line) for index, line in enumerate(lines)))
             return 0
-    print("gpu-doctor: there is no check {!r}; the checks are:".format(check_id), file=sys.stderr)
+    near = difflib.get_close_matches(check_id, [check.id for check in CHECKS], 1, 0.8)
+    if near:
+        print("gpu-doctor: there is no check {!r}: did you mean {}?".format(name, near[0]), file=sys.stderr)
+        return USAGE_ERROR
+    print("gpu-doctor: there is no check {!r}; the checks are:".format(name), file=sys.stderr)
     print("\n".join("  " + check.id for check in CHECKS), file=sys.stderr)
     return USAGE_ERROR
 

@@ -91,7 +91,8 @@ HOST_ROWS = (
         "kernel.filesystem",
         WATCH,
         DEVICE,
-        r"BTRFS info \(device [^)]*\): bdev \S+ errs: |BTRFS warning \(device [^)]*\): csum failed"
+        r"EXT4-fs warning \(device [^)]*\): \w+:[0-9]+: I/O error "
+        r"|BTRFS info \(device [^)]*\): bdev \S+ errs: |BTRFS warning \(device [^)]*\): csum failed"
         r"|md/raid[0-9]+:\S+: Disk failure on \S+?,? disabling device",
         "",
         "fs/btrfs/volumes.c, fs/btrfs/inode.c, drivers/md",

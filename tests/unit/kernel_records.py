@@ -524,6 +524,8 @@ DISK_RECORDS = [
     (*FS_WARNS, "md/raid1:md127: Disk failure on sdc, disabling device."),
     (*FS_WARNS, "md/raid10:md3: Disk failure on nvme1n1p2, disabling device."),
     (*NOTHING, "md/raid1:md127: active with 2 out of 2 mirrors"),
+    (*FS_WARNS, "EXT4-fs warning (device sda1): ext4_end_bio:344: I/O error 10 writing to inode 12 starting block 9"),
+    (*NOTHING, "EXT4-fs warning (device sda1): ext4_dirblock_csum_verify:377: No space for directory leaf checksum."),
     (*FS_WARNS, "BTRFS info (device sda2): bdev /dev/sda2 errs: wr 0, rd 0, flush 0, corrupt 12, gen 0"),
     (*FS_WARNS, "BTRFS warning (device sda2): csum failed root 5 ino 257 off 0 csum 0x1 expected csum 0x2 mirror 1"),
     (*FS_WARNS, "EXT4-fs (sda1): warning: mounting fs with errors, running e2fsck is recommended"),

@@ -78,3 +78,27 @@ def test_the_way_back_from_a_fatal_switch_error(doctor, node, logged):  # noqa: 
     assert doctor(*RECORD).returncode == 0 and doctor("--gate").returncode == 0
     logged(SXID + "20034, Fatal, Link 48 LTSSM Fault Up\n" * 2 + SXID + "20034, Fatal, Link 48 LTSSM Fault Up")
     assert doctor(*RECORD).returncode == 1 and doctor("--gate").returncode == 1
+
+
+def test_explain_knows_events_and_guesses_what_was_meant(doctor):  # noqa: F811
+    """An event's name, copied from a message, explains its check; a typo names the check that was meant."""
+    done = doctor("--explain", "kernel.xid:48@0000:3b:00")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("kernel.xid (system layer)\n")
+    done = doctor("--explain", "kernel.xidd")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "gpu-doctor: there is no check 'kernel.xidd': did you mean kernel.xid?\n"
+
+
+@pytest.mark.parametrize("file", ["acknowledgements", "strikes"])
+def test_a_damaged_file_says_what_to_do(doctor, node, file):  # noqa: F811
+    """The sentence ends with a command; typed as it stands, it mends the matter."""
+    path = node.folder / f"var/lib/gpuwright/{file}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for text in ("{", "[]", '{"schema": 1}'):
+        path.write_text(text)
+        done = doctor(f"--{file}")
+        assert done.returncode == 3 and done.stderr.count("\n") == 1
+        command = done.stderr.partition("as root: ")[2].split()
+        assert command == ["mv", f"/var/lib/gpuwright/{file}.json", f"/var/lib/gpuwright/{file}.json.damaged"]
+        path.rename(node.folder / command[2][1:])
+        assert doctor(f"--{file}").returncode == 0

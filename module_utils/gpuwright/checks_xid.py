@@ -18,15 +18,13 @@ from .verdict import (
     warned,
 )
 from .xid_file import PATH, without_effect
-from .xid_policy import Judged, event_id, judge_sxid, judge_xid
+from .xid_policy import Judged, event_id, filled, judge_sxid, judge_xid
 from .xid_table import COMPANION, GPU_LOST, HARMLESS, WARN
 from .xid_table import FAIL as FAIL_CLASS
 
 XID_TABLE = "https://docs.nvidia.com/deploy/xid-errors"
 FABRIC = "Restart nvidia-fabricmanager when no GPU is in use: systemctl restart nvidia-fabricmanager"
 LOST_WORDS = "fallen off the bus"
-# The place of an event whose line names no address.
-UNNAMED = "unnamed"
 
 Pair = Tuple[Event, Judged]
 Rows = Optional[List[Dict[str, Any]]]
@@ -118,12 +116,14 @@ def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, 
     if bad:
         event, found = bad[worst([judged.remedy for _event, judged in bad])]
         message = _sentence(kind, (event, found), len(bad)) + _refused(kind, bad, overrides) + rest
-        return failed(_codes(bad), "none", message, _action(kind, event, found), found.remedy)
+        return failed(_codes(bad), "none", message, filled(found.action, kind, event), found.remedy)
     if not readings.flag("kernel_log", "whole"):
         return cut()
     odd = [pair for pair in standing if pair[1].kind == WARN]
     if odd:
-        return warned(_codes(odd), "none", _sentence(kind, odd[0], len(odd)) + rest, _action(kind, *odd[0]))
+        return warned(
+            _codes(odd), "none", _sentence(kind, odd[0], len(odd)) + rest, filled(odd[0][1].action, kind, odd[0][0])
+        )
     if overrides is None:
         raise Unreadable("readings.xid_policy was not read")
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
@@ -156,14 +156,6 @@ def _refused(kind: str, bad: List[Pair], overrides: Rows) -> str:
     codes = {(kind, event["code"]) for event, _found in bad}
     rows = [row["code"] for row in overrides or () if (row["kind"], row["code"]) in codes if without_effect(row)]
     return "".join("; the row for {} in {} has no effect: a lost GPU stays a failure".format(n, PATH) for n in rows)
-
-
-def _action(kind: str, event: Event, found: Judged) -> str:
-    """Ready to be typed: nvidia-smi -i takes an address with its function, which the kernel's line leaves out."""
-    text = found.action
-    if event["pci_id"] == UNNAMED:
-        text = text.replace(" -i {gpu}", "").replace("{gpu}", "the GPU")
-    return text.replace("{gpu}", event["pci_id"] + ".0").replace("{event}", event_id(kind, event))
 
 
 def _check(name: str, remedy: str, question: str, judge: Callable, action: str, waivable: bool = True) -> Check:

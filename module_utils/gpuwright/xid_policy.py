@@ -30,6 +30,10 @@ SEVERITY_NUMBER = re.compile(r"\bSeverity ([0-9]+)\b")
 LOST_WORDS = re.compile(r"fallen off the bus", re.IGNORECASE)
 
 
+# The place of an event whose line names no address.
+UNNAMED = "unnamed"
+
+
 class Judged(NamedTuple):
     """What one event means: class, meaning, action with the card's address in it, remedy, reason of an override."""
 
@@ -142,3 +146,10 @@ def event_id(kind: str, event: Dict[str, Any]) -> str:
     if kind in ("xid", "sxid"):
         return "kernel.{}:{}@{}".format(kind, event["code"], event["pci_id"])
     return "{}:{}@{}".format(kind, event["kind"], event["pci_id"])
+
+
+def filled(action: str, kind: str, event: Dict[str, Any]) -> str:
+    """The action ready to be typed: nvidia-smi -i takes an address with its function, which the kernel leaves out."""
+    if event["pci_id"] == UNNAMED:
+        action = action.replace(" -i {gpu}", "").replace("{gpu}", "the GPU")
+    return action.replace("{gpu}", event["pci_id"] + ".0").replace("{event}", event_id(kind, event))

@@ -9,7 +9,7 @@ the kernel's log and null for a check; `cards` are the PCI addresses in `message
 import datetime
 import re
 
-from .kept_file import read_kept, write_kept
+from .kept_file import damaged, read_kept, write_kept
 from .report import TIME_FORMAT, age_seconds
 
 PATH = "/var/lib/gpuwright/acknowledgements.json"
@@ -113,7 +113,7 @@ def read_acknowledgements(root):
     try:
         return [] if record is None else parse_entries(record.get("acknowledgements"))
     except ValueError as error:
-        raise ValueError("{} is damaged: {}".format(PATH, error))
+        raise damaged(PATH, error)
 
 
 def write_acknowledgements(root, entries):

@@ -23,7 +23,9 @@ BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 UPTIME_PATH = "/proc/uptime"
 SCHEMA = 1
 CHECK_NOW = "systemctl start gpuwright-check.service"
-LONGEST_REASON = 400
+LONGEST_REASON = 600
+LONGEST_ACTION = 600
+LEAST_WORDS = 120
 
 
 def make_record(report, level, holds_s, root="/"):
@@ -136,8 +138,11 @@ def first_finding(record):
     findings = record.get("findings")
     for finding in findings if isinstance(findings, list) else []:
         if isinstance(finding, dict):
-            words = "{}: {} -> {}".format(*(printable(str(finding.get(key))) for key in ("id", "message", "action")))
-            return words if len(words) <= LONGEST_REASON else words[: LONGEST_REASON - 2] + ".."
+            name, message, action = (printable(str(finding.get(key))) for key in ("id", "message", "action"))
+            # What is to be typed stays whole; the message may lose its end.
+            words, action = "{}: {}".format(name, message), action[:LONGEST_ACTION]
+            room = max(LEAST_WORDS, LONGEST_REASON - len(action))
+            return "{} -> {}".format(words if len(words) <= room else words[: room - 2] + "..", action)
     return "run gpu-doctor --level quick"
 
 

@@ -25,7 +25,7 @@ from .verdict import (
 )
 
 
-def finding(check_id: str, doc: str, silence: str) -> Callable:
+def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:
     """A check function over the findings of one check: an uncorrected one fails, every other is a warning."""
 
     def look(readings, expected):
@@ -43,11 +43,12 @@ def finding(check_id: str, doc: str, silence: str) -> Callable:
         bad = [triple for triple in standing if triple[1] == UNCORRECTED]
         if bad:
             event, _kind, remedy = bad[worst([triple[2] for triple in bad])]
-            return failed(event["count"], 0, _sentence(check_id, event, len(bad)), remedy=remedy)
+            return failed(event["count"], 0, _sentence(check_id, event, len(bad)), _filled(action, event), remedy)
         if not readings.flag("kernel_log", "whole"):
             return cut()
         if standing:
-            return warned(standing[0][0]["count"], 0, _sentence(check_id, standing[0][0], len(standing)))
+            event = standing[0][0]
+            return warned(event["count"], 0, _sentence(check_id, event, len(standing)), _filled(action, event))
         closed = [(event_id(check_id, event), event["closed_by"]) for event, _kind, _remedy in events]
         acknowledged = any(words.startswith(ACKNOWLEDGED) for _name, words in closed)
         return quiet(readings, silence + closed_words(closed), acknowledged)
@@ -59,6 +60,10 @@ def finding(check_id: str, doc: str, silence: str) -> Callable:
 def _sentence(check_id, event, number):
     more = "; {} more".format(number - 1) if number != 1 else ""
     return "{} times: {} (event {}){}".format(event["count"], event["text"], event_id(check_id, event), more)
+
+
+def _filled(action, event):
+    return action.replace("{place}", event["pci_id"])
 
 
 def _of_gpu(readings, event):
@@ -98,9 +103,9 @@ def _row(name, remedy, question, doc, silence, action, needs_gpu=False, severity
         severity=severity,
         remedy=remedy,
         question=question,
-        judge=finding(name, doc, silence),
+        judge=finding(name, doc, silence, action),
         needs_gpu=needs_gpu,
-        action=action,
+        action=action.replace("/dev/{place}", "the disk"),
         source="the kernel's own messages, by the rows of kernel_log_table",
     )
 
@@ -156,7 +161,8 @@ CHECKS = (
         "No uncorrected machine check or memory error (FAIL), no corrected or undecided one (WARN), since the boot. A"
         " group of lines is one event, decided by its severity; what firmware kept of the boot before is a WARN.",
         "no hardware error since the boot",
-        LOOK + " | grep -iE 'hardware error|EDAC' ; then the server's event log: ipmitool sel list",
+        LOOK + " | grep -iE 'hardware error|EDAC' ; then the server's event log: ipmitool sel list ; replace what they"
+        " name (memory, processor, card); the finding ends with the reboot.",
     ),
     _row(
         "kernel.pcie_errors",
@@ -182,7 +188,8 @@ CHECKS = (
         "No NVMe controller went down for good and no read or write failed (FAIL), no command timed out (WARN). A"
         " controller that answers again closes its fault.",
         "no NVMe error since the boot",
-        LOOK + " | grep -i nvme ; then nvme smart-log on the disk; replace it when its media errors grow.",
+        LOOK + " | grep -i nvme ; as root: nvme smart-log /dev/{place} ; replace the disk when its media errors grow."
+        " A reboot ends the finding.",
     ),
     _row(
         "kernel.filesystem",

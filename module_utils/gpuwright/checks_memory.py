@@ -157,7 +157,7 @@ CHECKS = (
         rule=ecc_pending,
         expected_value="as now",
         fine="no change of ECC is pending",
-        action="Reboot the node, or set the mode back: nvidia-smi -e 1",
+        action="Reboot the node; to keep the mode of now instead: nvidia-smi -e 1 where ECC is on, -e 0 where off.",
     ),
     card(
         name="ecc_corrected",

@@ -4,7 +4,7 @@
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .evidence import Evidence, Unreadable
-from .kernel_event_names import event_id
+from .kernel_event_names import event_id, filled
 from .kernel_evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
 from .verdict import FAIL, POWER_CYCLE, QUICK, RESET, Check, Outcome, failed, skipped, warned
 from .xid_file import PATH, without_effect
@@ -106,12 +106,17 @@ def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, 
     if bad:
         event, found = bad[worst([judged.remedy for _event, judged in bad])]
         message = _sentence(kind, (event, found), len(bad)) + _refused(kind, bad, overrides) + rest
-        return failed(_codes(bad), "none", message, _action(event, found), found.remedy)
+        return failed(_codes(bad), "none", message, filled(found.action, "kernel." + kind, event), found.remedy)
     if not readings.flag("kernel_log", "whole"):
         return cut()
     odd = [pair for pair in standing if pair[1].kind == WARN]
     if odd:
-        return warned(_codes(odd), "none", _sentence(kind, odd[0], len(odd)) + rest, _action(*odd[0]))
+        return warned(
+            _codes(odd),
+            "none",
+            _sentence(kind, odd[0], len(odd)) + rest,
+            filled(odd[0][1].action, "kernel." + kind, odd[0][0]),
+        )
     if overrides is None:
         raise Unreadable("readings.xid_policy was not read")
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
@@ -144,10 +149,6 @@ def _refused(kind: str, bad: List[Pair], overrides: Rows) -> str:
     codes = {(kind, event["code"]) for event, _found in bad}
     rows = [row["code"] for row in overrides or () if (row["kind"], row["code"]) in codes if without_effect(row)]
     return "".join("; the row for {} in {} has no effect: a lost GPU stays a failure".format(n, PATH) for n in rows)
-
-
-def _action(event: Event, found: Judged) -> str:
-    return found.action.replace("{gpu}", event["pci_id"])
 
 
 def _check(name: str, remedy: str, question: str, judge: Callable, action: str, firm_because: str = "") -> Check:

@@ -2,6 +2,7 @@
 """gpu-doctor: the checks of a verification, run on the node itself, without Ansible and without root."""
 
 import argparse
+import difflib
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ from .readings import QUICK_NVIDIA_SMI_SECONDS, collect
 from .report import (
     REPORT_PATH,
     exit_status,
+    finding_lines,
     make_report,
     now_utc,
     printable,
@@ -33,7 +35,7 @@ from .root_result import with_roots_results
 from .smoke_history import last_smoke
 from .strikes import keep_strikes
 from .terminal import escape_output, print_utf8
-from .verdict import LEVELS, PASS, QUICK, SKIP, STANDARD
+from .verdict import LEVELS, QUICK, STANDARD
 from .waiver_report import with_waivers
 
 USAGE_ERROR = 2
@@ -140,8 +142,9 @@ def reason(error):
     return getattr(error, "strerror", None) or str(error)
 
 
-def explain(check_id):
-    """Print what a check is about; returns the exit status."""
+def explain(name):
+    """Print what a check is about, or the check that an event's name stands for; returns the exit status."""
+    check_id = name.partition("@")[0].partition(":")[0]
     for check in CHECKS:
         if check.id == check_id:
             print("{} ({} layer)".format(check.id, check.layer))
@@ -157,7 +160,11 @@ def explain(check_id):
                 lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10)
                 print("\n".join("{:<10}{}".format("" if index else title, line) for index, line in enumerate(lines)))
             return 0
-    print("gpu-doctor: there is no check {!r}; the checks are:".format(check_id), file=sys.stderr)
+    near = difflib.get_close_matches(check_id, [check.id for check in CHECKS], 1, 0.8)
+    if near:
+        print("gpu-doctor: there is no check {!r}: did you mean {}?".format(name, near[0]), file=sys.stderr)
+        return USAGE_ERROR
+    print("gpu-doctor: there is no check {!r}; the checks are:".format(name), file=sys.stderr)
     print("\n".join("  " + check.id for check in CHECKS), file=sys.stderr)
     return USAGE_ERROR
 
@@ -187,10 +194,8 @@ def count_strikes(report, root):
 
 def print_findings(report):
     """For the journal: what is not good, and the verdict."""
-    for check in report["checks"]:
-        if check["status"] not in (PASS, SKIP):
-            words = "{status} {id}: {message} -> {action}".format(**check)
-            print(printable(words))
+    for line in finding_lines(report["checks"]):
+        print(line)
     print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))
 
 

@@ -16,6 +16,11 @@ LIMIT_BYTES = 1024 * 1024
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
+def damaged(path, why):
+    """The ValueError of a file whose content cannot be believed, with what to type; the file may be evidence."""
+    return ValueError("{0} is damaged: {1}; nothing in it counts; as root: mv {0} {0}.damaged".format(path, why))
+
+
 def read_kept(root, path, schema):
     """The record in the node's file `path`, None where there is none.
 
@@ -41,9 +46,9 @@ def read_kept(root, path, schema):
     try:
         record = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError("{} is damaged: {}".format(path, error))
+        raise damaged(path, error)
     if not isinstance(record, dict) or type(record.get("schema")) is not int or record["schema"] != schema:
-        raise ValueError("{} is damaged: expected a record of schema {}".format(path, schema))
+        raise damaged(path, "expected a record of schema {}".format(schema))
     return record
 
 

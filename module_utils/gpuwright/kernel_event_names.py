@@ -10,6 +10,7 @@ KERNEL = "kernel."
 # The lists of `readings.kernel_log` whose events have a code, with the checks that judge them.
 CHECK_OF = {"xids": "kernel.xid", "sxids": "kernel.sxid"}
 NO_PLACE = ("", "host")
+UNNAMED = "unnamed"
 
 
 def event_id(check_id: str, event: Dict[str, Any]) -> str:
@@ -20,6 +21,13 @@ def event_id(check_id: str, event: Dict[str, Any]) -> str:
     what = event.get("code") if check_id in CHECK_OF.values() else event.get("kind")
     place = place_of(event.get("pci_id"))
     return "{}:{}{}".format(check_id, what, "@" + place if place else "")
+
+
+def filled(action: str, check_id: str, event: Dict[str, Any]) -> str:
+    """The action ready to be typed: nvidia-smi -i takes an address with its function, which the kernel leaves out."""
+    if event["pci_id"] == UNNAMED:
+        action = action.replace(" -i {gpu}", "").replace("{gpu}", "the GPU")
+    return action.replace("{gpu}", event["pci_id"] + ".0").replace("{event}", event_id(check_id, event))
 
 
 def listed_id(name: str, event: Dict[str, Any]) -> str:

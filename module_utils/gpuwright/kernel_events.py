@@ -28,7 +28,10 @@ LOADED = "NVRM: loading NVIDIA UNIX"
 RESET_DONE = re.compile(r"(?:nvidia|vfio-pci|pci) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: reset done")
 NVME_BACK = re.compile(r"nvme (nvme[0-9]+): [0-9]+/[0-9]+/[0-9]+ default/read/poll queues")
 # The driver breaks this sentence after the address, in two or three lines of its own.
-BROKEN_SENTENCE = re.compile(r"NVRM: (?:The NVIDIA GPU|GPU at) (?:PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}")
+BROKEN_SENTENCE = re.compile(
+    r"NVRM: (?:(?:The NVIDIA GPU|GPU at) (?:PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}"
+    r"|The NVIDIA .{1,80} installed in this system is$)"
+)
 FURTHER_LINES = 3
 FIRST_WORDS = "Linux version "
 # Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.

@@ -56,7 +56,8 @@ DEVICE_ROWS = (
         "kernel.driver_start",
         UNCORRECTED,
         DEVICE,
-        r"NVRM: .*(?:is not supported by the|requires use of the NVIDIA open kernel modules)",
+        r"NVRM: .*(?:is not supported by the|requires use of the NVIDIA open kernel modules"
+        r"|supported through the NVIDIA [0-9.x]+ Legacy drivers)",
         CONTACT_SUPPORT,
         NV,
     ),
@@ -68,6 +69,16 @@ DEVICE_ROWS = (
         r"nvidia(?:_\w+)?: (?:Unknown symbol|disagrees about version of symbol)",
         REBOOT,
         "kernel/module/main.c",
+    ),
+    # The driver's memory manager (UVM) is broken for all GPUs, and only a reboot mends it: no reload, no reset.
+    Row(
+        "driver_broken",
+        "kernel.driver_start",
+        UNCORRECTED,
+        BOOT,
+        r"NVRM: (?:\w+: )?uvm encountered global fatal error",
+        REBOOT,
+        "open-gpu-kernel-modules nv_gpu_ops.c",
     ),
     Row("driver_mixed", "kernel.driver_start", WATCH, BOOT, r"NVRM: API mismatch:", REBOOT, NV),
     Row(

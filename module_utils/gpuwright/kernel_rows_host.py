@@ -91,6 +91,26 @@ HOST_ROWS = (
         "kernel.filesystem",
         WATCH,
         DEVICE,
+        r"EXT4-fs warning \(device [^)]*\): \w+:[0-9]+: I/O error "
+        r"|BTRFS info \(device [^)]*\): bdev \S+ errs: |BTRFS warning \(device [^)]*\): csum failed"
+        r"|md/raid[0-9]+:\S+: Disk failure on \S+?,? disabling device",
+        "",
+        "fs/btrfs/volumes.c, fs/btrfs/inode.c, drivers/md",
+    ),
+    Row(
+        "filesystem",
+        "kernel.filesystem",
+        UNCORRECTED,
+        DEVICE,
+        r"md/\S+: Disk failure on \S+ detected, failing array",
+        CONTACT_SUPPORT,
+        "drivers/md/raid0.c, md-linear.c",
+    ),
+    Row(
+        "disk_error",
+        "kernel.filesystem",
+        WATCH,
+        DEVICE,
         r"(?:blk_update_request: |blk_print_req_error: )?(?:critical medium|critical target|I/O) error, dev |"
         r"Buffer I/O error on dev",
         "",
@@ -132,7 +152,7 @@ HOST_ROWS = (
         "kernel.hardware_errors",
         UNCORRECTED,
         BOOT,
-        r"mce: Uncorrected hardware|Memory failure: 0x|NMI: (?:PCI system error|IOCK error|memory parity)"
+        r"mce: Uncorrected hardware|MCE: Killing |Memory failure: 0x|NMI: (?:PCI system error|IOCK error|memory parity)"
         r"|Kernel panic - not syncing: .*[Mm]achine check",
         CONTACT_SUPPORT,
         "arch/x86/kernel/cpu/mce, mm/memory-failure.c, arch/x86/kernel/nmi.c",
@@ -154,7 +174,8 @@ HOST_ROWS = (
         "kernel.oops",
         WATCH,
         BOOT,
-        r"WARNING: CPU: [0-9]+ PID: [0-9]+|BUG: (?:scheduling while atomic|sleeping function|Bad rss-counter)",
+        r"WARNING: (?:CPU: [0-9]+ PID: [0-9]+|(?:\S+:[0-9]+ )?at \S+, CPU#[0-9]+: )"
+        r"|BUG: (?:scheduling while atomic|sleeping function|Bad rss-counter)",
         "",
         OOPS,
     ),
@@ -163,7 +184,8 @@ HOST_ROWS = (
         "kernel.hardware_errors",
         CORRECTED,
         BOOT,
-        r"RAS: Soft-offlining pfn|soft[_ ]offline: 0x|Soft offlining pfn",
+        r"(?:mce: )?(?:CPU ?[0-9]+ BANK ?[0-9]+ )?CMCI storm detected"
+        r"|RAS: Soft-offlining pfn|soft[_ ]offline: 0x|Soft offlining pfn",
         "",
         "drivers/ras/cec.c, mm/memory-failure.c",
     ),
@@ -176,13 +198,15 @@ HOST_ROWS = (
         "",
         "arch/x86/kernel/nmi.c",
     ),
-    # The audit subsystem counts its own records, systemd's early lines are no kernel's: nothing about a fault is lost.
+    # The audit subsystem counts its own records, systemd's early lines are no kernel's, network packets and programs'
+    # own signals are no faults of the node: nothing about a fault is lost.
     Row(
         "harmless",
         "",
         HARMLESS,
         BOOT,
-        r"kauditd_printk_skb: |printk: \S+: [0-9]+ output lines suppressed",
+        r"(?:kauditd_printk_skb|audit_printk_skb|show_signal_msg|net_ratelimit): "
+        r"|printk: \S+: [0-9]+ output lines suppressed",
         "",
         "printk.c",
     ),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a verification: its record, its file, and the table that a person reads."""
 
+import collections
 import datetime
 import json
 import os
@@ -150,6 +151,18 @@ def table(checks):
         elif check["status"] == SKIP:
             lines.append("         {}".format(printable(check["message"])))
     return lines
+
+
+def finding_lines(checks):
+    """For the journal: what is not good, worst first; what stands in the same words for many checks is one line."""
+    same = collections.OrderedDict()
+    for check in sorted(checks, key=lambda check: TABLE_ORDER.index(check["status"])):
+        if check["status"] not in (PASS, SKIP):
+            same.setdefault((check["status"], check["message"], check["action"]), []).append(check["id"])
+    return [
+        printable("{} {}: {} -> {}".format(status, ", ".join(names), message, action))
+        for (status, message, action), names in same.items()
+    ]
 
 
 def _cell(value):

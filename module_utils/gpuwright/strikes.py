@@ -10,7 +10,7 @@ can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 from . import waivable_events
 from .acknowledgements import card_of, cards_in
 from .evidence import NOT_A_VALUE
-from .kept_file import one_writer, read_kept, write_kept
+from .kept_file import damaged, one_writer, read_kept, write_kept
 from .kernel_event_names import CHECK_OF, address_of
 from .report import printable
 from .verdict import FAIL
@@ -60,7 +60,7 @@ def read_strikes(root):
     try:
         return empty() if record is None else parse_strikes({name: record.get(name) for name in ("cards", "slots")})
     except ValueError as error:
-        raise ValueError("{} is damaged: {}".format(PATH, error))
+        raise damaged(PATH, error)
 
 
 def keep_strikes(report, root="/"):

@@ -7,10 +7,12 @@ Source (F): Fabric Manager user guide, chapter "NVSwitch SXid errors", docs.nvid
 from .verdict import RESET
 from .xid_table import FAIL, WARN, Row
 
+# No log tells that a reset of the switches worked, so the event stays open after it.
 SWITCH = (
-    "Stop all GPU programs, reset all GPUs of the node together (nvidia-smi --gpu-reset) and restart"
-    " nvidia-fabricmanager, or reboot."
+    "Stop all GPU programs and reboot the node. Without a reboot, as root: nvidia-smi --gpu-reset ; systemctl restart"
+    " nvidia-fabricmanager ; gpu-doctor --acknowledge {event} --reason 'all GPUs and switches were reset'"
 )
+NOT_FATAL = "Nothing to do now; where it comes back often: nvidia-smi nvlink -s ; journalctl -u nvidia-fabricmanager"
 
 # SXids say Fatal or Non-fatal in their line; the table decides only where a line does not. The first are always fatal,
 # the second may be, the third never are (F).

@@ -4,6 +4,7 @@
 import re
 from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
+from .sxid_table import NOT_FATAL as NOT_FATAL_SXID
 from .sxid_table import SWITCH, SXID
 from .verdict import RESET
 from .xid_table import (
@@ -27,6 +28,10 @@ FATAL_WORD = re.compile(r"\bfatal\b", re.IGNORECASE)
 # The second line of an SXid carries the severity as a number; 1 is fatal.
 SEVERITY_NUMBER = re.compile(r"\bSeverity ([0-9]+)\b")
 LOST_WORDS = re.compile(r"fallen off the bus", re.IGNORECASE)
+
+
+# The place of an event whose line names no address.
+UNNAMED = "unnamed"
 
 
 class Judged(NamedTuple):
@@ -91,7 +96,8 @@ def judge_sxid(code: int, text: str, overrides: Sequence[Dict[str, Any]] = ()) -
     row = SXID.get(code, UNKNOWN_SXID)
     kind = {"fatal": FAIL, "nonfatal": WARN}.get(severity_word(text), row.kind)
     remedy = row.remedy or (RESET if kind == FAIL else "")
-    return _overridden(Judged(kind, row.meaning, row.action, remedy), "sxid", code, overrides)
+    action = row.action if kind == FAIL else NOT_FATAL_SXID
+    return _overridden(Judged(kind, row.meaning, action, remedy), "sxid", code, overrides)
 
 
 def _recovery_row(text: str) -> Tuple[str, str, str, str]:

@@ -23,18 +23,16 @@ CLASSES = (FAIL, WARN, HARMLESS)
 
 # Xid 154, which tells that a reset has worked, came with branch 570.
 UNTOLD = " (drivers before 570 do not log that it worked: load the driver anew there, or reboot)"
-RESET_GPU = (
-    "Stop the GPU's programs, then: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD + ". If it comes back: run"
-    " nvidia-bug-report.sh and have the card examined."
-)
+RESET_NOW = "Stop the GPU's programs (fuser -v /dev/nvidia*), then as root: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD
+RESET_GPU = RESET_NOW + ". If it comes back: run nvidia-bug-report.sh and have the card examined."
 POWER_OFF = (
     "Power the node off and on (a warm reboot may not bring the card back). If it comes back: reseat the card, run"
     " nvidia-bug-report.sh and have it examined."
 )
 CABLES = "Power the node off and check the auxiliary power cables and the seat of {gpu}."
 MEMORY = (
-    "Stop the GPU's programs, then: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD + " ; look at nvidia-smi -q -i {gpu} -d"
-    " ROW_REMAPPER,PAGE_RETIREMENT ; if it comes back, run NVIDIA's field diagnostic."
+    RESET_NOW + " ; look at nvidia-smi -q -i {gpu} -d ROW_REMAPPER,PAGE_RETIREMENT ; if it comes back, run NVIDIA's"
+    " field diagnostic."
 )
 NVLINK = (
     "Run: nvidia-smi nvlink -s -i {gpu} ; stop all GPU programs and reset all GPUs of the node together"

@@ -520,6 +520,14 @@ DISK_RECORDS = [
     (*FS_FAILS, "BTRFS: error (device sda2) in btrfs_commit_transaction:2494: errno=-5 IO failure"),
     (*FS_FAILS, "BTRFS info (device sda2): forced readonly"),
     (*FS_FAILS, "XFS (dm-0): Unmount and run xfs_repair"),
+    (*FS_FAILS, "md/raid0:md0: Disk failure on nvme2n1 detected, failing array."),
+    (*FS_WARNS, "md/raid1:md127: Disk failure on sdc, disabling device."),
+    (*FS_WARNS, "md/raid10:md3: Disk failure on nvme1n1p2, disabling device."),
+    (*NOTHING, "md/raid1:md127: active with 2 out of 2 mirrors"),
+    (*FS_WARNS, "EXT4-fs warning (device sda1): ext4_end_bio:344: I/O error 10 writing to inode 12 starting block 9"),
+    (*NOTHING, "EXT4-fs warning (device sda1): ext4_dirblock_csum_verify:377: No space for directory leaf checksum."),
+    (*FS_WARNS, "BTRFS info (device sda2): bdev /dev/sda2 errs: wr 0, rd 0, flush 0, corrupt 12, gen 0"),
+    (*FS_WARNS, "BTRFS warning (device sda2): csum failed root 5 ino 257 off 0 csum 0x1 expected csum 0x2 mirror 1"),
     (*FS_WARNS, "EXT4-fs (sda1): warning: mounting fs with errors, running e2fsck is recommended"),
     (*FS_WARNS, "EXT4-fs (sda1): error count since last fsck: 3"),
     (*FS_WARNS, "I/O error, dev sdc, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0"),
@@ -529,6 +537,29 @@ DISK_RECORDS = [
     (*NOTHING, "XFS (nvme1n1): Unmounting Filesystem"),
 ]
 
+REVIEW_RECORDS = [
+    (*START, "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot."),
+    (*START, "NVRM: uvm encountered global fatal error 0x60, requiring os reboot to recover."),
+    (
+        *START,
+        lines(
+            "NVRM: The NVIDIA Tesla K40m GPU installed in this system is",
+            "NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please",
+            "NVRM:  visit http://www.nvidia.com/object/unix.html for more",
+            "NVRM:  information.  The 580.95.05 NVIDIA driver will ignore",
+            "NVRM:  this GPU.  Continuing probe...",
+        ),
+    ),
+    (*HW_FAILS, "MCE: Killing python3:24502 due to hardware memory corruption fault at 7f5be2e5a010"),
+    (*HW_WARNS, "CMCI storm detected: switching to poll mode"),
+    (*HW_WARNS, "mce: CMCI storm detected: switching to poll mode"),
+    (*HW_WARNS, "mce: CPU17 BANK13 CMCI storm detected"),
+    (*NOTHING, "mce: CPU17 BANK13 CMCI storm subsided"),
+    (*TAINT, "WARNING: drivers/iommu/dma-iommu.c:853 at __iommu_dma_unmap+0x16c/0x180, CPU#3: python3/1234"),
+    (*TAINT, "WARNING: at nv_drm_revoke_modeset_permission+0x1f/0x30, CPU#12: Xorg/911"),
+    (*NOTHING, "WARNING: Some CPUs have a different microcode revision"),
+]
+
 LOG_RECORDS = [
     (*NOT_WHOLE, "systemd-journald[812]: Missed 412 kernel messages"),
     (*NOT_WHOLE, "systemd-journald[812]: /dev/kmsg buffer overrun, some messages lost."),
@@ -536,6 +567,9 @@ LOG_RECORDS = [
     (*NOT_WHOLE, "dmar_fault: 51233 callbacks suppressed"),
     (*NOT_WHOLE, "amd_iommu_report_page_fault: 13 callbacks suppressed"),
     (*NOT_WHOLE, "printk: 5 messages suppressed."),
+    (*NOTHING, "show_signal_msg: 12 callbacks suppressed"),
+    (*NOTHING, "net_ratelimit: 30 callbacks suppressed"),
+    (*NOTHING, "audit_printk_skb: 3 callbacks suppressed"),
     (*NOT_WHOLE, "** 129 printk messages dropped **"),
     (*NOTHING, "kauditd_printk_skb: 48 callbacks suppressed"),
     (*NOTHING, "printk: systemd: 27 output lines suppressed due to ratelimiting"),
@@ -551,5 +585,70 @@ RECORDS = [
     *IOMMU_RECORDS,
     *HANG_RECORDS,
     *DISK_RECORDS,
+    *REVIEW_RECORDS,
     *LOG_RECORDS,
+]
+
+# For the gate: (the node's verdict, lines). Nobody has to act on any of them.
+KILLED_RECORDS = [
+    ("PASS", XID + "45, pid=4821, name=python, Ch 0000000a"),
+    ("PASS", lines(*[XID + f"45, pid='<unknown>', name=<unknown>, Ch {n:08x}" for n in range(16)])),
+    ("WARN", lines(XID + "31, pid=9, name=train, Ch 00000008, intr 0", XID + "45, pid=9, name=train, Ch 00000008")),
+    ("WARN", lines(XID + "13, pid=9, name=train, Graphics Exception", XID + "43, pid=9, name=train, Ch 00000008")),
+    ("WARN", XID + "43, pid=4821, name=python, Ch 00000010"),
+    ("WARN", "Memory cgroup out of memory: Killed process 812 (python3) total-vm:1kB, anon-rss:1kB, UID:1000"),
+]
+CORRECTED_RECORDS = [
+    ("WARN", "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x30aa905)"),
+    (
+        "WARN",
+        lines(
+            "mce: " + HW + "Machine check events logged",
+            HW + "Corrected error, no action required.",
+            HW + "CPU:2 (19:11:1) MC18_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc2040000000011b",
+            "EDAC MC0: 1 CE on mc#0csrow#1channel#3 (csrow:1 channel:3 page:0x1 offset:0x1 grain:64 syndrome:0x1)",
+        ),
+    ),
+    (
+        "WARN",
+        lines(
+            "{2}" + HW + "Hardware error from APEI Generic Hardware Error Source: 2",
+            "{2}" + HW + "It has been corrected by h/w and requires no further action",
+            "{2}" + HW + "event severity: corrected",
+            "{2}" + HW + " Error 0, type: corrected",
+            "{2}" + HW + "  section_type: memory error",
+        ),
+    ),
+    ("WARN", "mce: " + HW + "Machine check events logged"),
+    ("WARN", PORT + "AER: Corrected error received: 0000:3b:00.0"),
+]
+RESET_RECORDS = [
+    ("PASS", lines(DBE, ASKS_RESET, NO_MORE)),
+    ("PASS", lines(GSP, ASKS_RESET, XID + "45, pid=8113, name=python3, Ch 00000003", NO_MORE)),
+    ("PASS", lines(GSP, GPU + "resetting", GPU + "reset done")),
+    ("PASS", lines(DBE, LOADING, LOADED)),
+    ("WARN", lines(DBE, XID + "63, Row Remapper: New row marked for remapping", NO_MORE, XID + "43, pid=9, name=t")),
+]
+# (the check that closes the gate, the command that its sentence names, lines)
+UNMENDED_RECORDS = [
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00.0", DBE),
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00.0", lines(GSP, ASKS_RESET)),
+    ("kernel.xid", "nvidia-smi --gpu-reset -i 0000:3b:00.0", lines(DBE, NO_MORE, DBE)),
+    ("kernel.xid", "reboot the node", lines(DBE, ASKS_REBOOT)),
+    (
+        "kernel.xid",
+        "--gpu-reset -i 0000:3b:00.0",
+        DBE + " in the framebuffer at physAddr 0xe9b9107e0 partition 3, subpartition 0." + " more" * 40,
+    ),
+    (
+        "kernel.sxid",
+        "gpu-doctor --acknowledge kernel.sxid:20034@0000:c3:00 --reason",
+        SXID + "20034, Fatal, Link 48 LTSSM Fault Up",
+    ),
+    ("kernel.nvme", "nvme smart-log /dev/nvme3", "nvme nvme3: Removing after probe failure status: -19"),
+    (
+        "kernel.hardware_errors",
+        "ipmitool sel list",
+        "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+    ),
 ]

@@ -247,6 +247,27 @@ LOG_LINES = {
     "journalctl -o cat": "{}",
     "grep -o": "kernel: {}",
     "rsyslog": "2026-01-05T10:00:00.123456+01:00 a5-01 kernel: [  123.456789] {}",
+    "rsyslog, RFC 5424": "<4>1 2026-01-05T10:00:00.123456+00:00 a5-01 kernel - - - [  123.456789] {}",
+    "syslog with a facility": "Jan  5 10:00:00 a5-01 kern.err kernel: [  123.456789] {}",
+    "dmesg -H, first of a minute": "[Jan 5 10:00] {}",
+    "dmesg -H, padded": "[Jan05 10:00] {}",
+    "dmesg -H": "[  +0.000012] {}",
+    "dmesg -d": "[  123.456789 <    0.000012>] {}",
+    "dmesg -d -T": "[Mon Jan  5 10:00:00 2026 <    0.000012>] {}",
+    "dmesg -T, Dutch": "[ma mrt 21 17:09:43 2022] {}",
+    "dmesg --color": "\x1b[32m[  123.456789] \x1b[0m\x1b[31m{}\x1b[0m",
+    "journalctl -k, Chinese": "11月 15 14:15:47 a5-01 kernel: {}",
+    "journalctl -k, German": "Dez 05 14:15:47 a5-01 kernel: {}",
+    "journalctl -k, French": "févr. 05 14:15:47 a5-01 kernel: {}",
+    "journalctl -o short-full": "Mon 2026-01-05 10:00:00 CET a5-01 kernel: {}",
+    "journalctl -o json": '{{"MESSAGE":"{}","_TRANSPORT":"kernel","__MONOTONIC_TIMESTAMP":"123456789"}}',
+    "syslog with a year": "2026 Jan 05 10:00:00 a5-01 kernel: {}",
+    "grep -n": "1021:[  123.456789] {}",
+    "grep of syslog files": "/var/log/messages-20260105:Jan  5 10:00:00 a5-01 kernel: {}",
+    "grep -n of syslog files": "kern.log:17:Jan  5 10:00:00 a5-01 kernel: {}",
+    "pdsh": "a5-01: [  123.456789] {}",
+    "quoted in a mail": "> > [  123.456789] {}",
+    "without host": "kernel: [  123.456789] {}",
 }
 
 
@@ -271,8 +292,27 @@ def test_lines_of_programs_are_no_kernel_log():
         "Jan  5 10:00:00 a5-01 python[77]: NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"
         '    "[  12.3] NVRM: Xid (PCI:0000:3b:00): 79",\n'
         "[Feb 25 2025 13:59:45] [INFO] [tid 1803] Received an inband message\n"
+        "python[77]: NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"
+        '{"MESSAGE": "NVRM: Xid (PCI:0000:3b:00): 79, pid=1", "_TRANSPORT": "stdout", "SYSLOG_IDENTIFIER": "kernel"}\n'
+        '{"MESSAGE": ["NVRM: Xid"], "_TRANSPORT": "kernel"}\n{"_TRANSPORT": "kernel"\n'
+        "> Jan  5 10:00:00 a5-01 python[77]: NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"
     )
     assert kernel_log(text).lines == 0
+
+
+@pytest.mark.parametrize("form", ["dmesg", "journalctl -k", "rsyslog, RFC 5424", "quoted in a mail", "dmesg -H"])
+@pytest.mark.parametrize("further", ["{}", "               {}"])
+def test_a_message_of_several_lines_is_one_in_every_form(tmp_path, form, further):
+    first, *rest = (
+        "NVRM: The NVIDIA GPU 0000:3b:00.0 (PCI ID: 10de:1180)",
+        "NVRM: installed in this system is not supported by the",
+        "NVRM: NVIDIA 535.54.03 driver release.",
+    )
+    quoted = "> > " if "mail" in form else ""
+    lines = [LOG_LINES[form].format(first)] + [quoted + further.format(line) for line in rest]
+    (tmp_path / "bad.log").write_text("\n".join(lines) + "\n")
+    result = judged(tmp_path / "bad.log")[0]
+    assert statuses(result["checks"])["kernel.driver_start"] == "FAIL", result
 
 
 def test_times_since_the_boot_and_the_order_of_lines_stay():

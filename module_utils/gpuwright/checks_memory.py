@@ -55,8 +55,8 @@ def sram(gpu):
 
 def retired_count(gpu):
     """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
-    retires = architecture_named(gpu.text("architecture")).memory_repair == "pages"
-    if gpu.absent("health", "retired_pages_single_bit") or not retires:
+    absent = gpu.absent("health", "retired_pages_single_bit")
+    if absent or architecture_named(gpu.text("architecture")).memory_repair != "pages":
         return SKIP, None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
     number = double + gpu.number("health", "retired_pages_single_bit")

@@ -102,7 +102,7 @@ def link_generation(gpu):
     if gpu.absent("health", "link_gen_now"):
         return SKIP, None, NO_LINK
     now, most = gpu.number("health", "link_gen_now"), gpu.number("health", "link_gen_max")
-    if now and now >= most:
+    if now and now >= most > 0:
         return PASS, now, ""
     state = gpu.text("health", "performance_state")
     words = "generation {} of {} in state {}".format(now, most, state)
@@ -113,11 +113,23 @@ def link_generation(gpu):
     return FAIL, now, words
 
 
-def link_limit(gpu):
-    """The PCIe link may run as fast as the slower of card and host; a host older than the card is no fault."""
+def link_limit(readings, expected):
+    """The PCIe link may run as fast as the slower of card and host; a host older than the card is no fault.
+
+    Where a virtual machine is not told what the host can, a card slower than others of its model is a warning.
+    """
+    fine = "as fast as card and host can"
+    return over_gpus(lambda gpu: fastest(gpu, readings), "the lower of card and host", fine)(readings, expected)
+
+
+def fastest(gpu, readings):
     names = ("link_gen_card", "link_gen_host")
     known = [gpu.number("health", name) for name in names if not gpu.absent("health", name)]
     if len(known) < len(names) or 0 in known:
+        now = gpu.number("health", "link_gen_max")
+        top = max([now] + [twin.number("health", "link_gen_max") for twin in twins_of(gpu, readings)])
+        if now < top:
+            return WARN, now, "at most generation {}, others of its model {}".format(now, top)
         return SKIP, None, "this driver or virtual machine does not tell what card and host can"
     most = gpu.number("health", "link_gen_max")
     words = "at most generation {}; the card has {}, the host {}".format(most, *known)
@@ -213,14 +225,14 @@ CHECKS = (
         action="Power off and reseat the card and its riser; look for a limit of the slot's speed in the firmware.",
         source="sichek, DCGM: generation below the maximum under load",
     ),
-    card(
-        name="link_limit",
+    Check(
+        id="gpu.link_limit",
+        layer="system",
+        level=QUICK,
         severity=FAIL,
         remedy=POWER_CYCLE,
         question="May the PCIe link run as fast as card and host can?",
-        rule=link_limit,
-        expected_value="the lower of card and host",
-        fine="as fast as card and host can",
+        judge=link_limit,
         action="Look for a limit of the slot's speed in the firmware; power off and reseat the card and its riser.",
         source="nvidia-smi(1): PCIe Generation, device and host maximum",
     ),

@@ -14,6 +14,10 @@ H100 = ("570-h100-two.xml", "NVIDIA H100XM-40C", 40960)
 REST = {
     "bar1_memory_usage__total": "65536 MiB",
     "compute_mode": "Default",
+    "applications_clocks__graphics_clock": "N/A",
+    "applications_clocks__mem_clock": "N/A",
+    "default_applications_clocks__graphics_clock": "N/A",
+    "default_applications_clocks__mem_clock": "N/A",
     "pci__pci_gpu_link_info__link_widths__current_link_width": "N/A",
     "pci__pci_gpu_link_info__link_widths__max_link_width": "N/A",
     "pci__replay_counter": "N/A",

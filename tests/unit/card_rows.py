@@ -12,6 +12,7 @@ NARROW = {(*HEALTH, "link_width_now"): 8}
 GUEST = {(*HEALTH, "virtualization"): "Pass-Through"}
 LINKS = ("nvlink",)
 NO_SLOT = {SLOT: None}
+OF_32 = {(*HEALTH, "link_width_now"): 12, (*HEALTH, "link_width_max"): 32}
 NOW_4 = {(*HEALTH, "link_width_now"): 4}
 WINDOW = (*HEALTH, "bar1_total_mib")
 LICENSE = {(*HEALTH, "virtualization"): "VGPU"}
@@ -257,6 +258,7 @@ ROWS = [
         SKIP,
         "8 of 16 lanes; a virtual machine",
     ),
+    ("gpu.link_width", {**OF_32, **NO_SLOT, **GUEST}, {}, WARN, "12 of 32 lanes"),
     ("gpu.link_width", {(*HEALTH, "link_width_now"): None}, {}, SKIP, "does not see its link"),
     ("gpu.link_width", {**NARROW, **NO_SLOT, (*HEALTH, "virtualization"): None}, {}, FAIL, "8 of 16"),
     ("gpu.link_width", {**NARROW, **NO_SLOT, ("machine",): "kvm"}, {}, SKIP, "8 of 16 lanes; a virtual machine"),

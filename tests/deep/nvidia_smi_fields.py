@@ -175,7 +175,7 @@ NOT_JUDGED: dict[str, str] = {
     "pci/tx_util": LOAD,
     "pci/rx_util": LOAD,
     "pci/atomic_caps_*": "what the host's bridges can do",
-    "clocks_event_reasons_counters/*": "count on healthy cards under load, too; gpu.throttle judges heat while it lasts",
+    "clocks_event_reasons_counters/*": "count on healthy cards under load; gpu.throttle judges heat while it lasts",
     "sparse_operation_mode": SETTING,
     "fb_memory_usage/reserved": "what driver and firmware keep; total and used are judged",
     "fb_memory_usage/free": "total less used, which are judged",

@@ -159,9 +159,8 @@ def card_row(gpu):
 
 def is_vgpu(gpu):
     """Whether this is a part of a card, given to a virtual machine: the host keeps to itself what is of the whole."""
-    gpu.names("health")
-    mode = gpu.at("health").value.get("virtualization")
-    return isinstance(mode, str) and mode.lower() in VGPU
+    told = not gpu.absent("health", "virtualization")
+    return told and gpu.text("health", "virtualization").lower() in VGPU
 
 
 def answering_gpus(readings):

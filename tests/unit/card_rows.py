@@ -319,6 +319,7 @@ ROWS = [
     ("gpu.vgpu_license", {**LICENSE, (*HEALTH, "vgpu_license"): "unknown"}, {}, UNKNOWN, "vgpu_license"),
     ("gpu.vgpu_license", {**GUEST, (*HEALTH, "vgpu_license"): "Unlicensed"}, {}, SKIP, "no vGPU"),
     ("gpu.vgpu_license", LICENSE, {}, SKIP, "no vGPU"),
+    ("gpu.memory_size", {(*HEALTH, "virtualization"): None}, {}, PASS, "as much on each"),
     ("gpu.memory_size", {**LICENSE, (*SMI_GPU, "memory_total_mib"): 4096}, {}, PASS, "as much on each"),
     ("gpu.link_generation", {GENERATION: 4}, {}, PASS, "as fast as it can"),
     ("gpu.link_generation", {GENERATION: "unknown"}, {}, UNKNOWN, "link_gen_now"),

@@ -48,10 +48,7 @@ on a node.
   architecture and form of driver, and the same answers with one field broken as hardware breaks it.
 * What nvidia-smi says and no check judges is in [nvidia-smi-fields.md](nvidia-smi-fields.md), each with the reason.
 """
-WAIVED = {
-    True: "yes: `gpu-doctor --acknowledge` for a time, or `verify_skip_checks` in the inventory",
-    False: "no, see its rule",
-}
+WAIVED = "yes: `gpu-doctor --acknowledge` for a time, or `verify_skip_checks` in the inventory"
 
 
 class Tally:
@@ -181,7 +178,7 @@ def sections(rows: tuple[Any, ...]) -> list[str]:
             "",
             f"* If not: {cell(check.action)}",
             f"* Limit from: {cell(check.source) or 'the plan or the inventory'}",
-            f"* Can be waived: {WAIVED[check.waivable]}",
+            f"* Can be waived: {WAIVED if check.waivable else f'no: {check.firm_because}'}",
         ]
     return lines
 

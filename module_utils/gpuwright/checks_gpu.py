@@ -7,6 +7,7 @@ checks of Azure and AWS), without their habit of passing a value that cannot be 
 
 from .cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
 from .confined import given_some
+from .nvidia_smi_absent import VGPU
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
 
 # What helps where the driver is silent and the check therefore knows nothing.
@@ -96,7 +97,7 @@ def ecc(readings, expected):
             errors += ["{} on {}".format(number, pci_id)] if number else []
         elif mode == "Disabled" and needs_ecc(card_row(gpu)):
             off.append(pci_id)
-        elif mode == "Disabled" or (mode is None and may_lack_ecc(card_row(gpu))):
+        elif mode == "Disabled" or (mode is None and (may_lack_ecc(card_row(gpu)) or is_vgpu(gpu))):
             # Workstation cards are delivered with ECC off, and whoever leaves it so gives nothing away.
             without.append(pci_id)
         else:
@@ -121,9 +122,9 @@ def retired_pages(readings, expected):
         pci_id = gpu.pci_id("pci_id")
         answers = [name for name in RETIREMENT if not gpu.absent(name)]
         if not answers:
-            # A card cut into MIG slices does not say; any other data-centre card must.
+            # A card cut into MIG slices does not say, nor does a vGPU; any other data-centre card must.
             mig = None if gpu.absent("mig_mode") else gpu.text("mig_mode")
-            if is_strict(card_row(gpu)) and mig != "Enabled":
+            if is_strict(card_row(gpu)) and mig != "Enabled" and not is_vgpu(gpu):
                 return unknown("{} says nothing about broken memory".format(pci_id), expected="none")
             without.append(pci_id)
         if gpu.absent("remapped_rows_pending") != gpu.absent("remapped_rows_failure"):
@@ -148,6 +149,12 @@ def card_row(gpu):
     name, device_id = gpu.value.get("name"), gpu.value.get("device_id")
     found = card_of(name if isinstance(name, str) else "", device_id if isinstance(device_id, str) else "")
     return found if found.listed else found._replace(name=gpu.text("name"))
+
+
+def is_vgpu(gpu):
+    """Whether this is a part of a card, given to a virtual machine: the host keeps to itself what is of the whole."""
+    told = not gpu.absent("health", "virtualization")
+    return told and gpu.text("health", "virtualization").lower() in VGPU
 
 
 def answering_gpus(readings):

@@ -20,7 +20,11 @@ def temperature(gpu):
 
     From Hopper on a card tells the margin itself (T.Limit), below zero when it is hotter than its limit.
     """
+    if gpu.absent("temperature_c"):
+        return SKIP, None, "a virtual machine that has a part of the card does not see its temperature"
     now = gpu.number("temperature_c")
+    if not now:
+        return WARN, now, "0 C: the sensor does not measure"
     if not gpu.absent("health", "temperature_slowdown_c"):
         margin = gpu.number("health", "temperature_slowdown_c") - now
     elif not gpu.absent("health", "temperature_margin_c"):

@@ -5,7 +5,7 @@ import re
 
 from .cards import DATA_CENTRE, UNPLACED, architecture_named
 from .checks_card import card
-from .checks_gpu import ASK_FIRST, answering_gpus, card_row
+from .checks_gpu import ASK_FIRST, answering_gpus, card_row, is_vgpu
 from .verdict import (
     DRAIN,
     FAIL,
@@ -25,8 +25,10 @@ from .verdict import (
     warned,
 )
 
+LICENSED = re.compile(r"Licensed\b", re.IGNORECASE)
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 INFOROM = re.compile(r"[0-9A-Z][0-9A-Z.]{3,30}")
+UNNAMED = "a program without a name"
 FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
 
 
@@ -69,8 +71,21 @@ def recovery_action(gpu):
 
 def graphics(gpu):
     """No desktop or display server uses the card: it takes memory and time from trainings."""
-    names = [process.text("name") for process in gpu.each("processes") if "G" in process.text("type")]
+    found = [process for process in gpu.each("processes") if "G" in process.text("type")]
+    # Programs of other users and containers may have no name; that they draw is told by their kind.
+    names = [UNNAMED if process.value.get("name") in (None, "unknown") else process.text("name") for process in found]
     return (WARN if names else PASS, ", ".join(names) or "none", "graphics programs: {}".format(", ".join(names)))
+
+
+def vgpu_license(gpu):
+    """A vGPU has its licence: without one the host limits what it computes."""
+    if not is_vgpu(gpu) or gpu.absent("health", "vgpu_license"):
+        return SKIP, None, "no vGPU, or none that needs a licence"
+    state = gpu.text("health", "vgpu_license")
+    words = "the vGPU's licence: {}".format(state)
+    if LICENSED.match(state):
+        return PASS, state, words
+    return (WARN if "(unrestricted)" in state.lower() else FAIL, state, words)
 
 
 def identity(readings, expected):
@@ -131,7 +146,7 @@ def gsp_firmware(readings, expected):
     others, without = [], []
     for gpu in gpus:
         if gpu.absent("health", "gsp_firmware"):
-            if architecture_named(gpu.text("architecture")).needs_gsp:
+            if architecture_named(gpu.text("architecture")).needs_gsp and not is_vgpu(gpu):
                 return unknown("{} tells no GSP firmware".format(gpu.pci_id("pci_id")), expected=driver)
             without.append(gpu.pci_id("pci_id"))
             continue
@@ -198,6 +213,17 @@ CHECKS = (
         fine="no graphics program",
         action="Run: systemctl set-default multi-user.target && systemctl isolate multi-user.target",
         source="DCGM: graphics processes are a warning",
+    ),
+    card(
+        name="vgpu_license",
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Has the vGPU its licence?",
+        rule=vgpu_license,
+        expected_value="Licensed",
+        fine="licensed",
+        action="Look at ServerAddress in /etc/nvidia/gridd.conf or at its token, and at journalctl -u nvidia-gridd",
+        source="docs.nvidia.com/vgpu, Client Licensing User Guide: what an unlicensed client may do",
     ),
     Check(
         id="gpu.identity",

@@ -2,8 +2,8 @@
 """Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
 
 from .cards import architecture_named
-from .checks_card import DIAGNOSE, Limit, card
-from .checks_gpu import ASK_FIRST, answering_gpus, card_row
+from .checks_card import DIAGNOSE, Limit, card, over_gpus
+from .checks_gpu import ASK_FIRST, answering_gpus, card_row, is_vgpu
 from .verdict import FAIL, PASS, QUICK, REBOOT, REPLACE, SKIP, WARN, Check, failed, passed, unknown
 
 LIMITS = {
@@ -84,7 +84,9 @@ def remapped_count(gpu):
 
 
 def expected_memory_mib(gpu):
-    """MiB that this model was made with, None where its row does not say."""
+    """MiB that this model was made with; None where its row does not say, and for a vGPU, which has a part of it."""
+    if is_vgpu(gpu):
+        return None
     gib = card_row(gpu).memory_gib
     return gib and gib * 1024
 
@@ -118,10 +120,27 @@ def is_twin(gpu, other):
     return gpu.text("name") == other.text("name") and modes[0] == modes[1]
 
 
-def bar1(gpu):
-    """The window through which the processor reaches the card's memory is there; without it peer access cannot work."""
-    size = gpu.number("health", "bar1_total_mib")
-    return (PASS if size else FAIL, size, "BAR1 has {} MiB".format(size))
+def bar1(readings, expected):
+    """The window through which the processor reaches the card's memory is there, as large as on others of its model.
+
+    Without it peer access cannot work, and with a small one it is slow. How large it should be differs by model,
+    firmware and mode, so that nothing but the node's other cards tells.
+    """
+    return over_gpus(lambda gpu: window(gpu, readings), "there", "the window is there")(readings, expected)
+
+
+def window(gpu, readings):
+    size, words = gpu.number("health", "bar1_total_mib"), "BAR1 has {} MiB"
+    twins = [other for other in answering_gpus(readings) if same_kind(gpu) == same_kind(other)]
+    most = max([size] + [twin.number("health", "bar1_total_mib") for twin in twins])
+    if most > size > 0:
+        return WARN, size, (words + ", others have {}").format(size, most)
+    return (PASS if size else FAIL, size, words.format(size))
+
+
+def same_kind(gpu):
+    """Model and MIG mode, by which the window may differ."""
+    return gpu.text("name"), None if gpu.absent("mig_mode") else gpu.text("mig_mode")
 
 
 def idle_memory(gpu):
@@ -206,14 +225,14 @@ CHECKS = (
         action=DIAGNOSE,
         source=source("remapped_rows"),
     ),
-    card(
-        name="bar1",
+    Check(
+        id="gpu.bar1",
+        layer="system",
+        level=QUICK,
         severity=FAIL,
         remedy=REBOOT,
         question="Can the processor reach the card's memory?",
-        rule=bar1,
-        expected_value="there",
-        fine="the window is there",
+        judge=bar1,
         unit="MiB",
         action="Switch on 'above 4G decoding' in the firmware; dmesg | grep -i 'BAR 1'",
     ),

@@ -15,17 +15,21 @@ REMAPS_ROWS = tuple(name for name, row in ARCHITECTURES.items() if row.memory_re
 MIG_HIDES_ECC = tuple(name for name, row in ARCHITECTURES.items() if row.mig_hides_ecc)
 LACKS_CLOCKS = tuple(name for name, row in ARCHITECTURES.items() if not row.application_clocks)
 
-Card = collections.namedtuple("Card", "name architecture mig ecc device_id")
-Card.__new__.__defaults__ = ("",)
-Card.__doc__ = """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN), and
-device_id: the PCI id in four digits, "" where it is not known."""
+# A guest that was given a part of a card; what is of the whole card, the host keeps to itself.
+VGPU = ("vgpu", "vsga")
 
-Rule = collections.namedtuple("Rule", "fields architectures mig ecc data_centre may_lack_mig may_lack_ecc source")
-Rule.__new__.__defaults__ = ((), (), (), None, None, None, "")
+Card = collections.namedtuple("Card", "name architecture mig ecc device_id virtualization")
+Card.__new__.__defaults__ = ("", "")
+Card.__doc__ = """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN), and
+device_id: the PCI id in four digits, "" where it is not known; virtualization: the mode in small letters."""
+
+Rule = collections.namedtuple("Rule", "fields architectures mig ecc data_centre may_lack_mig may_lack_ecc vgpu source")
+Rule.__new__.__defaults__ = ((), (), (), None, None, None, None, "")
 Rule.__doc__ = """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card.
 
 data_centre  True or False: the card is, or is not, one whose "N/A" is not believed: a data-centre card, or one that
              neither a row nor its name places
+vgpu         True: a virtual machine that was given a part of the card
 """
 
 RETIREMENT = ("retired_pages_pending", "retired_pages_single_bit", "retired_pages_double_bit")
@@ -34,7 +38,7 @@ CONSUMER = "GeForce and RTX captures of drivers 418 to 595: influxdata/telegraf,
 RULES = (
     Rule(("power_draw_w", "power_limit_w", "power_default_w"), data_centre=False, source=CONSUMER),
     Rule(("ecc_mode", "ecc_pending", "ecc_corrected_volatile"), may_lack_ecc=True, source=CONSUMER),
-    Rule(("inforom_image",), data_centre=False, source=CONSUMER),
+    Rule(("inforom_image", "throttle_reasons"), data_centre=False, source=CONSUMER),
     Rule(
         ("ecc_pending", "ecc_uncorrected_volatile", "ecc_corrected_volatile", "dram_uncorrected_aggregate")
         + RETIREMENT
@@ -72,9 +76,24 @@ RULES = (
         source="nvidia-smi(1): for Tesla from Kepler on; drivers from 590 on call them deprecated (telegraf capture)",
     ),
     Rule(("mig_mode",), may_lack_mig=True, source="nvidia-smi(1): MIG is a mode of A100, A30 and newer of their class"),
+    Rule(
+        ("mig_mode",),
+        architectures=RETIRES_PAGES,
+        source="nvidia-smi(1): MIG came with the cards that remap rows; drivers before 450 have no such tag",
+    ),
+    Rule(
+        ("temperature_c", "power_draw_w", "power_limit_w", "power_default_w", "inforom_image", "throttle_reasons")
+        + ("link_width_now", "link_width_max", "link_gen_now", "link_gen_max", "pcie_replays", "pcie_replay_rollovers")
+        + ("ecc_mode", "ecc_pending", "ecc_uncorrected_volatile", "ecc_corrected_volatile", "mig_mode")
+        + ("dram_uncorrected_aggregate", "clocks_applied", "clocks_default")
+        + RETIREMENT
+        + REMAPPING,
+        vgpu=True,
+        source="guests under drivers 535 to 580: answers in public issues and guides",
+    ),
     # What some card of every kind lacks, so that its absence says nothing.
     Rule(
-        ("serial", "throttle_reasons", "fan_speed", "temperature_memory_c", "temperature_slowdown_c")
+        ("serial", "fan_speed", "temperature_memory_c", "temperature_slowdown_c")
         + ("temperature_margin_c", "sram_uncorrected_aggregate", "sram_threshold_exceeded", "recovery_action")
         + ("fabric_state", "fabric_status", "used_memory_mib", "unrepairable_memory", "gsp_firmware")
         + ("fabric_summary", "fabric_bandwidth", "fabric_route_recovery", "fabric_route_unhealthy")
@@ -82,7 +101,8 @@ RULES = (
         + ("channel_repair_pending", "tpc_repair_pending", "spare_rows_low", "spare_rows_none")
         + ("sram_uncorrected_sources", "mig_uncorrected_volatile", "mig_pending", "temperature_memory_max_c")
         + ("module_power_default_w", "module_power_limit_w", "throttled_by_heat_us", "throttled_by_brake_us")
-        + ("link_gen_host", "link_gen_card", "virtualization", "addressing_mode", "c2c_mode"),
+        + ("link_gen_host", "link_gen_card", "virtualization", "vgpu_license", "addressing_mode")
+        + ("c2c_mode",),
         source="captures of all generations",
     ),
 )
@@ -100,6 +120,7 @@ def _holds(rule, card):
         and (not rule.mig or card.mig in rule.mig)
         and (not rule.ecc or card.ecc in rule.ecc)
         and rule.data_centre in (None, is_strict(row))
+        and rule.vgpu in (None, card.virtualization in VGPU)
         and rule.may_lack_mig in (None, may_lack_mig(row))
         and rule.may_lack_ecc in (None, may_lack_ecc(row))
     )

@@ -28,6 +28,7 @@ def read_health(gpu, card):
         "inforom_image": text_at(gpu, "inforom_version/img_version"),
         "gsp_firmware": text_at(gpu, "gsp_firmware_version"),
         "virtualization": text_at(gpu, "gpu_virtualization_mode/virtualization_mode"),
+        "vgpu_license": text_at(gpu, "vgpu_software_licensed_product/license_status"),
         "addressing_mode": text_at(gpu, "addressing_mode"),
         "c2c_mode": mode_at(gpu, "c2c_mode"),
         "compute_mode": read_text(gpu.findtext("compute_mode")),

@@ -89,7 +89,8 @@ def read_gpu(gpu):
     """One record, see docs/architecture.md; N/A is None only where this kind of card may say so."""
     name = read_text(gpu.findtext("product_name")) or UNKNOWN
     architecture, device_id = _architecture(gpu), _device_id(gpu)
-    bare = Card(name, architecture, None, None, device_id)
+    virtualization = clean(gpu.findtext("gpu_virtualization_mode/virtualization_mode")).lower()
+    bare = Card(name, architecture, None, None, device_id, virtualization)
     ecc_mode = believed(read_mode(gpu.findtext("ecc_mode/current_ecc")), "ecc_mode", bare)
     card = bare._replace(mig=_mig_mode(gpu, bare), ecc=ecc_mode)
     values = {

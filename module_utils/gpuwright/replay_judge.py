@@ -18,7 +18,7 @@ REACHABLE = "driver.reachable"
 OF_THE_NODE = ("plan", "venv", "smoke_device", "trainer_user")
 # What an administrator may have set on a node, and has not for a file; and no job keeps a file from being read.
 NO_CONFINEMENT = {"manager": None, "job": "", "cards": [], "denied": [], "granted": False, "hidden": False}
-UNSET = {"xid_policy": [], "confinement": NO_CONFINEMENT}
+UNSET = {"xid_policy": [], "tuning": None, "confinement": NO_CONFINEMENT}
 NOT_MEASURED = "not measured: "
 
 

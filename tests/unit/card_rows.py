@@ -12,6 +12,10 @@ NARROW = {(*HEALTH, "link_width_now"): 8}
 GUEST = {(*HEALTH, "virtualization"): "Pass-Through"}
 LINKS = ("nvlink",)
 NO_SLOT = {SLOT: None}
+OF_32 = {(*HEALTH, "link_width_now"): 12, (*HEALTH, "link_width_max"): 32}
+NOW_4 = {(*HEALTH, "link_width_now"): 4}
+WINDOW = (*HEALTH, "bar1_total_mib")
+LICENSE = {(*HEALTH, "virtualization"): "VGPU"}
 GB200 = {(*SMI_GPU, "name"): "NVIDIA GB200"}
 GENERATION = (*HEALTH, "link_gen_now")
 HEAT, BRAKE = (*HEALTH, "throttled_by_heat_us"), (*HEALTH, "throttled_by_brake_us")
@@ -31,6 +35,15 @@ def sizes(*amounts: int, **changes: object) -> dict:
     """Cards with these amounts of memory; `changes` are those of the second one."""
     cards = [{**V100, "memory_total_mib": amount} for amount in amounts]
     cards[1:2] = [{**card, **changes} for card in cards[1:2]]
+    return {(*SMI, "gpus"): cards}
+
+
+def mixed_modes(first: int, second: int) -> dict:
+    """Two cards with these windows, the second one cut into MIG slices."""
+    cards = [
+        {**V100, "mig_mode": mode, "health": {**V100["health"], "bar1_total_mib": size, "mig_pending": mode}}
+        for mode, size in (("Disabled", first), ("Enabled", second))
+    ]
     return {(*SMI, "gpus"): cards}
 
 
@@ -219,10 +232,36 @@ ROWS = [
     ("gpu.link_width", {**NARROW, SLOT: 8}, {}, WARN, "8 of 16 lanes; the slot has 8"),
     ("gpu.link_width", {**NARROW, (*HEALTH, "link_width_now"): 4, SLOT: 8}, {}, FAIL, "4 of 16 lanes"),
     ("gpu.link_width", {**NARROW, **NO_SLOT}, {}, FAIL, "8 of 16 lanes"),
-    ("gpu.link_width", {**NARROW, **NO_SLOT, **GUEST}, {}, WARN, "8 of 16 lanes in a virtual machine"),
-    ("gpu.link_width", {**NARROW, **NO_SLOT, (*HEALTH, "virtualization"): "VGPU"}, {}, WARN, "virtual machine"),
+    ("gpu.link_width", {**NARROW, **NO_SLOT, **GUEST}, {}, SKIP, "8 of 16 lanes; a virtual machine"),
+    ("gpu.link_width", {**NARROW, **NO_SLOT, **GUEST, **NOW_4}, {}, WARN, "4 of 16 lanes; a virtual machine"),
+    (
+        "gpu.link_width",
+        {**two("link_width_now", 16, 8), **NO_SLOT, ("machine",): "kvm"},
+        {},
+        WARN,
+        "others of its model have 16",
+    ),
+    ("gpu.link_width", {**two("link_width_now", 8, 8), **NO_SLOT, ("machine",): "kvm"}, {}, SKIP, "8 of 16 lanes"),
+    (
+        "gpu.link_width",
+        {**two("link_width_max", 16, 8)},
+        {},
+        WARN,
+        "0000:5e:00.0: at most 8 lanes, others of its model 16",
+    ),
+    ("gpu.link_width", {**two("link_width_max", 16, 8)}, {"link_width": 8}, PASS, "as the inventory says"),
+    ("gpu.link_width", {**two("link_width_max", 16, "unknown")}, {}, UNKNOWN, "link_width_max"),
+    (
+        "gpu.link_width",
+        {**NARROW, **NO_SLOT, (*HEALTH, "virtualization"): "VGPU"},
+        {},
+        SKIP,
+        "8 of 16 lanes; a virtual machine",
+    ),
+    ("gpu.link_width", {**OF_32, **NO_SLOT, **GUEST}, {}, WARN, "12 of 32 lanes"),
+    ("gpu.link_width", {(*HEALTH, "link_width_now"): None}, {}, SKIP, "does not see its link"),
     ("gpu.link_width", {**NARROW, **NO_SLOT, (*HEALTH, "virtualization"): None}, {}, FAIL, "8 of 16"),
-    ("gpu.link_width", {**NARROW, **NO_SLOT, ("machine",): "kvm"}, {}, WARN, "virtual machine"),
+    ("gpu.link_width", {**NARROW, **NO_SLOT, ("machine",): "kvm"}, {}, SKIP, "8 of 16 lanes; a virtual machine"),
     ("gpu.link_width", {**NARROW, **NO_SLOT, ("machine",): {"unreadable": "x"}}, {}, FAIL, "8 of 16"),
     ("gpu.link_width", {**NARROW, (*GPU, "pci_id"): "0000:5e:00.0", SLOT: 8}, {}, FAIL, "8 of 16"),
     ("gpu.link_width", {**NARROW, (*GPU, "link"): {}}, {}, FAIL, "8 of 16"),
@@ -241,7 +280,7 @@ ROWS = [
     ("gpu.link_generation", {GENERATION: 1, (*HEALTH, "performance_state"): "P8"}, {}, SKIP, "idle cards"),
     (
         "gpu.link_generation",
-        {GENERATION: 1, (*HEALTH, "performance_state"): "P8", (*HEALTH, "utilization_percent"): 1},
+        {GENERATION: 1, (*HEALTH, "performance_state"): "P8", (*HEALTH, "utilization_percent"): 50},
         {},
         FAIL,
         "in state P8",
@@ -253,6 +292,35 @@ ROWS = [
         SKIP,
         "idle cards",
     ),
+    (
+        "gpu.link_generation",
+        {GENERATION: 1, (*HEALTH, "performance_state"): "P8", (*HEALTH, "utilization_percent"): 49},
+        {},
+        SKIP,
+        "idle cards",
+    ),
+    ("gpu.link_generation", {GENERATION: None}, {}, SKIP, "does not see its link"),
+    ("gpu.pcie_replays", {(*HEALTH, "pcie_replays"): None}, {}, SKIP, "does not see its link"),
+    ("gpu.temperature", {(*SMI_GPU, "temperature_c"): None}, {}, SKIP, "does not see its temperature"),
+    ("gpu.temperature", {(*SMI_GPU, "temperature_c"): 0}, {}, WARN, "0 C: the sensor"),
+    ("gpu.temperature", {(*SMI_GPU, "temperature_c"): 1}, {}, PASS, "below the temp"),
+    ("gpu.link_limit", {**two("link_gen_max", 3, 1)}, {}, FAIL, "has 3, the host 3"),
+    ("gpu.link_generation", {(*HEALTH, "link_gen_max"): 0}, {}, FAIL, "generation 3 of 0"),
+    ("gpu.throttle", {REASONS: None}, {}, SKIP, "does not tell"),
+    ("gpu.throttle", {REASONS: "unknown"}, {}, UNKNOWN, "throttle_reasons"),
+    ("gpu.bar1", two("bar1_total_mib", 16384, 256), {}, WARN, "0000:5e:00.0: BAR1 has 256 MiB, others have 16384"),
+    ("gpu.bar1", two("bar1_total_mib", 256, 256), {}, PASS, "the window is there"),
+    ("gpu.bar1", two("bar1_total_mib", 16384, "unknown"), {}, UNKNOWN, "bar1_total_mib"),
+    ("gpu.bar1", two("bar1_total_mib", 16384, 0), {}, FAIL, "BAR1 has 0 MiB"),
+    ("gpu.bar1", mixed_modes(16384, 256), {}, PASS, "the window is there"),
+    ("gpu.vgpu_license", {**LICENSE, (*HEALTH, "vgpu_license"): "Unlicensed (Restricted)"}, {}, FAIL, "(Restricted)"),
+    ("gpu.vgpu_license", {**LICENSE, (*HEALTH, "vgpu_license"): "Unlicensed (Unrestricted)"}, {}, WARN, "(Unrestr"),
+    ("gpu.vgpu_license", {**LICENSE, (*HEALTH, "vgpu_license"): "Licensed"}, {}, PASS, "licensed"),
+    ("gpu.vgpu_license", {**LICENSE, (*HEALTH, "vgpu_license"): "unknown"}, {}, UNKNOWN, "vgpu_license"),
+    ("gpu.vgpu_license", {**GUEST, (*HEALTH, "vgpu_license"): "Unlicensed"}, {}, SKIP, "no vGPU"),
+    ("gpu.vgpu_license", LICENSE, {}, SKIP, "no vGPU"),
+    ("gpu.memory_size", {(*HEALTH, "virtualization"): None}, {}, PASS, "as much on each"),
+    ("gpu.memory_size", {**LICENSE, (*SMI_GPU, "memory_total_mib"): 4096}, {}, PASS, "as much on each"),
     ("gpu.link_generation", {GENERATION: 4}, {}, PASS, "as fast as it can"),
     ("gpu.link_generation", {GENERATION: "unknown"}, {}, UNKNOWN, "link_gen_now"),
     (

@@ -72,6 +72,13 @@ ROWS = [
     ("driver.ecc", {SMI: DOWN}, {}, UNKNOWN, "cannot be asked"),
     ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): True}, {}, FAIL, "waits to be retired"),
     ("driver.retired_pages", {(*SMI_GPU, "retired_pages_pending"): None}, {}, UNKNOWN, "says nothing"),
+    (
+        "driver.retired_pages",
+        {(*SMI_GPU, "retired_pages_pending"): None, (*SMI_GPU, "health", "virtualization"): None},
+        {},
+        UNKNOWN,
+        "says nothing",
+    ),
     ("driver.retired_pages", {SMI_GPU: A100}, {}, PASS, "no broken memory"),
     ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_pending": True}}, {}, FAIL, "waits"),
     ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_failure": True}}, {}, FAIL, "no spare memory"),

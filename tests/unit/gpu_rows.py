@@ -133,6 +133,14 @@ ROWS = [
     ("gpu.idle_memory", {(*SMI_GPU, "memory_used_mib"): 100}, {}, PASS, "empty"),
     ("gpu.idle_memory", {(*SMI_GPU, "processes"): [PROCESS]}, {}, SKIP, "in use by 1 program"),
     ("gpu.graphics", {(*SMI_GPU, "processes"): [{**PROCESS, "type": "C+G"}]}, {}, WARN, "python3"),
+    (
+        "gpu.graphics",
+        {(*SMI_GPU, "processes"): [{**PROCESS, "type": "G", "name": "unknown"}]},
+        {},
+        WARN,
+        "without a name",
+    ),
+    ("gpu.graphics", {(*SMI_GPU, "processes"): [{**PROCESS, "type": "unknown"}]}, {}, UNKNOWN, "type"),
     ("gpu.graphics", {(*SMI_GPU, "processes"): [PROCESS]}, {}, PASS, "no graphics"),
     (
         "gpu.fabric",

@@ -113,6 +113,8 @@ def test_no_value_that_cannot_be_read_passes(check_id, part, looked_at):
             # Null is a word of the contract: this node is not tuned, so what it came with is right.
             untuned = path == ("tuning",) and no_value is None
             decided = decided or untuned and check_id in ("gpu.power_limit", "gpu.clocks", "host.cpu_governor")
+            # Null is "this driver does not say": then the card is held to all of its memory.
+            decided = decided or path[-1] == "virtualization" and no_value is None
             if decided or before == no_value or isinstance(before, list) and isinstance(no_value, list):
                 continue
             healthy_node.put(broken[part], path, no_value)
@@ -168,6 +170,10 @@ SHOWN_IN = (
     ("driver.module_signer", "name"),
     # Equal in all devices is what counts.
     ("performance.spread", "name"),
+    ("gpu.bar1", "name"),
+    ("gpu.link_width", "name"),
+    # Only a word for a part of a card makes less memory lawful.
+    ("gpu.memory_size", "virtualization"),
 )
 
 

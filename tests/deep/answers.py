@@ -126,7 +126,10 @@ def written(block: dict, depth: int) -> list[str]:
 
 def card(model: Model, driver: int, mig: bool, index: int, address: str) -> dict:
     """One card at rest."""
-    since = lambda first, value: value if driver >= first else None  # noqa: E731
+
+    def since(first: int, value: str) -> str | None:
+        return value if driver >= first else None
+
     return {
         "product_name": model.name,
         "product_brand": "NVIDIA" if driver >= 460 else "Tesla",

@@ -87,6 +87,9 @@ EQUIVALENT = {
     '"graphics programs: {}".format(", ".join(names)))': "the value, in test_nothing_found_is_told_as_none",
     "checks_bus here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'checks_driver action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
+    'checks_driver return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")': (
+        "the remedy, in test_a_lost_card_asks_for_a_power_cycle"
+    ),
     'checks_memory "memory_share": Limit(': "in test_memory_is_held_against_what_the_model_was_made_with",
     'checks_memory too_small = made_with is not None and size * 100 < made_with * limit("memory_share")': (
         "in test_memory_is_held_against_what_the_model_was_made_with"

@@ -59,7 +59,7 @@ def put_report(host: HostTree, readings: dict | None = None, smoke: dict | None 
 @pytest.fixture
 def doctor(folder: Path, node: HostTree, node_python: str) -> Run:
     """The script as installed, but with a copy of this checkout's library, the interpreter under test and that node."""
-    shutil.copytree(REPOSITORY / "module_utils", folder / "lib")
+    shutil.copytree(REPOSITORY / "module_utils", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     text = SCRIPT.read_text()
     for installed, here in {
         "/usr/local/lib/gpuwright": str(folder / "lib"),

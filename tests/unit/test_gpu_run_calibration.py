@@ -357,7 +357,7 @@ def test_roots_own_calibration_runs_nothing(
 
 def test_an_ordinary_user_measures_as_themselves(real: Path) -> None:
     """Only a dry run, and nobody else's rights: --user is root's."""
-    shutil.copytree(REPOSITORY / "module_utils", real / "lib")
+    shutil.copytree(REPOSITORY / "module_utils", real / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     code = CODE.replace("sys.argv[1]", repr(str(real / "lib")), 1)
     for words, ends in (
         (["--dry-run"], 0),

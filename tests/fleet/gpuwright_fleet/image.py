@@ -17,6 +17,8 @@ SHARED_FILES = (
     "etc/ssh/sshd_config.d/10-fleet.conf",
     "etc/sudoers.d/admin",
     "etc/systemd/journald.conf.d/fleet.conf",
+    "usr/lib/systemd/system/gpuwright-tuning.service.d/fleet.conf",
+    "usr/lib/systemd/system/service.d/fleet.conf",
     "usr/libexec/fleet/hardware.py",
     "usr/libexec/fleet/init",
     "usr/libexec/fleet/python",

@@ -157,7 +157,7 @@ def counted(tallies: dict[str, Tally], tried: dict[str, Any]) -> list[str]:
         f"{missed} were missed. Among them are {fields['answers']} answers of nvidia-smi in which {fields['fields']} "
         f"fields were broken in {fields['mutants']} ways; {fields['unnoticed']} went unnoticed.",
         "",
-        f"Recorded by others and read, but not kept here ({recorded['sources']}): {recorded['answers']} answers of "
+        f"Judged besides, and not kept here ({recorded['sources']}): {recorded['answers']} answers of "
         f"{recorded['gpus']} GPUs, {recorded['false_alarms']} false alarms, {recorded['missed']} faults missed; "
         f"{recorded['logs']} pieces of kernel logs, {recorded['logs_disagreed']} judged otherwise than by a person. "
         f"{recorded['remarks']}",

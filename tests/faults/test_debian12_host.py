@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 from conftest import FLEET, REPOSITORY, on_host, play
 from playbook_run import Run
 
+sys.path.insert(0, str(REPOSITORY / "tests/fleet"))
+containers = importlib.import_module("gpuwright_fleet.containers")
+
 FLEET_NAME = "debian12-faults"
-REPOSITORY_SERVER = f"fleet-{FLEET_NAME}-repo"
+REPOSITORY_SERVER = containers.container_name(FLEET_NAME, "repo")
 SOURCES = "/etc/apt/sources.list.d/cuda-debian12-x86_64.sources"
 VERSION = "nvidia-smi --query-gpu=driver_version --format=csv,noheader"
 on_debian = functools.partial(on_host, fleet=FLEET_NAME, host="deb12-11")

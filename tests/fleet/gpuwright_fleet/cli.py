@@ -165,7 +165,7 @@ def status() -> None:
     if not rows:
         say("No fleet is running.")
     for row in rows:
-        say(f"{row['fleet']:<16} {row['name']:<32} {row['state']:<10} {row['status']}")
+        say(f"{row['fleet']:<16} {row['name']:<36} {row['state']:<10} {row['status']:<24} {row['checkout']}")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

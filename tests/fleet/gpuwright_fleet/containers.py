@@ -1,8 +1,9 @@
-"""Networks, the repository server and the hosts: podman containers whose names begin with fleet-<fleet>-."""
+"""Networks, the repository server and the hosts: podman containers whose names begin with fleet-<checkout>-<fleet>-."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import ipaddress
 import json
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .paths import REPO_ROOT
 from .podman import podman
 from .shell import FleetError, run, say
 
@@ -35,19 +37,28 @@ class Host:
         return self.hardware["gpus"]
 
 
+def checkout() -> str:
+    """Four hex digits of this checkout's path: two checkouts on one machine can run the same fleet side by side."""
+    return hashlib.sha256(str(REPO_ROOT).encode()).hexdigest()[:4]
+
+
 def container_name(fleet: str, host: str) -> str:
-    return f"fleet-{fleet}-{host}"
+    return f"fleet-{checkout()}-{fleet}-{host}"
 
 
 def network_name(fleet: str) -> str:
-    return f"fleet-{fleet}"
+    return f"fleet-{checkout()}-{fleet}"
+
+
+def labels(fleet: str) -> list[str]:
+    return [f"--label=gpuwright.fleet={fleet}", f"--label=gpuwright.checkout={REPO_ROOT}"]
 
 
 def ensure_network(fleet: str) -> ipaddress.IPv4Network:
     """The fleet's network; podman picks a free subnet when it is created."""
     name = network_name(fleet)
     if podman("network", "exists", name, check=False).returncode != 0:
-        podman("network", "create", "--disable-dns", "--label", f"gpuwright.fleet={fleet}", name)
+        podman("network", "create", "--disable-dns", *labels(fleet), name)
     data = json.loads(podman("network", "inspect", name).stdout)
     return ipaddress.IPv4Network(data[0]["subnets"][0]["subnet"])
 
@@ -91,7 +102,7 @@ def start_repository_server(fleet: str, image: str, repositories: Path, address:
     say(f"   {name}: {address} (repositories)")
     podman(
         "run", "--detach", "--name", name, "--hostname", "repo", "--restart", "always", "--systemd=false",
-        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet),
+        *labels(fleet), "--network", network_name(fleet),
         "--ip", address, "--mac-address", mac_address(address),
         "--volume", f"{repositories}:/srv/repositories:ro", image,
         "/usr/libexec/platform-python", "-m", "http.server", "--directory", "/srv/repositories", "80",
@@ -117,7 +128,7 @@ def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Pat
         volumes.append(f"{wheelhouse}:/srv/gpuwright/wheelhouse:ro")
     podman(
         "run", "--detach", "--name", name, "--hostname", host.name, "--restart", "always", "--systemd=always",
-        "--label", f"gpuwright.fleet={fleet}", "--network", network_name(fleet),
+        *labels(fleet), "--network", network_name(fleet),
         "--ip", host.address, "--mac-address", mac_address(host.address),
         "--add-host", f"{REPOSITORY_HOST}:{repo_address}", "--security-opt", "unmask=ALL", "--shm-size", "2g",
         *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in volumes), image,
@@ -166,7 +177,8 @@ def newest_kernel(fleet: str, host: Host) -> str:
 
 def take_down(fleet: str) -> int:
     """Remove the containers and the network of a fleet; the number of removed containers."""
-    names = podman("ps", "--all", "--filter", f"label=gpuwright.fleet={fleet}", "--format", "{{.Names}}").stdout.split()
+    own = ["--filter", f"label=gpuwright.fleet={fleet}", "--filter", f"label=gpuwright.checkout={REPO_ROOT}"]
+    names = podman("ps", "--all", *own, "--format", "{{.Names}}").stdout.split()
     for name in names:
         remove(name)
     podman("network", "rm", "--force", network_name(fleet), check=False)
@@ -187,5 +199,5 @@ def overview() -> list[dict[str, str]]:
     for entry in json.loads(text or "[]"):
         fleet = entry["Labels"]["gpuwright.fleet"]
         row = {"fleet": fleet, "name": entry["Names"][0], "state": entry["State"], "status": entry.get("Status", "")}
-        rows.append(row)
+        rows.append(row | {"checkout": entry["Labels"].get("gpuwright.checkout", "")})
     return sorted(rows, key=lambda row: row["name"])

@@ -84,11 +84,14 @@ svg .gpu { fill: var(--bg); stroke: var(--plain); stroke-width: 1.5; } svg .narr
   .built tbody th { width: 1%; } .built td:nth-child(2) { width: 32%; } .built td:nth-child(3) { width: 18%; }
   .beside { display: grid; gap: 0 6mm; grid-template-columns: 58mm minmax(0, 1fr); }
   .measures td:nth-child(3) { width: 30%; } .meter { min-width: 0; width: 60%; }
-  .twice { columns: 2; font-size: 7.5pt; } .twice thead { display: none; }
+  h3 + ul { column-gap: 6mm; columns: 2; }
+  .twice { columns: 3; column-gap: 4mm; font-size: 7pt; line-height: 1.15; } .twice thead { display: none; }
+  .twice .word { font-size: 6pt; line-height: 1.1; min-width: 0; padding: 0 .5mm; }
   .twice table, .twice caption, .twice tbody { display: block; }
-  .twice tr { border-bottom: 1px solid var(--line); display: block; padding: .06rem 0 .06rem 18mm; }
+  .twice tr { border-bottom: 1px solid var(--line); break-inside: auto; display: block;
+    padding: .03rem 0 .03rem 12mm; }
   .twice th, .twice td { border: 0; display: inline; padding: 0; }
-  .twice td:nth-child(2) { float: left; margin-left: -18mm; }
+  .twice td:nth-child(2) { float: left; margin-left: -12mm; }
   details::details-content { content-visibility: visible; height: auto; } summary { list-style: none; }
   details > :last-child { margin-bottom: .3rem; } summary { padding: .2rem 0; }
 }

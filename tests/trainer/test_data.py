@@ -227,7 +227,7 @@ def test_cut_off_shard_is_a_bad_image_and_a_limit(tmp_path: Path) -> None:
     [
         ("missing", Ranks(), "set-001.tar is no file .1 of 2 shards are missing"),
         ("", Ranks(rank=0, world=4), "2 shards cannot feed 4 processes"),
-        ("labels alone", Ranks(), "no image ending in .jpg, .jpeg, .png, .webp can be read"),
+        ("labels alone", Ranks(), "no image ending in .jpg, .* can be read"),
     ],
 )
 def test_shards_that_cannot_be_trained_on(tmp_path: Path, damage: str, ranks: Ranks, message: str) -> None:

@@ -14,7 +14,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from .images import UNREADABLE, BadImages, DataError, FolderImages, decode_image
+from .images import BadImages, DataError, FolderImages
+from .pixels import UNREADABLE, decode_image
+
+# Counts changes of what decode_image makes of the same file.
+DECODER = 2
 
 
 class CachedImages(Dataset):
@@ -57,14 +61,14 @@ class Decoded(Dataset):
     """Image i of a folder and no reason, or no image and the reason why."""
 
     def __init__(self, source: FolderImages) -> None:
-        self.files, self.size = source.files, source.size
+        self.files, self.size, self.background = source.files, source.size, source.background
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Tensor | None, str]:
         try:
-            return decode_image(self.files[index], self.size), ""
+            return decode_image(self.files[index], self.size, self.background), ""
         except UNREADABLE as error:
             return None, str(error)
 
@@ -72,7 +76,7 @@ class Decoded(Dataset):
 def cache_file(source: FolderImages, cache_dir: Path) -> Path:
     """Its name changes with size, names, dates and lengths of the images, so a changed folder gets a new cache."""
     seen = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in source.files]
-    digest = hashlib.sha256(json.dumps([source.size, seen]).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps([DECODER, source.size, source.background, seen]).encode()).hexdigest()[:16]
     return cache_dir / f"images-{source.size}-{digest}.u8"
 
 

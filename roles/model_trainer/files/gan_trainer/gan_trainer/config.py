@@ -31,6 +31,7 @@ class Config:
     data: str = option("synthetic", "synthetic, a folder of images, or tar shards such as data/{000..009}.tar")
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
+    background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
     max_bad_images: int = option(10, "unreadable images after which a data worker gives up", 0, 10**9)
     cache_dir: str = option("", "folder for decoded images, memory-mapped; empty decodes anew in every epoch")
     num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)

@@ -43,7 +43,7 @@ def make_dataset(
         from .shards import ShardImages
 
         return ShardImages(config, ranks, start)
-    folder = FolderImages(config.data, config.image_size, config.max_bad_images)
+    folder = FolderImages(config.data, config.image_size, config.max_bad_images, config.background)
     if not config.cache_dir:
         return folder
     if ranks.local_rank == 0:

@@ -10,6 +10,7 @@ import torch
 
 from .checkpoint import CheckpointError
 from .loop import Trainer
+from .running_statistics import repair
 
 # What the shape of the saved tensors depends on.
 SHAPE_KEYS = ("model", "image_size", "latent_dim", "channels")
@@ -44,6 +45,10 @@ def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
         # A scaler that is off saves an empty state, and one that is on refuses it.
         if name != "scaler" or (saved and part.is_enabled()):
             part.load_state_dict(saved)
+    for name in ("generator", "discriminator", "average"):
+        repair(name, getattr(trainer, name))
+    for statistics in trainer.statistics_kept:
+        statistics.remember()
     for name, tensor in state["watch"].items():
         getattr(trainer.watch, name).copy_(tensor)
     trainer.lr_cut, trainer.bad_steps = state["schedule"]["lr_cut"], state["schedule"]["bad_steps"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import itertools
 import tarfile
+import threading
 import time
 from pathlib import Path
 
 import pytest
 import torch
 from gan_trainer.batches import Batches
-from gan_trainer.cache import CachedImages, write_cache
+from gan_trainer.cache import CachedImages, cache_file, wait_for_cache, write_cache
 from gan_trainer.config import Config, make_config
 from gan_trainer.data import open_loader
 from gan_trainer.distributed import ALONE, Ranks
@@ -130,6 +131,32 @@ def test_cache_names_unreadable_images_leaves_them_out_and_gives_up_above_the_li
     assert list((tmp_path / "cache").iterdir()) == []
     assert len(cached(folder, tmp_path / "cache", max_bad=1)) == 3
     assert "c.webp: cannot be read as an image" in capfd.readouterr().err
+
+
+def test_other_ranks_wait_for_the_cache_as_long_as_it_grows(folder: Path, tmp_path: Path) -> None:
+    source, cache = FolderImages(str(folder), 32, max_bad=0), tmp_path / "cache"
+    cache.mkdir()
+    file = cache_file(source, cache)
+    part = file.with_suffix(".123.tmp")
+
+    def write() -> None:
+        for _ in range(6):
+            with part.open("ab") as out:
+                out.write(b"x" * 100)
+            time.sleep(0.3)
+        part.replace(file)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    wait_for_cache(source, cache, silent_seconds=10.0)
+    assert file.exists()
+    writer.join()
+
+
+def test_writer_that_died_is_told(folder: Path, tmp_path: Path) -> None:
+    source = FolderImages(str(folder), 32, max_bad=0)
+    with pytest.raises(DataError, match="has not grown for 1 s"):
+        wait_for_cache(source, tmp_path, silent_seconds=1.0)
 
 
 def test_damaged_cache_says_what_to_do(folder: Path, tmp_path: Path) -> None:

@@ -142,6 +142,18 @@ def contradictions(config: Config) -> list[str]:
     return faults
 
 
+def impossible_on_gpus(config: Config, world: int) -> list[str]:
+    """What several GPUs cannot do together, and one can."""
+    penalty = next((key for key in ("r1_gamma", "r2_gamma") if getattr(config, key) > 0), "")
+    if world > 1 and config.model == "dcgan" and config.sync_batchnorm and penalty:
+        # https://github.com/pytorch/pytorch/issues/61222
+        return [
+            f"{penalty}: {getattr(config, penalty)} needs a second derivative, which batch norm over {world} GPUs does not "
+            "have; allowed: sync_batchnorm: false, or model: residual or r3gan"
+        ]
+    return []
+
+
 def as_yaml(config: Config) -> str:
     """All keys in the order of the class; reading it back gives the same Config."""
     return yaml.safe_dump(asdict(config), sort_keys=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .checkpoint import CheckpointError
 from .config import Config
+from .errors import UsageError
 
 # What the shape of the saved tensors depends on: nothing can be resumed with other values.
 SHAPE_KEYS = ("model", "image_size", "latent_dim", "channels")
@@ -34,6 +35,10 @@ FREE_KEYS = (
 )
 
 
+class DriftError(CheckpointError, UsageError):
+    """The run folder belongs to another experiment; trying again does not help."""
+
+
 def differences(saved: dict[str, Any], config: Config) -> dict[str, tuple[Any, Any]]:
     """Keys with their saved and their present value; a key that the checkpoint does not know is left out."""
     present = asdict(config)
@@ -41,19 +46,19 @@ def differences(saved: dict[str, Any], config: Config) -> dict[str, tuple[Any, A
 
 
 def check_drift(saved: dict[str, Any], config: Config, allowed: bool) -> str:
-    """A line about what goes on differently, or ''; CheckpointError for another experiment that was not `allowed`."""
+    """A line about what goes on differently, or ''; DriftError for another experiment that was not `allowed`."""
     found = differences(saved, config)
     for key in SHAPE_KEYS:
         if key in found:
             before, now = found[key]
-            raise CheckpointError(
+            raise DriftError(
                 f"{key}: the checkpoint was made with {before}, the configuration says {now}; choose a new run_dir"
             )
     # The largest batch that fits is found anew on each card, and the saved one is kept.
     other = [key for key in EXPERIMENT_KEYS if key in found and not (key == "batch_size" and config.auto_batch)]
     if other and not allowed:
         named = "; ".join(f"{key} was {found[key][0]!r} and is {found[key][1]!r}" for key in other)
-        raise CheckpointError(
+        raise DriftError(
             f"run_dir: {config.run_dir} holds another experiment: {named}. Choose a new run_dir, put the values back, "
             "or go on all the same with --resume changed"
         )

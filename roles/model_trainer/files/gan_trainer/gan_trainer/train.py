@@ -15,7 +15,7 @@ import torch
 from . import census
 from .batch_size import find_batch_size
 from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint
-from .config import Config, ConfigError
+from .config import Config, ConfigError, impossible_on_gpus
 from .data import make_dataset, open_loader
 from .distributed import Ranks, join
 from .drift import check_drift
@@ -69,6 +69,9 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         if device.type == "cuda":
             device = torch.device("cuda", ranks.local_rank)
             torch.cuda.set_device(device)
+            faults = impossible_on_gpus(config, ranks.world)
+            if faults:
+                raise ConfigError("\n".join(faults))
         capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
         precision = choose_precision(config.precision, capability)
         folder = Path(config.run_dir)

@@ -148,8 +148,8 @@ def impossible_on_gpus(config: Config, world: int) -> list[str]:
     if world > 1 and config.model == "dcgan" and config.sync_batchnorm and penalty:
         # https://github.com/pytorch/pytorch/issues/61222
         return [
-            f"{penalty}: {getattr(config, penalty)} needs a second derivative, which batch norm over {world} GPUs does not "
-            "have; allowed: sync_batchnorm: false, or model: residual or r3gan"
+            f"{penalty}: {getattr(config, penalty)} needs a second derivative, which batch norm over {world} GPUs does "
+            "not have; allowed: sync_batchnorm: false, or model: residual or r3gan"
         ]
     return []
 

@@ -19,8 +19,8 @@ from gan_trainer.bench.training import Measured, make_batches, make_trainer, mea
 from gan_trainer.commands import bench as bench_command
 from gan_trainer.config import ConfigError, make_config
 from gan_trainer.errors import UserError
-from gan_trainer.images import decode_image
 from gan_trainer.networks import build
+from gan_trainer.pixels import decode_image
 from PIL import Image
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gan_trainer.commands import COMMANDS
-from gan_trainer.config import Config, ConfigError, as_yaml, load_config, make_config
+from gan_trainer.config import Config, ConfigError, as_yaml, impossible_on_gpus, load_config, make_config
 
 Run = Callable[..., subprocess.CompletedProcess]
 
@@ -193,3 +193,20 @@ def test_commands_are_listed_and_the_unknown_one_is_named(run_python: Run) -> No
 def test_every_command_explains_itself_without_torch(name: str, run_python: Run) -> None:
     done = run_python("-c", NO_TORCH, name, "--help")
     assert done.returncode == 0 and f"usage: train-gan {name}" in done.stdout and done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "world", "refused"),
+    [
+        ({"r1_gamma": 1.0}, 2, True),
+        ({"r2_gamma": 0.5}, 8, True),
+        ({"r1_gamma": 1.0}, 1, False),
+        ({"r1_gamma": 1.0, "sync_batchnorm": False}, 2, False),
+        ({"r1_gamma": 1.0, "model": "residual"}, 2, False),
+        ({}, 2, False),
+    ],
+)
+def test_penalties_through_batch_norm_over_gpus_are_refused(changes: dict, world: int, refused: bool) -> None:
+    faults = impossible_on_gpus(make_config(changes), world)
+    assert bool(faults) == refused
+    assert not refused or "sync_batchnorm: false" in faults[0]

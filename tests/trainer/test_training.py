@@ -237,7 +237,7 @@ def test_full_disk_spares_the_older_checkpoint(tmp_path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(CheckpointError, match="No space left on device.*checkpoint-0000000001.pt is whole"):
         save_checkpoint(tmp_path, 2, {"step": 2}, keep=2)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-0000000001.pt"]
 

@@ -49,3 +49,26 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     assert (done.returncode != 0) is stops, text
     assert ("There is an account nobody-here (uid" in text and "model_trainer_user" in text) is stops
     assert ("Make the user without password and shell" in text) is not stops
+
+
+@pytest.mark.parametrize(
+    ("wanted", "missing"), [(["root"], ""), (["root", "nobody-here", "nor-here"], "nobody-here, nor-here")]
+)
+def test_researchers_are_let_in_and_none_is_made(tmp_path: Path, wanted: list[str], missing: str) -> None:
+    role = {"ansible.builtin.include_role": {"name": "model_trainer", "tasks_from": "researchers"}}
+    play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    known = {"model_trainer_researchers": wanted, "model_trainer_group": "root"}
+    command = [str(PLAYBOOK), "--check", "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
+    done = subprocess.run(
+        [*command, "-e", json.dumps({**known, "ansible_python_interpreter": sys.executable})],
+        cwd=REPOSITORY,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    text = " ".join(done.stdout.split())
+    assert (done.returncode != 0) is bool(missing), text
+    assert not missing or f"there is no account {missing} on this node" in text
+    assert ("Let the researchers read and write data and runs" in text) is (not missing)

@@ -208,7 +208,7 @@ def test_versions_that_are_fine(value: str) -> None:
         {"system_driver_branch": wrap_var("580")},
         {"system_driver_branch": "{{ site_branch }}"},
         {"system_driver_reboot_timeout": "{{ 10 * 60 }}"},
-        {"model_trainer_configs": {"faces": {"batch": 64}}},
+        {"model_trainer_configs": {"faces": {"batch_size": 64}}},
         {"model_trainer_logging": {"level": "debug"}},
         {"framework_pytorch_lock_file": "/srv/own.txt"},
         # Not ours: neither the prefix of a role nor close to one of our names.
@@ -279,3 +279,24 @@ def test_the_defaults_of_every_role_pass_its_own_specs() -> None:
     assert len(specs) >= 5
     # Empty defaults of internal roles are filled by the role that calls them.
     assert plugin.variable_problems({name: value for name, value in defaults.items() if value != ""}, specs) == []
+
+
+@pytest.mark.parametrize(
+    ("configs", "told"),
+    [
+        ({"faces": {"stpes": 1}}, "model_trainer_configs.faces: stpes: unknown key with value 1; did you mean steps?"),
+        (
+            {"faces": {"image_size": 100}},
+            "model_trainer_configs.faces: image_size: 100 is out of range; allowed: 32, 64, 128, 256, 512, 1024",
+        ),
+        ({"a b": {}}, "model_trainer_configs.a b: must be a name of letters, digits, -, _ and ., for the service"),
+        ({"faces": [1]}, "model_trainer_configs.faces: must be a dict of settings, {} for the defaults (given: [1])"),
+        ({"faces": {"warmup_steps": 10, "steps": 5}}, "warmup_steps: 10 leaves no training; allowed: 0 to 4"),
+        ({"faces": {"data": "{{ somewhere }}"}}, ""),
+        ({"faces": {"data": "/srv/gan/data/faces", "lr_generator": "2e-4"}, "default": None, "empty": {}}, ""),
+    ],
+)
+def test_trainings_are_checked_before_any_host_is_asked(configs: dict, told: str) -> None:
+    """Else the service would refuse them, on each host, when somebody starts it."""
+    found = problems(model_trainer_configs=configs)
+    assert (told in found[0] and len(found) == 1) if told else found == []

@@ -20,11 +20,13 @@ from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
 from jinja2 import Undefined
 
 # What the node judges by is known from the same files here, without contacting it.
-_FOLDER = str(Path(__file__).resolve().parents[3] / "module_utils")
-if _FOLDER not in sys.path:
-    sys.path.append(_FOLDER)
+_REPOSITORY = Path(__file__).resolve().parents[3]
+for _folder in ("module_utils", "roles/model_trainer/files/gan_trainer"):
+    if str(_REPOSITORY / _folder) not in sys.path:
+        sys.path.append(str(_REPOSITORY / _folder))
 CHECKS = importlib.import_module("gpuwright.checks").CHECKS
 problems_of_skips = importlib.import_module("gpuwright.waivers").problems_of_skips
+trainer_config = importlib.import_module("gan_trainer.config")
 
 # The value of a variable with such a name, or of a key in it, is never written into a message.
 SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
@@ -50,6 +52,9 @@ LEAST = {
 }
 LONGEST_VALUE = 60
 SKIP_CHECKS = "verify_skip_checks"
+TRAINER_CONFIGS = "model_trainer_configs"
+# What a systemd instance and a file name take as they stand.
+INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # A name this close to a known one is a slip, even where the name of the role itself is misspelt.
 CLOSE = 0.85
 
@@ -114,6 +119,9 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
     if name == SKIP_CHECKS:
         yield from _problems_of_skips(value)
         return
+    if name == TRAINER_CONFIGS:
+        yield from _problems_of_configs(value)
+        return
     check = _check_by_name(name) if wanted == "str" else None
     if check and not (value == "" and spec.get("default", "") == ""):
         problem = check(value)
@@ -134,6 +142,26 @@ def _problems_of_skips(value: Any) -> Iterator[str]:
     for check_id, problem in sorted(problems_of_skips({"skip_checks": dict(value)}, CHECKS).items()):
         nearest = difflib.get_close_matches(check_id, ids, 1) if check_id not in ids else []
         yield f"{SKIP_CHECKS}: {check_id}: {problem}" + (f", did you mean {nearest[0]}?" if nearest else "")
+
+
+def _problems_of_configs(value: Any) -> Iterator[str]:
+    """What train-gan would refuse at the service's start, in its own words; it knows every key without torch."""
+    if not isinstance(value, Mapping):
+        yield f"{TRAINER_CONFIGS}: must be a dict of name: settings, such as {{faces: {{image_size: 128}}}}"
+        return
+    for name, settings in value.items():
+        where = f"{TRAINER_CONFIGS}.{name}"
+        if not isinstance(name, str) or not INSTANCE.fullmatch(name):
+            yield f"{where}: must be a name of letters, digits, -, _ and ., for the service train-gan@NAME"
+            continue
+        if settings is not None and not isinstance(settings, Mapping):
+            yield f"{where}: must be a dict of settings, {{}} for the defaults (given: {settings!r})"
+            continue
+        try:
+            trainer_config.make_config(dict(settings or {}))
+        except trainer_config.ConfigError as error:
+            for line in str(error).splitlines():
+                yield f"{where}: {line}"
 
 
 def _parts(value: Any) -> Iterator[Any]:

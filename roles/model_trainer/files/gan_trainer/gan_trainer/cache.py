@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Callable
 
@@ -14,7 +16,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from .images import UNREADABLE, BadImages, DataError, FolderImages, decode_image
+from .images import BadImages, DataError, FolderImages
+from .pixels import UNREADABLE, decode_image
+
+# Counts changes of what decode_image makes of the same file.
+DECODER = 2
 
 
 class CachedImages(Dataset):
@@ -57,14 +63,14 @@ class Decoded(Dataset):
     """Image i of a folder and no reason, or no image and the reason why."""
 
     def __init__(self, source: FolderImages) -> None:
-        self.files, self.size = source.files, source.size
+        self.files, self.size, self.background = source.files, source.size, source.background
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Tensor | None, str]:
         try:
-            return decode_image(self.files[index], self.size), ""
+            return decode_image(self.files[index], self.size, self.background), ""
         except UNREADABLE as error:
             return None, str(error)
 
@@ -72,8 +78,36 @@ class Decoded(Dataset):
 def cache_file(source: FolderImages, cache_dir: Path) -> Path:
     """Its name changes with size, names, dates and lengths of the images, so a changed folder gets a new cache."""
     seen = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in source.files]
-    digest = hashlib.sha256(json.dumps([source.size, seen]).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps([DECODER, source.size, source.background, seen]).encode()).hexdigest()[:16]
     return cache_dir / f"images-{source.size}-{digest}.u8"
+
+
+def wait_for_cache(source: FolderImages, cache_dir: Path, silent_seconds: float = 600.0) -> None:
+    """Until another process has made the cache, however long that takes; DataError when its file stops growing.
+
+    A barrier of torch.distributed would give up after its time-out while a large folder is still being decoded.
+    """
+    file = cache_file(source, cache_dir)
+    seen, since = -1, time.monotonic()
+    while not file.exists():
+        size = sum(growing(file))
+        if size != seen:
+            seen, since = size, time.monotonic()
+        elif time.monotonic() - since > silent_seconds:
+            raise DataError(
+                f"cache_dir: {file} has not grown for {silent_seconds:.0f} s; its writer has ended or hangs"
+            )
+        time.sleep(0.2)
+
+
+def growing(file: Path) -> list[int]:
+    """Sizes in bytes of the unfinished files of a cache."""
+    sizes = []
+    for part in file.parent.glob(f"{file.stem}.*.tmp"):
+        # It gets its name, or goes, at any moment.
+        with suppress(OSError):
+            sizes.append(part.stat().st_size)
+    return sizes
 
 
 def write_cache(

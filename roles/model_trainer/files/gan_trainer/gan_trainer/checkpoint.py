@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
-    """Write `state`, then delete all but the newest `keep` checkpoints; an OSError leaves the older ones whole."""
+    """Write `state`, then delete all but the newest `keep` checkpoints; an error leaves the older ones whole."""
     path = folder / f"checkpoint-{step:010d}.pt"
     temporary = path.with_suffix(".tmp")
     try:
@@ -32,6 +34,11 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    # torch reports what a file could not take as a RuntimeError of its own.
+    except (OSError, RuntimeError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__
+        reason = getattr(cause, "strerror", None) or str(error).splitlines()[0]
+        raise CheckpointError(describe_full(folder, reason, step)) from error
     finally:
         if temporary.exists():
             temporary.unlink()
@@ -39,6 +46,17 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -
     for old in list_checkpoints(folder)[keep:]:
         old.unlink()
     return path
+
+
+def describe_full(folder: Path, reason: str, step: int | None = None) -> str:
+    """Why nothing more can be written to a run folder, how much room there is, and from where the run goes on."""
+    whole = list_checkpoints(folder)
+    size = whole[0].stat().st_size if whole else 0
+    what = "its files cannot be written" if step is None else f"the checkpoint of step {step} cannot be written"
+    needs = f", a checkpoint takes {size >> 20} MiB" if size else ""
+    kept = f"{whole[0].name} is whole, and the same command goes on from there" if whole else "nothing was saved before"
+    free = shutil.disk_usage(folder).free >> 20
+    return f"run_dir: {folder}: {what}: {reason}; {free} MiB free{needs}. Make room; {kept}"
 
 
 def sync_folder(folder: Path) -> None:
@@ -50,11 +68,20 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def check_sums(path: Path) -> None:
+    """torch.save writes a ZIP archive whose CRC-32 sums torch.load does not look at; ValueError for changed bytes."""
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged:
+        raise ValueError(f"its part {damaged} has changed since it was written (CRC-32)")
+
+
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     """The newest readable state, on the CPU; None without any checkpoint, CheckpointError when none can be read."""
     candidates = list_checkpoints(folder)
     for path in candidates:
         try:
+            check_sums(path)
             return torch.load(path, map_location="cpu", weights_only=True)
         # A damaged file may raise anything.
         except Exception as error:

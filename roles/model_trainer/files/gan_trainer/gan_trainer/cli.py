@@ -38,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         return complain(own, error.exit_code)
     except ImportError as error:
         return complain(f"a library is missing: {error}; install gan_trainer with its dependencies", EXIT_FAILED)
+    except OSError as error:
+        return complain(f"{error.filename or 'a file'}: {error.strerror or error}", EXIT_FAILED)
     except KeyboardInterrupt:
         return complain("interrupted; what came after the last checkpoint is lost", EXIT_INTERRUPTED)
 

@@ -31,6 +31,7 @@ class Config:
     data: str = option("synthetic", "synthetic, a folder of images, or tar shards such as data/{000..009}.tar")
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
+    background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
     max_bad_images: int = option(10, "unreadable images after which a data worker gives up", 0, 10**9)
     cache_dir: str = option("", "folder for decoded images, memory-mapped; empty decodes anew in every epoch")
     num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)
@@ -139,6 +140,18 @@ def contradictions(config: Config) -> list[str]:
     if config.data.endswith(".tar") and config.cache_dir:
         faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with tar shards: empty")
     return faults
+
+
+def impossible_on_gpus(config: Config, world: int) -> list[str]:
+    """What several GPUs cannot do together, and one can."""
+    penalty = next((key for key in ("r1_gamma", "r2_gamma") if getattr(config, key) > 0), "")
+    if world > 1 and config.model == "dcgan" and config.sync_batchnorm and penalty:
+        # https://github.com/pytorch/pytorch/issues/61222
+        return [
+            f"{penalty}: {getattr(config, penalty)} needs a second derivative, which batch norm over {world} GPUs does "
+            "not have; allowed: sync_batchnorm: false, or model: residual or r3gan"
+        ]
+    return []
 
 
 def as_yaml(config: Config) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from .batches import Batches
-from .cache import CachedImages, write_cache
+from .cache import CachedImages, cache_file, wait_for_cache, write_cache
 from .config import Config
 from .distributed import ALONE, Ranks
 from .images import DataError, FolderImages, SyntheticImages
@@ -43,15 +43,15 @@ def make_dataset(
         from .shards import ShardImages
 
         return ShardImages(config, ranks, start)
-    folder = FolderImages(config.data, config.image_size, config.max_bad_images)
+    folder = FolderImages(config.data, config.image_size, config.max_bad_images, config.background)
     if not config.cache_dir:
         return folder
     if ranks.local_rank == 0:
         write_cache(folder, Path(config.cache_dir), config.max_bad_images, workers, prepare)
+    else:
+        wait_for_cache(folder, Path(config.cache_dir))
     ranks.wait()
-    # The others find the file, unless its writer failed and said why.
-    cache = write_cache(folder, Path(config.cache_dir), config.max_bad_images, 0)
-    return CachedImages(cache, config.image_size)
+    return CachedImages(cache_file(folder, Path(config.cache_dir)), config.image_size)
 
 
 def collate(batch: Any) -> Tensor:

@@ -3,38 +3,21 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from .census import SUFFIXES, list_images
 from .errors import UsageError
-
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-# What Pillow raises for a damaged file.
-UNREADABLE = (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError)
+from .pixels import UNREADABLE, decode_image
 
 
 class DataError(UsageError):
     """The images cannot be used; the text names folder or file."""
-
-
-def decode_image(source: bytes | BinaryIO | Path, size: int) -> Tensor:
-    """The middle square of an encoded image, scaled to uint8 (3, size, size); raises one of UNREADABLE."""
-    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
-        # Lets the JPEG decoder skip detail that scaling down would drop.
-        image.draft("RGB", (size, size))
-        edge = min(image.size)
-        left, top = (image.width - edge) // 2, (image.height - edge) // 2
-        box = (left, top, left + edge, top + edge)
-        square = image.convert("RGB").resize((size, size), Image.BILINEAR, box)
-    return torch.from_numpy(np.array(square)).permute(2, 0, 1).contiguous()
 
 
 class BadImages:
@@ -75,20 +58,21 @@ class SyntheticImages(Dataset):
 
 
 class FolderImages(Dataset):
-    """All JPEG, PNG and WebP files below a folder, cut to their middle square and scaled.
+    """All images below a folder (census.py), as they are meant to be seen, cut to their middle square and scaled.
 
     An unreadable file is named on stderr and replaced by the next one; more than `max_bad` of them in one worker raise
     DataError.
     """
 
-    def __init__(self, folder: str, size: int, max_bad: int) -> None:
+    def __init__(self, folder: str, size: int, max_bad: int, background: str = "white") -> None:
         if not Path(folder).is_dir():
             raise DataError(f"data: {folder!r} is no folder; give a folder of images, tar shards or 'synthetic'")
-        self.files = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in SUFFIXES)
+        self.listing = list_images(Path(folder))
+        self.files = self.listing.files
         if not self.files:
             raise DataError(f"data: {folder!r} holds no file ending in {', '.join(SUFFIXES)}")
         # Without one readable file the search for the next one would not end.
-        self.size, self.bad = size, BadImages(min(max_bad, len(self.files) - 1))
+        self.size, self.background, self.bad = size, background, BadImages(min(max_bad, len(self.files) - 1))
 
     def __len__(self) -> int:
         return len(self.files)
@@ -97,7 +81,7 @@ class FolderImages(Dataset):
         while True:
             path = self.files[index]
             try:
-                return decode_image(path, self.size)
+                return decode_image(path, self.size, self.background)
             except UNREADABLE as error:
                 self.bad.add(path, error)
                 index = (index + 1) % len(self.files)

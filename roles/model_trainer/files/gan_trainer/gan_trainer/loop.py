@@ -21,6 +21,7 @@ from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rat
 from .penalties import Penalties
 from .precision import Precision, autocast, make_scaler, set_tf32
 from .prefetch import normalise
+from .running_statistics import RunningStatistics
 from .schedule import learning_rate_factor
 from .stability import Watch
 
@@ -38,6 +39,7 @@ class Trainer:
         self.layout = torch.channels_last if config.channels_last and self.on_gpu else torch.contiguous_format
         self.generator, self.discriminator = (self.place(network) for network in build(config))
         self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
+        self.statistics_kept = [RunningStatistics(network) for network in (self.generator, self.discriminator)]
         # Calls go through these: DistributedDataParallel around the networks, or the networks themselves.
         self.run_generator = data_parallel(self.generator, ranks)
         self.run_discriminator = data_parallel(self.discriminator, ranks)
@@ -136,8 +138,10 @@ class Trainer:
         self.discriminator.requires_grad_(True)
 
         self.scaler.update()
+        good = self.watch.step(mean(d_losses), mean(g_losses), mean(penalties) if penalties else None)
+        for statistics in self.statistics_kept:
+            statistics.settle(good)
         update_average(self.average, self.generator, self.config.ema_decay)
-        self.watch.step(mean(d_losses), mean(g_losses), mean(penalties) if penalties else None)
         note("update")
 
     def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor | None]:

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from .config import Config
+from .elapsed import Elapsed
 from .samples import make_grid, save_png
 
 
@@ -18,6 +19,7 @@ class Reporter:
 
     def __init__(self, folder: Path, config: Config, step: int) -> None:
         self.folder, self.config = folder, config
+        self.elapsed = Elapsed(step, config.steps)
         self.bar = self.open_bar(step)
         self.board = self.open_board(step)
 
@@ -57,7 +59,8 @@ class Reporter:
         if self.bar is not None:
             self.bar.set_postfix_str(f"{losses}  {line['images_per_s']:.0f} images/s")
         else:
-            self.say(f"step {line['step']}/{self.config.steps}  {losses}  {line['images_per_s']:.0f} images/s")
+            left = self.elapsed.left(line["step"])
+            self.say(f"step {line['step']}/{self.config.steps}  {losses}  {line['images_per_s']:.0f} images/s  {left}")
         if self.board is not None:
             for name, value in line.items():
                 if name not in ("step", "time") and value is not None:
@@ -71,6 +74,17 @@ class Reporter:
         save_png(grid, folder / f"step-{step:010d}.png")
         if self.board is not None:
             self.board.add_image("samples", grid, step)
+
+    def end(self, step: int, stopped: bool) -> None:
+        """The last line: how far the run came, and where its results are."""
+        done = f"stopped at step {step} of {self.config.steps}" if stopped else f"done: step {step}"
+        onward = "; the same command goes on from here" if stopped else ""
+        grids = sorted((self.folder / "samples").glob("*.png"))
+        pictures = f"pictures {grids[-1]}, " if grids else ""
+        self.say(
+            f"train-gan: {done} after {self.elapsed.so_far()}{onward}. Results in {self.folder}: {pictures}"
+            "checkpoints checkpoint-*.pt, losses stats.jsonl"
+        )
 
     def close(self) -> None:
         for part in (self.bar, self.board):

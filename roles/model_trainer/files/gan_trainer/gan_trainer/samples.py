@@ -17,10 +17,15 @@ def to_uint8(images: Tensor) -> Tensor:
 
 @torch.no_grad()
 def generate(generator: nn.Module, count: int, latent_dim: int, seed: int, batch: int = 64) -> Tensor:
-    """uint8 (count, 3, S, S) on the CPU; a function of the weights and the seed."""
+    """uint8 (count, 3, S, S) on the CPU; a function of the weights and the seed, `batch` images at a time."""
     device = next(generator.parameters()).device
     noise = torch.randn(count, latent_dim, generator=torch.Generator().manual_seed(seed)).to(device)
     return torch.cat([to_uint8(generator(part)).cpu() for part in noise.split(batch)])
+
+
+def grid_batch(image_size: int) -> int:
+    """Images of a grid at a time: as many pixels as 16 of 64 pixels, beside a training that has filled the card."""
+    return max(1, 16 * 64**2 // image_size**2)
 
 
 def make_grid(images: Tensor) -> Tensor:

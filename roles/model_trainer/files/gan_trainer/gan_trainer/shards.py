@@ -12,11 +12,22 @@ import webdataset
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
+from .census import SUFFIXES
 from .distributed import Ranks
-from .images import SUFFIXES, UNREADABLE, BadImages, DataError, decode_image
+from .images import BadImages, DataError
+from .pixels import UNREADABLE, decode_image
 
 # Encoded images among which the next one is drawn: shards are read from front to back.
 SHUFFLE_BUFFER = 512
+
+
+def list_shards(data: str) -> list[str]:
+    """The shards that a pattern such as data/{000..009}.tar names; DataError when one is not there."""
+    shards = list(webdataset.shardlists.expand_urls(data))
+    missing = [name for name in shards if "://" not in name and not Path(name).is_file()]
+    if missing:
+        raise DataError(f"data: {missing[0]} is no file ({len(missing)} of {len(shards)} shards are missing)")
+    return shards
 
 
 class ShardImages(IterableDataset):
@@ -30,10 +41,7 @@ class ShardImages(IterableDataset):
     def __init__(self, config: object, ranks: Ranks, start: int) -> None:
         self.size, self.seed, self.max_bad = config.image_size, config.seed, config.max_bad_images
         self.share, self.ranks, self.start = ranks.share(config.batch_size), ranks, start
-        self.shards = list(webdataset.shardlists.expand_urls(config.data))
-        missing = [name for name in self.shards if "://" not in name and not Path(name).is_file()]
-        if missing:
-            raise DataError(f"data: {missing[0]} is no file ({len(missing)} of {len(self.shards)} shards are missing)")
+        self.shards, self.background = list_shards(config.data), config.background
         if len(self.shards) < ranks.world:
             raise DataError(
                 f"data: {len(self.shards)} shards cannot feed {ranks.world} processes; make at least one each"
@@ -63,7 +71,7 @@ class ShardImages(IterableDataset):
             if number < skip - 1:
                 continue
             try:
-                last = decode_image(encoded, self.size)
+                last = decode_image(encoded, self.size, self.background)
             except UNREADABLE as error:
                 bad.add(name, error)
             owed += number >= skip

@@ -37,8 +37,8 @@ class Watch:
         self.counts[2].add_(bad)
         self.bad.logical_or_(bad)
 
-    def step(self, d_loss: Tensor, g_loss: Tensor, penalty: Tensor | None) -> None:
-        """Note the losses of a step, and end it."""
+    def step(self, d_loss: Tensor, g_loss: Tensor, penalty: Tensor | None) -> Tensor:
+        """Note the losses of a step, and end it; a truth value on the device: whether all its numbers were finite."""
         self.losses.copy_(torch.stack((d_loss, g_loss, d_loss.new_zeros(()) if penalty is None else penalty)))
         self.sums.add_(self.losses)
         if penalty is not None:
@@ -47,7 +47,9 @@ class Watch:
         bad_steps, good_before, _ = self.counts.unbind()
         bad_steps.add_(self.bad)
         good_before.add_(bad_steps == 0)
+        good = ~self.bad
         self.bad.zero_()
+        return good
 
     def means(self, steps: int) -> tuple[float, float, float]:
         """Mean losses and penalty of the `steps` since the last restart; waits for the device."""

@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
-from .checkpoint import CheckpointError
 from .loop import Trainer
+from .running_statistics import repair
 
-# What the shape of the saved tensors depends on.
-SHAPE_KEYS = ("model", "image_size", "latent_dim", "channels")
 # What a resumed run takes from its configuration rather than from the checkpoint.
 PRESENT = ("lr", "betas", "fused", "capturable", "foreach")
 
@@ -31,12 +29,8 @@ def capture_state(trainer: Trainer) -> dict[str, Any]:
 
 
 def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
-    """Go on from `state`; learning rates and betas follow the present configuration. Raises CheckpointError."""
+    """Go on from `state`, whose configuration has passed drift.py; learning rates and betas are the present ones."""
     config = trainer.config
-    for key in SHAPE_KEYS:
-        saved, wanted = state["config"][key], getattr(config, key)
-        if saved != wanted:
-            raise CheckpointError(f"{key}: the checkpoint was made with {saved}, the configuration says {wanted}")
     for name, part in trainer.parts().items():
         saved = state[name]
         for group, present in zip(saved.get("param_groups", ()), getattr(part, "param_groups", ())):
@@ -44,6 +38,10 @@ def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
         # A scaler that is off saves an empty state, and one that is on refuses it.
         if name != "scaler" or (saved and part.is_enabled()):
             part.load_state_dict(saved)
+    for name in ("generator", "discriminator", "average"):
+        repair(name, getattr(trainer, name))
+    for statistics in trainer.statistics_kept:
+        statistics.remember()
     for name, tensor in state["watch"].items():
         getattr(trainer.watch, name).copy_(tensor)
     trainer.lr_cut, trainer.bad_steps = state["schedule"]["lr_cut"], state["schedule"]["bad_steps"]

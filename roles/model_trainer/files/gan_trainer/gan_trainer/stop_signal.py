@@ -1,30 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM (systemd) and SIGUSR1 (Slurm, before a job's end) as a wish to save and end."""
+"""SIGTERM (systemd), SIGUSR1 (Slurm, before a job's end) and Ctrl-C as a wish to save and end."""
 
 from __future__ import annotations
 
 import signal
-from typing import Any
+import sys
+from contextlib import contextmanager
+from typing import Any, Iterator
 
 import torch
 from torch import distributed
 
 from .distributed import ALONE, Ranks
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+# What a whole job is sent; data workers leave these to the trainer.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+
+
+class StopWaiting(BaseException):
+    """The stop was asked for while the training waited for data; no `except Exception` on the way takes it."""
 
 
 class StopSignal:
-    """Notes a request to stop, so that the loop can save and end."""
+    """Notes a request to stop, so that the loop can save and end. A second Ctrl-C ends at once."""
 
     def __init__(self, ranks: Ranks = ALONE) -> None:
         self.asked, self.ranks = False, ranks
+        self.interrupted = self.waiting = False
         self.vote: tuple[Any, torch.Tensor] | None = None
         for number in STOP_SIGNALS:
             signal.signal(number, self.note)
 
     def note(self, number: int, frame: object) -> None:
+        if number == signal.SIGINT:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+            print("train-gan: saving after this step; Ctrl-C again ends at once", file=sys.stderr, flush=True)
         self.asked = True
+        # Data may never come. Alone, this process decides; with others they have to agree first.
+        if self.waiting and self.ranks.world == 1:
+            self.waiting = False
+            raise StopWaiting
+
+    @contextmanager
+    def may_interrupt(self) -> Iterator[None]:
+        """Around the wait for data: between two steps, where everything can be saved."""
+        self.waiting = True
+        try:
+            # A signal that came just before would otherwise wait for the data.
+            if self.asked and self.ranks.world == 1:
+                raise StopWaiting
+            yield
+        finally:
+            self.waiting = False
 
     def agreed(self) -> bool:
         """Whether to stop after this step, on all ranks the same; call it once in each step.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,23 +12,26 @@ from typing import Any
 
 import torch
 
+from . import census
 from .batch_size import find_batch_size
-from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
-from .config import Config, ConfigError
+from .checkpoint import CheckpointError, list_checkpoints, load_checkpoint
+from .config import Config, ConfigError, impossible_on_gpus
 from .data import make_dataset, open_loader
 from .distributed import Ranks, join
+from .drift import check_drift
+from .errors import UserError
+from .failures import explain
 from .loop import Trainer
 from .memory import use_expandable_segments
 from .precision import Precision, choose_precision
 from .prefetch import Prefetcher
 from .profiling import StepProfiler
-from .reaction import react
+from .record import Record
 from .reporting import Reporter
 from .run_folder import RunFolder
-from .samples import generate
 from .stability import TrainingError
-from .state import capture_state, restore_state
-from .stop_signal import StopSignal
+from .state import restore_state
+from .stop_signal import StopSignal, StopWaiting
 
 LARGEST_BATCH = 65_536
 
@@ -41,24 +43,44 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def train(config: Config, resume: str = "auto", profile: bool = False) -> None:
-    """Run `config` to its last step, or until SIGTERM or SIGUSR1, in this process or in all that torchrun started.
+def train(config: Config, resume: str = "auto", profile: bool = False) -> bool:
+    """Run `config` to its last step, or until SIGTERM, SIGUSR1 or Ctrl-C, in this process or in all of torchrun's.
 
-    `profile` records a few steps (profiling.py). Raises a UserError.
+    `resume`: auto, changed or never, as commands/train.py says. `profile` records a few steps (profiling.py). Returns
+    whether Ctrl-C has ended it. Raises a UserError.
     """
     if config.expandable_segments:
         use_expandable_segments(os.environ)
     device = choose_device(config.device)
+    try:
+        return train_on(device, config, resume, profile)
+    except UserError:
+        raise
+    except Exception as error:
+        known = explain(error, config, device)
+        if known is None:
+            raise
+        raise known from error
+
+
+def train_on(device: torch.device, config: Config, resume: str, profile: bool) -> bool:
+    """See `train`."""
     with join(device.type == "cuda") as ranks, ExitStack() as stack:
         if device.type == "cuda":
             device = torch.device("cuda", ranks.local_rank)
             torch.cuda.set_device(device)
+            faults = impossible_on_gpus(config, ranks.world)
+            if faults:
+                raise ConfigError("\n".join(faults))
         capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
         precision = choose_precision(config.precision, capability)
         folder = Path(config.run_dir)
+        # Wrong data is told before anything is built, and leaves no folder behind.
+        holds = census.describe(config) if ranks.first else []
         # The first rank alone holds the folder, reads its checkpoint for all, and prints.
         run = stack.enter_context(RunFolder(folder, config)) if ranks.first else None
         state = ranks.agree(newest_state(folder, resume) if ranks.first else None)
+        drift = check_drift(state["config"], config, resume == "changed") if state else ""
         config = settle_batch(config, state, device, precision, ranks)
         trainer = Trainer(config, device, precision, ranks)
         if state:
@@ -71,12 +93,13 @@ def train(config: Config, resume: str = "auto", profile: bool = False) -> None:
             else:
                 reporter = Reporter(folder, config, trainer.steps_done)
                 stack.callback(reporter.close)
-                introduce(reporter, trainer, resumed=bool(state))
+                introduce(reporter, trainer, [*holds, *([drift] if drift else [])], resumed=bool(state))
         if trainer.steps_done < config.steps:
             profiler = (
                 stack.enter_context(StepProfiler(folder / "profile", trainer.on_gpu)) if profile and run else None
             )
-            run_steps(trainer, run, reporter, profiler)
+            return run_steps(trainer, run, reporter, profiler)
+        return False
 
 
 def newest_state(folder: Path, resume: str) -> dict[str, Any] | None:
@@ -107,12 +130,15 @@ def settle_batch(
     return config
 
 
-def introduce(reporter: Reporter, trainer: Trainer, resumed: bool) -> None:
-    """What runs, and why."""
+def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed: bool) -> None:
+    """What runs, on which data, and why."""
     config, ranks = trainer.config, trainer.ranks
     verb = f"resumes after step {trainer.steps_done}" if resumed else "starts"
     where = str(trainer.device) if ranks.world == 1 else f"{ranks.world} processes"
     reporter.say(f"train-gan: {verb} on {where}, {trainer.precision.name}: {trainer.precision.because}")
+    for remark in remarks:
+        reporter.say(f"train-gan: {remark}")
+    reporter.say(f"train-gan: results go to {reporter.folder.absolute()}")
     if config.auto_batch:
         reporter.say(f"train-gan: batch_size {config.batch_size} fills {config.memory_target:.0%} of the GPU's memory")
     if ranks.world > 1 and config.model == "dcgan":
@@ -125,44 +151,39 @@ def introduce(reporter: Reporter, trainer: Trainer, resumed: bool) -> None:
 
 def run_steps(
     trainer: Trainer, run: RunFolder | None, reporter: Reporter | None, profiler: StepProfiler | None
-) -> None:
-    """All remaining steps. `run` and `reporter` are there on the first rank alone."""
+) -> bool:
+    """All remaining steps; whether Ctrl-C ended them. `run` and `reporter` are there on the first rank alone."""
     config, ranks, stop = trainer.config, trainer.ranks, StopSignal(trainer.ranks)
     lines = trainer.speed_up()
     if reporter:
         for line in lines:
             reporter.say(f"train-gan: {line}")
     with open_loader(config, trainer.steps_done, trainer.on_gpu, ranks, trainer.device) as loader:
-        batches = Prefetcher(loader, trainer.device, trainer.layout, config.prefetch)
-        first, looked = trainer.steps_done + 1, time.perf_counter()
-        for real in batches:
-            trainer.step(real)
-            step = trainer.steps_done
-            last = stop.agreed() or step == config.steps
-            logs, saves = last or step % config.log_every == 0, last or step % config.checkpoint_every == 0
-            if reporter:
-                reporter.advance()
-            if profiler:
-                profiler.step()
-            if step == first == 1 and run:
-                (run.folder / "memory.json").write_text(json.dumps(trainer.memory.phases, indent=2) + "\n")
-                reporter.say(trainer.memory.table())
-            if logs or saves:
-                reaction = react(trainer)
-                if reaction and reporter:
-                    reporter.say(f"train-gan: {reaction}")
-            if logs:
-                now = time.perf_counter()
-                statistics = {**trainer.statistics(), "data_wait": round(batches.waited / (now - looked), 4)}
-                batches.waited, looked = 0.0, now
-                if run:
-                    reporter.statistics(run.log(statistics))
-            if run and (last or step % config.sample_every == 0):
-                images = generate(trainer.average, config.sample_count, config.latent_dim, config.seed)
-                reporter.samples(images, step)
-            if saves and run:
-                save_checkpoint(run.folder, step, capture_state(trainer), config.keep_checkpoints)
-            if last:
-                break
+        prefetcher = Prefetcher(loader, trainer.device, trainer.layout, config.prefetch)
+        batches, record = iter(prefetcher), Record(trainer, prefetcher, run, reporter)
+        first = trainer.steps_done + 1
+        try:
+            while trainer.steps_done < config.steps:
+                with stop.may_interrupt():
+                    real = next(batches)
+                trainer.step(real)
+                if reporter:
+                    reporter.advance()
+                if profiler:
+                    profiler.step()
+                if trainer.steps_done == first == 1 and run:
+                    (run.folder / "memory.json").write_text(json.dumps(trainer.memory.phases, indent=2) + "\n")
+                    reporter.say(trainer.memory.table())
+                last = stop.agreed() or trainer.steps_done == config.steps
+                record.after_step(last)
+                if last:
+                    break
+        except StopWaiting:
+            # Between two steps: what was done so far is whole.
+            if trainer.steps_done >= first:
+                record.after_step(last=True)
+    if reporter:
+        reporter.end(trainer.steps_done, stopped=trainer.steps_done < config.steps)
     # The first rank may still write; the others leave when it is done.
     ranks.wait()
+    return stop.interrupted

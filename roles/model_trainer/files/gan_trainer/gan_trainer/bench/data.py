@@ -20,7 +20,8 @@ from torch.utils.data import DataLoader, Dataset
 from ..cache import CachedImages, write_cache
 from ..config import Config
 from ..data import open_loader
-from ..images import FolderImages, SyntheticImages, decode_image
+from ..images import FolderImages, SyntheticImages
+from ..pixels import decode_image
 from ..prefetch import normalise
 from . import timing
 from .timing import rate_of, take_turns

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from ..config import as_yaml
+from ..errors import EXIT_INTERRUPTED
 from .options import add_config_arguments, read_config
 
 
@@ -14,9 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the complete configuration as YAML and stop")
     parser.add_argument(
         *("--resume",),
-        choices=("auto", "never"),
+        choices=("auto", "changed", "never"),
         default="auto",
-        help="auto goes on from the newest checkpoint in run_dir, never refuses a run_dir that has one (default: auto)",
+        help="auto goes on from the newest checkpoint in run_dir and refuses another experiment (loss, seed ...), "
+        "changed goes on with that too, never refuses a run_dir that has a checkpoint (default: auto)",
     )
     parser.add_argument(
         "--profile", action="store_true", help="record a few steps: run_dir/profile/trace.json and operators.txt"
@@ -30,5 +32,5 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from ..train import train
 
-    train(config, options.resume, options.profile)
-    return 0
+    interrupted = train(config, options.resume, options.profile)
+    return EXIT_INTERRUPTED if interrupted else 0

@@ -152,14 +152,18 @@ def replays(gpu, readings):
     if gpu.absent("health", "pcie_replays"):
         return SKIP, None, NO_LINK
     number = gpu.number("health", "pcie_replays")
-    if gpu.number("health", "pcie_replay_rollovers"):
+    untold = gpu.absent("health", "pcie_replay_rollovers")
+    if not untold and gpu.number("health", "pcie_replay_rollovers"):
         return WARN, number, "the counter of replays has rolled over"
     if number <= limit("replays_per_minute") * limit("replay_minutes"):
-        return PASS, number, ""
+        words = "{} replays; this driver does not tell whether the counter has rolled over".format(number)
+        return (SKIP, number, words) if untold else (PASS, number, "")
     minutes = max(readings.amount("host", "uptime_s") / 60.0, limit("replay_minutes"))
     rate = number / minutes
     words = "{} replays, {:.1f} a minute since boot".format(number, rate)
-    return (WARN if rate > limit("replays_per_minute") else PASS, number, words)
+    if rate > limit("replays_per_minute"):
+        return WARN, number, words
+    return (SKIP if untold else PASS, number, words)
 
 
 def c2c(gpu):

@@ -122,9 +122,10 @@ def retired_pages(readings, expected):
         pci_id = gpu.pci_id("pci_id")
         answers = [name for name in RETIREMENT if not gpu.absent(name)]
         if not answers:
-            # A card cut into MIG slices does not say, nor does a vGPU; any other data-centre card must.
+            # A card cut into MIG slices does not say, nor a vGPU or one without ECC; any other data-centre card must.
             mig = None if gpu.absent("mig_mode") else gpu.text("mig_mode")
-            if is_strict(card_row(gpu)) and mig != "Enabled" and not is_vgpu(gpu):
+            may_be_silent = mig == "Enabled" or is_vgpu(gpu) or gpu.absent("ecc_mode")
+            if is_strict(card_row(gpu)) and not may_be_silent:
                 return unknown("{} says nothing about broken memory".format(pci_id), expected="none")
             without.append(pci_id)
         if gpu.absent("remapped_rows_pending") != gpu.absent("remapped_rows_failure"):

@@ -32,6 +32,10 @@ UNNAMED = "a program without a name"
 FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
 
 
+# "88.00.48.00.02": four of the five parts name the build.
+PARTS, BUILD_PARTS = 5, 4
+
+
 def known_card(gpu):
     """The card has a row among the known ones; without it, what it may lack is guessed on the strict side."""
     row = card_row(gpu)
@@ -100,19 +104,29 @@ def identity(readings, expected):
 
 
 def vbios(readings, expected):
-    """Cards of one model carry one firmware: different ones behave differently under one load."""
-    versions = {}
+    """Cards of one model carry one firmware: different ones behave differently under one load.
+
+    The last of the five parts names the board of a maker and the place of a GPU on a board with several (K80, M10), and
+    differs by design.
+    """
+    versions, builds = {}, {}
     for gpu in answering_gpus(readings):
-        versions.setdefault(gpu.text("name"), set()).add(
-            gpu.matching(FIRMWARE, "a version of firmware", "health", "vbios")
-        )
+        version = gpu.matching(FIRMWARE, "a version of firmware", "health", "vbios")
+        versions.setdefault(gpu.text("name"), set()).add(version)
+        builds.setdefault(gpu.text("name"), set()).add(build_of(version))
     if not versions:
         return unknown("the driver cannot be asked", action=ASK_FIRST)
     value = ", ".join(sorted(set().union(*versions.values())))
-    mixed = sorted(name for name, found in versions.items() if len(found) > 1)
+    mixed = sorted(name for name, found in builds.items() if len(found) > 1)
     if mixed:
         return warned(value, "one for each model", "different firmware on cards of {}".format(", ".join(mixed)))
     return passed(value, "one for each model", value)
+
+
+def build_of(version):
+    """What must be equal: the number of parts, and all of them but the last of five."""
+    parts = version.upper().split(".")
+    return (len(parts),) + tuple(parts[:BUILD_PARTS] if len(parts) == PARTS else parts)
 
 
 def inforom(readings, expected):

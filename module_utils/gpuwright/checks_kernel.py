@@ -149,7 +149,7 @@ CHECKS = (
         "kernel.out_of_memory",
         "",
         "Did the kernel kill programs for want of memory?",
-        "The kernel killed no program for want of memory since the boot (WARN): a training may be the next one.",
+        "The kernel killed no program for want of memory, and refused none a large piece of it (WARN), since the boot.",
         "no program was killed for want of memory",
         "See who: journalctl -k -b | grep -i 'out of memory' ; lower the batch size or the number of loader workers.",
         severity=WARN,
@@ -198,6 +198,26 @@ CHECKS = (
         "No file system reported damage or became read-only (FAIL), no other disk an error (WARN), since the boot.",
         "no file system error since the boot",
         LOOK + " | grep -iE 'EXT4-fs|XFS|BTRFS|I/O error' ; unmount it, check it (fsck, xfs_repair), look at its disk.",
+    ),
+    _row(
+        "kernel.network",
+        REBOOT,
+        "Did a network adapter fail since the boot?",
+        "No adapter lost its firmware or did not start (FAIL: mlx5), and none reported heat, want of power or a stuck"
+        " queue (WARN), since the boot. An adapter that was started again closes its fault.",
+        "no network adapter had trouble since the boot",
+        LOOK + " | grep -iE 'mlx5|NETDEV WATCHDOG' ; reboot; if it comes back, power the node off and on and look at"
+        " the adapter's firmware and slot (mlxfwmanager --query, lspci -vv).",
+    ),
+    _row(
+        "kernel.remote_storage",
+        "",
+        "Did a file server stop answering?",
+        "No server of NFS, Lustre, CephFS or SMB left this node without an answer (WARN) until it answered again.",
+        "no file server stopped answering since the boot",
+        LOOK + " | grep -iE 'not responding|Lustre|ceph|CIFS' ; look at the server and the network between; a training"
+        " that reads from there stands still or has lost its files.",
+        severity=WARN,
     ),
     Check(
         id="kernel.log_whole",

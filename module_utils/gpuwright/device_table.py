@@ -162,6 +162,18 @@ CARDS = (
         example=True,
     ),
     Card(
+        name="GRID K520",
+        chip="GK104",
+        card_class="data-centre",
+        ids=("118a",),
+        memory_kind="gddr5",
+        memory_gib=4,
+        mig=False,
+        ecc="none",
+        pcie_generation=3,
+        pcie_lanes=16,
+    ),
+    Card(
         name="Tesla K20Xm",
         chip="GK110",
         card_class="data-centre",

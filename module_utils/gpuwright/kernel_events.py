@@ -8,7 +8,7 @@ back only after the node was off. What comes after that opens a new event.
 
 import collections
 import re
-from typing import Any, Callable, Dict, Hashable, List, Optional
+from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence
 
 from .hardware_records import HardwareRecords
 from .kernel_lines import KERNEL, Line
@@ -26,7 +26,22 @@ SXID_DETAIL = re.compile(r"nvidia-nvswitch\S*: SXid [^)]*\): *[0-9]+, *(?:Severi
 LOAD_BEGINS = "nvidia-nvlink: Nvlink Core is being initialized"
 LOADED = "NVRM: loading NVIDIA UNIX"
 RESET_DONE = re.compile(r"(?:nvidia|vfio-pci|pci) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: reset done")
-NVME_BACK = re.compile(r"nvme (nvme[0-9]+): [0-9]+/[0-9]+/[0-9]+ default/read/poll queues")
+# What is said once something works again: (kinds of findings that it closes, where it stands, words).
+WORKS_AGAIN = (
+    (("nvme",), r"nvme (nvme[0-9]+): [0-9]+/[0-9]+/[0-9]+ default/read/poll queues", "the controller answered again"),
+    (
+        ("network",),
+        r"mlx5_core ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7][^:]*: (?:\w+:[0-9]+:\(pid [0-9]+\): )?"
+        r"(?:health re[cv]overy succ|firmware version: )",
+        "the adapter was started again",
+    ),
+    (
+        ("remote_storage",),
+        r"(?:nfs: server (\S+) OK|ceph: (mds[0-9]+) came back|Lustre: [^:]+: Connection restored to (\S+) )",
+        "the server answered again",
+    ),
+)
+WORKS = [(kinds, re.compile(pattern), words) for kinds, pattern, words in WORKS_AGAIN]
 # The driver breaks this sentence after the address, in two or three lines of its own.
 BROKEN_SENTENCE = re.compile(
     r"NVRM: (?:(?:The NVIDIA GPU|GPU at) (?:PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}"
@@ -160,15 +175,17 @@ class KernelEvents(object):
             if match:
                 self._close_card(match.group(1), "reset at {} s".format(second))
                 return True
-            match = NVME_BACK.match(message)
-            if match:
-                name = match.group(1)
-                self.findings.close(
-                    lambda event: event["kind"] == "nvme" and event["pci_id"] == name,
-                    "the controller answered again at {} s".format(second),
-                )
-            return bool(match)
+            return self._works_again(second, message)
         return True
+
+    def _works_again(self, second: int, message: str) -> bool:
+        for kinds, pattern, words in WORKS:
+            match = pattern.match(message)
+            if match:
+                name = next(group for group in match.groups() if group)
+                self.findings.close(_stands_at(kinds, name), "{} at {} s".format(words, second))
+                return True
+        return False
 
     def _close_card(self, card: str, words: str) -> None:
         self.xids.close(lambda event: event["pci_id"] == card and not _lost(event), words)
@@ -220,6 +237,10 @@ class KernelEvents(object):
 
     def _hardware(self, kind: str, second: int, text: str, times: int) -> None:
         self.findings.count((kind, "host"), {"kind": kind, "pci_id": "host"}, second, self.lines, text, times)
+
+
+def _stands_at(kinds: Sequence[str], name: str) -> Callable[[Event], bool]:
+    return lambda event: event["kind"] in kinds and event["pci_id"] == name
 
 
 def _lost(event: Event) -> bool:

@@ -13,9 +13,10 @@ from typing import Optional, Tuple
 from .kernel_rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
 from .kernel_rows_gpu import DEVICE_ROWS
 from .kernel_rows_host import HOST_ROWS
+from .kernel_rows_network import NETWORK_ROWS
 from .verdict import CONTACT_SUPPORT
 
-ROWS = DEVICE_ROWS + HOST_ROWS
+ROWS = DEVICE_ROWS + NETWORK_ROWS + HOST_ROWS
 # Kinds that come from groups of lines or are made by the reader: (name, check, kind, remedy).
 GROUPS = (
     ("hardware", "kernel.hardware_errors", UNCORRECTED, CONTACT_SUPPORT),

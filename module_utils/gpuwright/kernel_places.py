@@ -9,6 +9,11 @@ from .kernel_rows import BOOT, Row
 PCI = re.compile(r"\b([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\b")
 SHORT_PCI = re.compile(r"(?:\[|device=)(?:0x)?([0-9a-fA-F]{2}):(?:0x)?([0-9a-fA-F]{2})\.[0-7]")
 DISK = re.compile(r"\b(nvme[0-9]+(?:n[0-9]+(?:p[0-9]+)?)?)\b|\bdev(?:ice)? ([A-Za-z0-9_/-]+)|\(([A-Za-z0-9_/-]+)\)")
+SERVER = re.compile(
+    r"server (\S+) not responding|ceph: (mds[0-9]+)|CIFS: (?:VFS: )?\\*(\S+) has not|Connection to (\S+) \(at"
+    r"|evicted by ([^\s;]+)"
+)
+REMOTE = "kernel.remote_storage"
 LONGEST_TEXT = 200
 
 
@@ -22,9 +27,12 @@ def address(text: Optional[str]) -> str:
 
 
 def place(row: Row, message: str) -> str:
-    """What a finding is about: a PCI address, the name of a disk, or "host"."""
+    """What a finding is about: a PCI address, the name of a disk or of a file server, or "host"."""
     if row.scope == BOOT:
         return "host"
+    if row.check == REMOTE:
+        match = SERVER.search(message)
+        return next(group for group in match.groups() if group) if match else "host"
     match = PCI.search(message)
     if match:
         return address(match.group(0))

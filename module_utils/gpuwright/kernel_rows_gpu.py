@@ -146,9 +146,11 @@ DEVICE_ROWS = (
         "kernel.iommu",
         UNCORRECTED,
         DEVICE,
-        r"DMAR: ?\[(?:DMA (?:Read|Write)|INTR-REMAP)[^\]]*\] Request device ",
+        # Kernels before 4.4 name the driver twice, those before 5.x in small letters; the reason is a line of its own.
+        r"(?:(?:dmar|DMAR): ?)?(?:DMAR: ?\[(?:DMA (?:[Rr]ead|[Ww]rite)|INTR-REMAP)[^\]]*\]"
+        r"|INTR-REMAP:) Request device ",
         RESET,
-        "drivers/iommu/intel/dmar.c",
+        "drivers/iommu/intel/dmar.c; before 4.12: drivers/iommu/dmar.c",
     ),
     Row(
         "iommu",

@@ -7,6 +7,8 @@ from .verdict import CONTACT_SUPPORT, REBOOT, REPLACE
 WATCHDOG = "kernel/watchdog.c"
 STALL = "kernel/rcu/tree_stall.h"
 NVME = "drivers/nvme/host/pci.c"
+# The function that says so: end_request up to 4.15, print_req_error in 4.16 to 5.x, and later ones.
+REQUEST = r"(?:(?:end_request|print_req_error|blk_update_request|blk_print_req_error): )?"
 OOPS = "arch/x86/mm/fault.c, arch/x86/kernel/traps.c, lib/bug.c"
 
 HOST_ROWS = (
@@ -48,6 +50,16 @@ HOST_ROWS = (
         "",
         "mm/oom_kill.c",
     ),
+    # The name of the program stands first. The kernel goes on; what asked for the memory may not.
+    Row(
+        "allocation",
+        "kernel.out_of_memory",
+        WATCH,
+        BOOT,
+        r".{1,16}: page allocation (?:failure[:.] order:|stalls for )",
+        "",
+        "mm/page_alloc.c (warn_alloc)",
+    ),
     Row(
         "nvme",
         "kernel.nvme",
@@ -64,7 +76,7 @@ HOST_ROWS = (
         UNCORRECTED,
         DEVICE,
         r"(?:nvme[0-9]+(?:c[0-9]+)?n[0-9]+: (?:I/O Error|I/O error|.*\bError \(sct )"
-        r"|(?:blk_update_request: |blk_print_req_error: )?(?:critical medium|critical target|I/O) error, dev nvme)",
+        r"|" + REQUEST + r"(?:critical medium|critical target|I/O) error, dev nvme)",
         REPLACE,
         "drivers/nvme/host/core.c, block/blk-core.c",
     ),
@@ -111,8 +123,7 @@ HOST_ROWS = (
         "kernel.filesystem",
         WATCH,
         DEVICE,
-        r"(?:blk_update_request: |blk_print_req_error: )?(?:critical medium|critical target|I/O) error, dev |"
-        r"Buffer I/O error on dev",
+        REQUEST + r"(?:critical medium|critical target|I/O) error, dev |Buffer I/O error on dev",
         "",
         "block/blk-core.c, fs/buffer.c",
     ),
@@ -162,22 +173,33 @@ HOST_ROWS = (
         "kernel.oops",
         UNCORRECTED,
         BOOT,
-        r"(?:BUG: (?:kernel NULL pointer|unable to handle|Bad page|stack guard page|KASAN|KFENCE)|kernel BUG at "
-        r"|Oops: |general protection fault(?:,|:)|(?:invalid opcode|stack segment|double fault): [0-9]{4} \["
+        r"(?:BUG: (?:kernel NULL pointer|unable to handle|Bad page|(?:\w+ )?stack guard page|KASAN|KFENCE|spinlock"
+        r"|rwlock)|kernel BUG at |Oops: |general protection fault(?:,|:| for )"
+        r"|[a-z][a-z0-9 -]{2,40}: [0-9a-f]{4} \[#[0-9]"
         r"|Kernel panic - not syncing|Unable to handle kernel|Internal error: |(?:list_add|list_del) corruption"
         r"|refcount_t: )",
         REBOOT,
         OOPS,
+    ),
+    # NVIDIA's driver declares arrays of length 1 that are longer, which kernels built with UBSAN report at each load.
+    Row(
+        "harmless",
+        "",
+        HARMLESS,
+        BOOT,
+        r"UBSAN: array-index-out-of-bounds in \S*nvidia",
+        "",
+        "lib/ubsan.c; github.com/NVIDIA/open-gpu-kernel-modules: UBSAN reports",
     ),
     Row(
         "kernel_warning",
         "kernel.oops",
         WATCH,
         BOOT,
-        r"WARNING: (?:CPU: [0-9]+ PID: [0-9]+|(?:\S+:[0-9]+ )?at \S+, CPU#[0-9]+: )"
-        r"|BUG: (?:scheduling while atomic|sleeping function|Bad rss-counter)",
+        r"WARNING: (?:CPU: [0-9]+ PID: [0-9]+|(?:\[.{1,200}\] )?(?:\S+:[0-9]+ )?at \S+, CPU#[0-9]+: |at \S+:[0-9]+)"
+        r"|BUG: |UBSAN: (?:Undefined behaviour|[a-z-]+) in ",
         "",
-        OOPS,
+        OOPS + ", lib/ubsan.c",
     ),
     Row(
         "hardware_corrected",

@@ -119,6 +119,8 @@ class Masker:
         for pattern in (forms.LOG_HOST, forms.HOST_OPTION):
             for name in set(pattern.findall(text)):
                 self.learn("host", name)
+        for names in set(forms.FILE_SERVER.findall(text)):
+            self.learn("host", next(name for name in names if name))
         for value in forms.SERIAL_WORDS.findall(text):
             self._learn_serial(value)
         fields = forms.XML_FIELD.findall(text)

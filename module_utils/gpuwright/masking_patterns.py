@@ -18,6 +18,8 @@ SERIAL_WORDS = re.compile(
 HOME = re.compile(r"/(?:home|users|scratch)/([A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63})", re.IGNORECASE)
 # The column in front of "kernel:" in every form that journalctl and syslog have.
 LOG_HOST = re.compile(r"^(?:\[ *[0-9.]+\]|\S+T\S+|[A-Z][a-z]{2} +[0-9]{1,2} [0-9:.]+) (\S+) kernel: ", re.MULTILINE)
+# Servers of NFS, SMB and Lustre in the kernel's log.
+FILE_SERVER = re.compile(r"\bnfs: server ([A-Za-z0-9][\w.-]*) |\bCIFS: (?:VFS: )?\\\\{1,4}([A-Za-z0-9][\w.-]*)")
 HOST_OPTION = re.compile(r"\bhostname=([A-Za-z0-9][A-Za-z0-9.-]*)", re.IGNORECASE)
 # `Name   : value` of nvidia-smi -q, and <name>value</name>.
 TEXT_FIELD = re.compile(

@@ -18,18 +18,26 @@ LACKS_CLOCKS = tuple(name for name, row in ARCHITECTURES.items() if not row.appl
 # A guest that was given a part of a card; what is of the whole card, the host keeps to itself.
 VGPU = ("vgpu", "vsga")
 
-Card = collections.namedtuple("Card", "name architecture mig ecc device_id virtualization")
-Card.__new__.__defaults__ = ("", "")
-Card.__doc__ = """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN), and
-device_id: the PCI id in four digits, "" where it is not known; virtualization: the mode in small letters."""
+Card = collections.namedtuple("Card", "name architecture mig ecc device_id virtualization driver c2c")
+Card.__new__.__defaults__ = ("", "", None, None)
+Card.__doc__ = """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN).
 
-Rule = collections.namedtuple("Rule", "fields architectures mig ecc data_centre may_lack_mig may_lack_ecc vgpu source")
-Rule.__new__.__defaults__ = ((), (), (), None, None, None, None, "")
+device_id       the PCI id in four digits, "" where it is not known
+virtualization  the mode in small letters
+driver          its branch as a number, None where it is not known
+c2c             Enabled where the card shares its memory with a processor beside it
+"""
+
+Rule = collections.namedtuple(
+    "Rule", "fields architectures mig ecc data_centre may_lack_mig may_lack_ecc vgpu before c2c source"
+)
+Rule.__new__.__defaults__ = ((), (), (), None, None, None, None, None, (), "")
 Rule.__doc__ = """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card.
 
 data_centre  True or False: the card is, or is not, one whose "N/A" is not believed: a data-centre card, or one that
              neither a row nor its name places
 vgpu         True: a virtual machine that was given a part of the card
+before       the first branch of the driver that writes the field
 """
 
 RETIREMENT = ("retired_pages_pending", "retired_pages_single_bit", "retired_pages_double_bit")
@@ -72,6 +80,11 @@ RULES = (
     Rule(("clocks_applied", "clocks_default"), data_centre=False, source=CONSUMER),
     Rule(
         ("clocks_applied", "clocks_default"),
+        may_lack_ecc=True,
+        source="GRID K520 under driver 352 (rai-project/nvidia-smi): a board for graphics, without ECC too",
+    ),
+    Rule(
+        ("clocks_applied", "clocks_default"),
         architectures=LACKS_CLOCKS + (UNKNOWN,),
         source="nvidia-smi(1): for Tesla from Kepler on; drivers from 590 on call them deprecated (telegraf capture)",
     ),
@@ -90,6 +103,16 @@ RULES = (
         + REMAPPING,
         vgpu=True,
         source="guests under drivers 535 to 580: answers in public issues and guides",
+    ),
+    Rule(
+        ("pcie_replay_rollovers",),
+        before=418,
+        source="answers of drivers 352 to 410 (rai-project, lampaa/nvidia-smi-rest); 418 has it",
+    ),
+    Rule(
+        ("bar1_total_mib",),
+        c2c=("Enabled",),
+        source="GH200 under driver 550: the processor reaches the memory over C2C, there is no window",
     ),
     # What some card of every kind lacks, so that its absence says nothing.
     Rule(
@@ -121,6 +144,8 @@ def _holds(rule, card):
         and (not rule.ecc or card.ecc in rule.ecc)
         and rule.data_centre in (None, is_strict(row))
         and rule.vgpu in (None, card.virtualization in VGPU)
+        and (rule.before is None or (card.driver is not None and card.driver < rule.before))
+        and (not rule.c2c or card.c2c in rule.c2c)
         and rule.may_lack_mig in (None, may_lack_mig(row))
         and rule.may_lack_ecc in (None, may_lack_ecc(row))
     )

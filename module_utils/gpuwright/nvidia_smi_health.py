@@ -78,7 +78,7 @@ def read_link(gpu):
         "link_gen_card": number_at(gpu, info + "max_device_link_gen"),
         "link_gen_host": number_at(gpu, info + "max_host_link_gen"),
         "pcie_replays": read_number(gpu.findtext("pci/replay_counter"), ""),
-        "pcie_replay_rollovers": read_number(gpu.findtext("pci/replay_rollover_counter"), ""),
+        "pcie_replay_rollovers": number_at(gpu, "pci/replay_rollover_counter"),
     }
 
 

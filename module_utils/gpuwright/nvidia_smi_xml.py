@@ -42,11 +42,12 @@ def parse_log(text):
     """`{driver_version, cuda_version, attached_gpus, gpus, warnings}` from the text; raises `UnreadableXml`."""
     text = COMMENT.sub("", text)
     root = _parse(text)
+    driver = _version(root, "kmd_version", "driver_version")
     return {
-        "driver_version": _version(root, "kmd_version", "driver_version"),
+        "driver_version": driver,
         "cuda_version": _version(root, "cuda_umd_version", "cuda_version"),
         "attached_gpus": read_number(root.findtext("attached_gpus"), ""),
-        "gpus": [read_gpu(gpu) for gpu in root.findall("gpu")],
+        "gpus": [read_gpu(gpu, _branch(driver)) for gpu in root.findall("gpu")],
         "warnings": read_warnings(text, text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))),
     }
 
@@ -69,6 +70,12 @@ def _version(root, *names):
     return first_known(read_version(DEPRECATION.sub("", text or "")) for text in texts)
 
 
+def _branch(version):
+    """580 of "580.95.05"; None of a version that cannot be read."""
+    number = (version or "").partition(".")[0]
+    return int(number) if number.isdigit() else None
+
+
 def _parse(text):
     # nvidia-smi may write warnings before and behind its XML.
     begin, end = text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))
@@ -85,12 +92,13 @@ def _parse(text):
         raise UnreadableXml("it is damaged: {}".format(error))
 
 
-def read_gpu(gpu):
-    """One record, see docs/architecture.md; N/A is None only where this kind of card may say so."""
+def read_gpu(gpu, driver=None):
+    """One record, see docs/architecture.md; N/A is None only where this kind of card, or this driver, may say so."""
     name = read_text(gpu.findtext("product_name")) or UNKNOWN
     architecture, device_id = _architecture(gpu), _device_id(gpu)
     virtualization = clean(gpu.findtext("gpu_virtualization_mode/virtualization_mode")).lower()
-    bare = Card(name, architecture, None, None, device_id, virtualization)
+    c2c = clean(gpu.findtext("c2c_mode"))
+    bare = Card(name, architecture, None, None, device_id, virtualization, driver, c2c)
     ecc_mode = believed(read_mode(gpu.findtext("ecc_mode/current_ecc")), "ecc_mode", bare)
     card = bare._replace(mig=_mig_mode(gpu, bare), ecc=ecc_mode)
     values = {

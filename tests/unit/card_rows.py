@@ -105,6 +105,8 @@ ROWS = [
     ("gpu.mig_errors", {}, {}, SKIP, "not cut"),
     ("gpu.memory_size", sizes(0), {}, FAIL, "0000:3b:00.0 has 0 MiB of 16384"),
     ("gpu.memory_size", sizes(16384, 15360), {}, FAIL, "0000:3b:00.0 has 15360 MiB of 16384"),
+    ("gpu.memory_size", sizes(16000, 15840), {}, PASS, "as much"),
+    ("gpu.memory_size", sizes(16000, 15839), {}, FAIL, "0000:3b:00.0 has 15839 MiB of 16000"),
     ("gpu.memory_size", sizes(14336), {}, FAIL, "0000:3b:00.0 has 14336 MiB of 16384"),
     ("gpu.memory_size", sizes(16384, 15360, ecc_mode="Disabled"), {}, PASS, "as much"),
     ("gpu.memory_size", sizes(16384, 24576, name="Tesla P40"), {}, PASS, "as much"),

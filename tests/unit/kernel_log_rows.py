@@ -50,6 +50,8 @@ PAIRS = [
     ("kernel.pcie_errors", "pcie", "pcie_corrected", "no PCIe error"),
     ("kernel.nvme", "nvme", "nvme_timeout", "no NVMe error"),
     ("kernel.filesystem", "filesystem", "disk_error", "no file system error"),
+    ("kernel.network", "network", "network_trouble", "no network adapter had trouble"),
+    ("kernel.remote_storage", None, "remote_storage", "no file server stopped answering"),
 ]
 BY_KIND = [
     row

@@ -27,6 +27,8 @@ NVME_FAILS, NVME_WARNS = ("kernel.nvme", FAIL), ("kernel.nvme", WARN)
 FS_FAILS, FS_WARNS = ("kernel.filesystem", FAIL), ("kernel.filesystem", WARN)
 OOPS, TAINT = ("kernel.oops", FAIL), ("kernel.oops", WARN)
 OOM = ("kernel.out_of_memory", WARN)
+NETWORK_FAILS, NETWORK_WARNS = ("kernel.network", FAIL), ("kernel.network", WARN)
+REMOTE = ("kernel.remote_storage", WARN)
 NOT_WHOLE = ("kernel.log_whole", WARN)
 NOTHING = ("", "")
 
@@ -560,6 +562,148 @@ REVIEW_RECORDS = [
     (*NOTHING, "WARNING: Some CPUs have a different microcode revision"),
 ]
 
+NIC = "mlx5_core 0000:5e:00.0: "
+NETWORK_RECORDS = [
+    (*NETWORK_FAILS, NIC + "poll_health:825:(pid 0): device's health compromised - reached miss count"),
+    (*NETWORK_FAILS, "mlx5_core 0000:5e:00.0 ib0: poll_health:825:(pid 0): device's health compromised"),
+    (*NETWORK_FAILS, NIC + "poll_health:840:(pid 0): Fatal error 3 detected"),
+    (
+        *NETWORK_FAILS,
+        lines(
+            NIC + "print_health_info:431:(pid 0): Health issue observed, irisc not responding, severity(2) CRITICAL:",
+            NIC + "print_health_info:435:(pid 0): assert_var[0] 0x00000000",
+        ),
+    ),
+    (*NETWORK_WARNS, NIC + "print_health_info:431:(pid 0): Health issue observed, EQ error, severity(4) WARNING:"),
+    (*NETWORK_FAILS, NIC + "print_health_info:440:(pid 0): synd 0x8: unrecoverable hardware error"),
+    (*NETWORK_FAILS, NIC + "synd 0xb: HW fatal error"),
+    (
+        *NETWORK_FAILS,
+        NIC + "wait_func:1195:(pid 90211): QUERY_VPORT_STATE(0x750) timeout. Will cause a leak of a command",
+    ),
+    (
+        *NETWORK_FAILS,
+        NIC
+        + "cb_timeout_handler:990:(pid 77): cmd[3]: DESTROY_QP(0x501) Async, timeout. Will cause a leak of a command",
+    ),
+    (*NETWORK_FAILS, NIC + "print_health_info:425:(pid 0): PCI slot is unavailable"),
+    (*NETWORK_FAILS, NIC + "mlx5_health_try_recover:330:(pid 9): health recovery failed"),
+    (*NETWORK_FAILS, NIC + "mlx5_load_one failed with error code -110"),
+    (*NETWORK_FAILS, "mlx5_core: probe of 0000:5e:00.0 failed with error -12"),
+    (*NETWORK_FAILS, NIC + "probe with driver mlx5_core failed with error -12"),
+    (
+        *NOTHING,
+        lines(
+            NIC + "poll_health:840:(pid 0): Fatal error 1 detected",
+            NIC + "mlx5_health_try_recover:334:(pid 9): health recovery succeeded",
+        ),
+    ),
+    (
+        *NETWORK_FAILS,
+        lines(
+            NIC + "poll_health:840:(pid 0): Fatal error 1 detected",
+            "mlx5_core 0000:5f:00.0: mlx5_health_try_recover:334:(pid 9): health recovery succeeded",
+        ),
+    ),
+    (
+        *NETWORK_FAILS,
+        lines(
+            NIC + "mlx5_health_try_recover:334:(pid 9): health revovery succeded",
+            NIC + "poll_health:840:(pid 0): Fatal error 1 detected",
+        ),
+    ),
+    (*NOTHING, lines(NIC + "mlx5_load_one failed with error code -110", NIC + "firmware version: 28.39.1002")),
+    (*NETWORK_FAILS, lines(NIC + "firmware version: 28.39.1002", NIC + "mlx5_load_one failed with error code -110")),
+    (*NETWORK_WARNS, NIC + "mlx5_pcie_event:299:(pid 9): Detected insufficient power on the PCIe slot (25W)."),
+    (*NETWORK_WARNS, NIC + "Port module event[error]: module 1, Cable error, High Temperature"),
+    (*NETWORK_WARNS, NIC + "temp_warn:310:(pid 0): High temperature on sensors with bit set 0x0 0x1"),
+    (*NETWORK_WARNS, NIC + "cq_err_event_notifier:529:(pid 9422): CQ error on CQN 0x411, syndrome 0x1"),
+    (*NETWORK_WARNS, "mlx5_core 0000:5e:00.0 ens3f0: TX timeout detected"),
+    (*NETWORK_WARNS, "NETDEV WATCHDOG: ens5f1 (ice): transmit queue 7 timed out"),
+    (*NETWORK_WARNS, "NETDEV WATCHDOG: CPU: 12: transmit queue 7 timed out 5376 ms"),
+    (*NETWORK_WARNS, "ice 0000:c1:00.0 ens5f1: NETDEV WATCHDOG: CPU: 12: transmit queue 7 timed out 5376 ms"),
+    (*NOTHING, NIC + "Port module event: module 0, Cable plugged"),
+    (*NOTHING, NIC + "mlx5_cmd_out_err:838:(pid 2): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2)"),
+    (*NOTHING, NIC + "wait_func_handle_exec_timeout:1113:(pid 3): cmd[0]: CREATE_CQ(0x400) recovered after timeout"),
+    (*NOTHING, "mlx5_core 0000:5e:00.0 ens3f0: Link down"),
+    (*REMOTE, "nfs: server filer7 not responding, still trying"),
+    (*REMOTE, lines(*["nfs: server 10.7.0.4 not responding, timed out"] * 3)),
+    (*NOTHING, lines("nfs: server filer7 not responding, still trying", "nfs: server filer7 OK")),
+    (*REMOTE, lines("nfs: server filer7 not responding, still trying", "nfs: server filer8 OK")),
+    (*REMOTE, lines("nfs: server filer7 OK", "nfs: server filer7 not responding, still trying")),
+    (
+        *REMOTE,
+        "Lustre: lfs-OST0003-osc-ffff8a1200: Connection to lfs-OST0003 (at 10.7.0.9@o2ib) was lost; in progress",
+    ),
+    (
+        *NOTHING,
+        lines(
+            "Lustre: lfs-OST0003-osc-ffff8a1200: Connection to lfs-OST0003 (at 10.7.0.9@o2ib) was lost; in progress",
+            "Lustre: lfs-OST0003-osc-ffff8a1200: Connection restored to lfs-OST0003 (at 10.7.0.9@o2ib)",
+        ),
+    ),
+    (
+        *REMOTE,
+        "LustreError: 167-0: lfs-MDT0000-mdc-ffff8a1200: This client was evicted by lfs-MDT0000; in progress",
+    ),
+    (*REMOTE, "ceph: mds0 hung"),
+    (*NOTHING, lines("ceph: mds0 hung", "ceph: mds0 came back")),
+    (*REMOTE, "CIFS: VFS: \\\\filer7 has not responded in 180 seconds. Reconnecting..."),
+    (*NOTHING, "nfs: Deprecated parameter 'intr'"),
+]
+
+FORM_RECORDS = [
+    (*NOTHING, "UBSAN: array-index-out-of-bounds in /usr/src/nvidia-570.86.10/nvidia-drm/nvidia-drm-crtc.c:512:9"),
+    (*TAINT, "UBSAN: shift-out-of-bounds in drivers/net/ethernet/intel/ice/ice_main.c:88:12"),
+    (*TAINT, "UBSAN: Undefined behaviour in net/core/skbuff.c:1517:25"),
+    (*OOM, "python3: page allocation failure: order:5, mode:0x40cc0(GFP_KERNEL|__GFP_COMP), nodemask=(null)"),
+    (*OOM, "kworker/u8:0: page allocation failure: order:4, mode:0x820(GFP_ATOMIC)"),
+    (*OOM, "pt_data_worker: page allocation stalls for 10428ms, order:0, mode:0x14200ca(GFP_HIGHUSER_MOVABLE)"),
+    (*OOM, "swapper/3: page allocation failure. order:1, mode:0x20"),
+    (
+        *IOMMU_FAILS,
+        lines(
+            "dmar: DRHD: handling fault status reg 2",
+            "dmar: DMAR:[DMA Read] Request device [3b:00.0] fault addr 7d3f0000",
+            "DMAR:[fault reason 06] PTE Read access is not set",
+        ),
+    ),
+    (
+        *IOMMU_FAILS,
+        lines(
+            "DMAR: DMAR:[DMA Write] Request device [3b:00.0] fault addr ff3f0000 ",
+            "  DMAR:[fault reason 05] PTE Write access is not set",
+        ),
+    ),
+    (*IOMMU_FAILS, "DMAR: DMAR:[DMA read] Request device [3b:00.0]fault addr fffff000"),
+    (
+        *IOMMU_FAILS,
+        "DMAR: [DMA Read] Request device [3b:00.0] PASID ffffffff fault addr 76406000 [fault reason 06] PTE",
+    ),
+    (*IOMMU_WARNS, "dmar: DMAR:[DMA Write] Request device [02:00.0] fault addr 7d3f0000"),
+    (*IOMMU_FAILS, "dmar: INTR-REMAP: Request device [[3b:00.0] fault index 22"),
+    (*IOMMU_FAILS, "INTR-REMAP: Request device [[3b:00.0] fault index 22"),
+    (*NOTHING, "DMAR-IR: Enabled IRQ remapping in x2apic mode"),
+    (*NVME_FAILS, "print_req_error: I/O error, dev nvme2n1, sector 81920 flags 0"),
+    (*FS_WARNS, "print_req_error: I/O error, dev sdd, sector 81920"),
+    (*FS_WARNS, "end_request: critical medium error, dev sdd, sector 81920"),
+    (*OOPS, "divide error: 0000 [#1] SMP PTI"),
+    (*OOPS, "int3: 0000 [#2] PREEMPT SMP NOPTI"),
+    (*OOPS, "general protection fault for non-canonical address 0x5deece66d0000: 0000 [#1] SMP NOPTI"),
+    (*OOPS, "general protection fault, maybe for address 0x8: 0000 [#1] SMP NOPTI"),
+    (*OOPS, "segment-related general protection fault: e030 [#1] SMP NOPTI"),
+    (*OOPS, "BUG: TASK stack guard page was hit at 00000000c9aa55d2 (stack is 00000000b9aa11d2..00000000a9aa11d2)"),
+    (*OOPS, "BUG: spinlock bad magic on CPU#3, python3/8812"),
+    (*OOPS, "BUG: spinlock recursion on CPU#3, python3/8812"),
+    (*TAINT, "BUG: workqueue leaked lock or atomic: kworker/0:1/0x00000000/353"),
+    (*TAINT, "BUG: using smp_processor_id() in preemptible [00000000] code: python3/8812"),
+    (*TAINT, "BUG: a message that no kernel of today writes"),
+    (*TAINT, "WARNING: at lib/dma-debug.c:800 check_unmap+0x9c/0x67f()"),
+    (*TAINT, "WARNING: [refs < 0] net/core/dev.c:3026 at netdev_run_todo+0x44c/0xbc0, CPU#7: kworker/u8:0/1040"),
+    (*NOTHING, "WARNING: Spectre v2 mitigation leaves CPU vulnerable to RETBleed attacks, data leaks possible!"),
+    (*NOTHING, "traps: python3[4821] trap divide error ip:7f33 sp:7ffd error:0 in libtorch_cpu.so[7f00+1000]"),
+]
+
 LOG_RECORDS = [
     (*NOT_WHOLE, "systemd-journald[812]: Missed 412 kernel messages"),
     (*NOT_WHOLE, "systemd-journald[812]: /dev/kmsg buffer overrun, some messages lost."),
@@ -586,6 +730,8 @@ RECORDS = [
     *HANG_RECORDS,
     *DISK_RECORDS,
     *REVIEW_RECORDS,
+    *NETWORK_RECORDS,
+    *FORM_RECORDS,
     *LOG_RECORDS,
 ]
 

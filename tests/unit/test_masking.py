@@ -202,3 +202,15 @@ def test_what_a_person_gave_as_a_reason_is_masked_as_a_whole(reason):
     record = {"reason": reason, "skip_checks": {"gpu.sram": f" {reason} "}, "status": "all ok"}
     found = {"reason": "reason-1", "skip_checks": {"gpu.sram": "reason-1"}, "status": "all ok"}
     assert masker.value(record) == found
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["nfs: server {} not responding, still trying", "nfs: server {} OK", r"CIFS: VFS: \\{} has not responded"],
+)
+def test_a_file_server_of_the_kernels_log_is_a_host(line):
+    masker = Masker()
+    masker.learn_from("[    5.000000] a5-01 kernel: " + line.format("filer-north7"))
+    assert "filer-north7" not in masker.text(
+        '{"pci_id": "filer-north7", "text": "' + line.format("filer-north7") + '"}'
+    )

@@ -106,8 +106,8 @@ CHECKS = (
         question="Does the firmware accept the module?",
         judge=secure_boot,
         action=(
-            "Set system_kernel_prepare_secure_boot: true and run ansible-playbook site.yml --tags system: it stages the "
-            "key's import and prints what the console asks ; by hand: mokutil --import CERTIFICATE, reboot, confirm."
+            "Set system_kernel_prepare_secure_boot: true and run ansible-playbook site.yml --tags system: it stages "
+            "the key's import and prints what the console asks ; by hand: mokutil --import CERTIFICATE, reboot, confirm."
         ),
     ),
 )

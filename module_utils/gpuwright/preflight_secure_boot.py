@@ -6,7 +6,7 @@ from .mok_password import hash_problem
 from .problem import problem
 
 REFUSED = (
-    "so the kernel would refuse the NVIDIA module and leave the node without any display driver. Nothing was removed"
+    "so the kernel would refuse the NVIDIA module and leave the node without display driver. Nothing was removed"
 )
 PREPARE = (
     "Choose one: (1) set system_kernel_prepare_secure_boot: true and system_kernel_secure_boot_password_hash (made "
@@ -33,7 +33,7 @@ def secure_boot_problems(host, plan, wishes):
     present = plan["driver"]["present"]
     if host["secure_boot"] == "unknown" and not present:
         step = (
-            "Make it readable (`mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; in a container, run on its host), "
+            "Make it readable (in a container run on its host, else `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`) "
             "or look in the firmware's setup."
         )
         text = "Nobody can tell whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"

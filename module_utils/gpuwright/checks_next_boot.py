@@ -107,7 +107,7 @@ CHECKS = (
         judge=secure_boot,
         action=(
             "Set system_kernel_prepare_secure_boot: true and run ansible-playbook site.yml --tags system: it stages "
-            "the key's import and prints what the console asks ; by hand: mokutil --import CERTIFICATE, reboot, confirm."
+            "the key's import and prints what the console asks ; by hand: mokutil --import, reboot, confirm there."
         ),
     ),
 )

@@ -133,7 +133,8 @@ def _read_record(root) -> Dict[str, str]:
         found = json.loads(read_text(root, RECORD) or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    found = found if isinstance(found, dict) else {}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
 def _write_record(root, record):

@@ -5,9 +5,7 @@ from .module_key import BLOCKED, ENROLLED, NONE, STAGED, UNKNOWN
 from .mok_password import hash_problem
 from .problem import problem
 
-REFUSED = (
-    "so the kernel would refuse the NVIDIA module and leave the node without display driver. Nothing was removed"
-)
+REFUSED = "so the kernel would refuse the NVIDIA module and leave the node without display driver. Nothing was removed"
 PREPARE = (
     "Choose one: (1) set system_kernel_prepare_secure_boot: true and system_kernel_secure_boot_password_hash (made "
     "with `openssl passwd -6`): this run then makes the key, stages its import and prints what the console will ask; "
@@ -33,8 +31,8 @@ def secure_boot_problems(host, plan, wishes):
     present = plan["driver"]["present"]
     if host["secure_boot"] == "unknown" and not present:
         step = (
-            "Make it readable (in a container run on its host, else `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`) "
-            "or look in the firmware's setup."
+            "Make it readable: `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; in a container, run on its host. "
+            "Else look in the firmware's setup."
         )
         text = "Nobody can tell whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"
         return [problem(text, host["secure_boot_because"] or "Secure Boot: unknown", step)]

@@ -54,8 +54,8 @@ def sha512_digest(text):
     digest, order = bytearray(64), (0, 21, 42)
     for place in range(0, 84, 4):
         number = sum(DIGITS.index(letter) << 6 * index for index, letter in enumerate(text[place : place + 4]))
-        for position, shift in zip(order, (16, 8, 0)):
-            digest[position] = number >> shift & 255
+        for index, position in enumerate(order):
+            digest[position] = number >> 16 - 8 * index & 255
         order = (order[1] + 1, order[2] + 1, order[0] + 1)
     digest[63] = DIGITS.index(text[84]) | (DIGITS.index(text[85]) & 3) << 6
     return bytes(digest)

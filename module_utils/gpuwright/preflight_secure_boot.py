@@ -31,8 +31,8 @@ def secure_boot_problems(host, plan, wishes):
     present = plan["driver"]["present"]
     if host["secure_boot"] == "unknown" and not present:
         step = (
-            "Make it readable: `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; for a container, look on its host. "
-            "Else look in the firmware's setup."
+            "Make it readable: `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; for a container, look on its "
+            "host. Else look in the firmware's setup."
         )
         text = "Nobody can tell whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"
         return [problem(text, host["secure_boot_because"] or "Secure Boot: unknown", step)]

@@ -1,6 +1,6 @@
 """Secure Boot: nothing is removed before a key is enrolled, and the way from a bare host to a module that is taken.
 
-mokutil, openssl, DKMS, signatures and modinfo are real; the firmware, its console and what the kernel loads are simulated.
+mokutil, openssl, DKMS, signatures and modinfo are real; firmware, console and what the kernel loads are simulated.
 """
 
 from __future__ import annotations
@@ -72,14 +72,11 @@ def test_stops_before_anything_is_removed() -> None:
     assert "Nothing was removed" in done.text and "changed=0" in done.text
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", PASSWORD, "$y$j9T$F5Jx5fExrKuPp53xLKQ..1$X3DX6M94c7o.9agCG9G317fhZg9SqC.5i5rd.RhAtQ7"]
-)
+@pytest.mark.parametrize("wrong", ["", PASSWORD, "$y$j9T$F5Jx5fExrKuPp53xLKQ..1$" + "x" * 43])
 def test_a_wrong_form_of_the_hash_stops_before_anything_changes(wrong: str) -> None:
     done = system("-vvv", password_hash=wrong)
     assert done.rc != 0 and "openssl passwd -6" in done.text and "changed=0" in done.text
-    assert "mkpasswd -m sha-512" in done.text and "the password's hash is" in done.text or "is no hash" in done.text
-
+    assert not wrong or wrong not in done.output
     assert on_node("rpm -q dkms; ls /var/lib/dkms", check=False).startswith("package dkms is not installed")
 
 
@@ -96,10 +93,8 @@ def test_a_bare_host_is_prepared_and_waits() -> None:
     shown = on_node(f"openssl x509 -inform DER -in {CERTIFICATE} -noout -fingerprint -sha1").split("=")[1]
     assert shown.replace(":", " ").lower() in done.text
     assert on_node("stat -c '%a %U' /var/lib/dkms/mok.key") == "600 root"
-    seen = on_node(
-        f"journalctl --no-pager | grep -cF '{HASH}'; grep -rlF '{HASH}' /tmp /run /var /root /home", check=False
-    )
-    assert seen == "0", "the node keeps the hash nowhere but in the firmware"
+    look = f"journalctl --no-pager | grep -cF '{HASH}'; grep -rlF '{HASH}' /etc /tmp /run /var /root /home"
+    assert on_node(look, check=False) == "0", "the node keeps the hash nowhere but in the firmware"
 
 
 def test_a_rerun_while_it_waits_stages_nothing_again() -> None:

@@ -66,13 +66,11 @@ def secure_boot(readings, expected):
 
 
 def _key_state(readings):
-    """What the firmware thinks of DKMS's key; reports of older versions have yes or no alone."""
-    if "module_key" not in readings.names("probe"):
-        return ENROLLED if readings.flag("probe", "module_key_enrolled") else NOT_ENROLLED
+    """What the firmware thinks of DKMS's key."""
     because = readings.wish("probe", "module_key", "because")
     if because:
         raise Unreadable("the state of DKMS's key: {}".format(because))
-    return readings.one_of((ENROLLED, NONE, *NOT_TRUSTED), "probe", "module_key", "state")
+    return readings.one_of((ENROLLED, *NOT_TRUSTED), "probe", "module_key", "state")
 
 
 CHECKS = (

@@ -17,7 +17,7 @@ def plain(number: str) -> str:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """The SHA-1 of the certificate as MokManager and mokutil show it: "62:8f:4f..."."""
+    """The SHA-1 of the certificate as mokutil shows it: "62:8f:4f..."."""
     digits = hashlib.sha1(certificate).hexdigest()
     return ":".join(digits[place : place + 2] for place in range(0, len(digits), 2))
 

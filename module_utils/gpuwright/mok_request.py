@@ -149,5 +149,5 @@ def _write_record(root, record):
 def dialogue(root: str, certificate: str) -> List[str]:
     """What the console shows at the next boot, screen by screen, in MokManager's own words."""
     data = read_bytes(root, certificate)
-    shown = fingerprint(data).replace(":", " ") if data else "unknown"
+    shown = fingerprint(data).replace(":", " ").upper() if data else "unknown"
     return ["{}. {}".format(number, line.format(fingerprint=shown)) for number, line in enumerate(DIALOGUE, 1)]

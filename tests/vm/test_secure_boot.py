@@ -1,7 +1,7 @@
 """Secure Boot for real: MokManager shows what gpuwright stages, and after that the kernel takes the module.
 
-Real are firmware, shim, MokManager, grub, kernel, mokutil, openssl and the signature. The key, the request, the words of
-the dialogue and the reading of the state are the product's. One emulated machine, from its first boot on.
+Real are firmware, shim, MokManager, grub, kernel, mokutil, openssl and the signature. The key, the request, the words
+of the dialogue and the reading of the state are the product's. One emulated machine, from its first boot on.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def test_the_dialogue_is_shown_word_for_word(node: Node) -> None:
     digits = subprocess.run(
         ["openssl", "x509", "-inform", "DER", "-in", node.path(PLACE.certificate), "-noout", "-fingerprint", "-sha1"],
         check=True, capture_output=True, text=True,
-    ).stdout.split("=")[1].strip().lower().split(":")  # fmt: skip
+    ).stdout.split("=")[1].strip().split(":")  # fmt: skip
     console.wait_for(" ".join(digits[:10]))
     console.press(ENTER)
     console.wait_for("Continue")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import FLEET, REPOSITORY, on_host, play
+from gpuwright.expectations import PLAN_PARTS
 from playbook_run import Run
 
 NAME, HOST = "secure-boot", "a5-31"
@@ -134,10 +135,18 @@ def test_a_confirmed_key_lets_the_run_go_on() -> None:
     assert system().changed == 0
 
 
-def test_gpu_doctor_passes_and_a_module_of_another_signer_fails() -> None:
-    ask = "gpu-doctor --level quick --json"
-    checks = {check["id"]: check for check in json.loads(on_node(ask, check=False))["checks"]}
+def test_gpu_doctor_passes_it() -> None:
+    """Verification, which comes in a later layer, would leave the expectations."""
+    expected = {
+        "schema": 1, "gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "smoke_device": "cuda", "runs_dir": "/srv",
+        "venv": "/opt/gpuwright/venvs/current", "trainer_user": "trainer",
+        "plan": {part: {} for part in PLAN_PARTS},
+    }  # fmt: skip
+    on_node(f"cat > /etc/gpuwright/expectations.json <<'END'\n{json.dumps(expected)}\nEND")
+    said = on_node("gpu-doctor --level quick --json; rm /etc/gpuwright/expectations.json", check=False)
+    checks = {check["id"]: check for check in json.loads(said)["checks"]}
     assert checks["secure_boot"]["status"] == "PASS", checks["secure_boot"]
+    assert checks["secure_boot"]["value"] == "enabled, key enrolled"
 
 
 def test_a_module_of_another_key_is_found_before_the_reboot() -> None:

@@ -9,7 +9,8 @@ version_added: "1.0.0"
 description:
   - Reads hardware, kernels, driver, disks and use of a host from sysfs, /proc and a few files. Needs no driver and
     starts no program that touches a GPU.
-  - Asks C(grubby), C(modinfo), C(dkms) and C(mokutil) where they are installed, each for at most 20 s.
+  - Asks C(grubby), C(modinfo) and C(dkms), and C(mokutil) where the firmware shows no lists, where they are
+    installed, each for at most 20 s.
   - Changes nothing. A value that cannot be read is null or C(unknown), never a guess.
   - Run it as root; processes that only root may examine count as working otherwise.
 options:
@@ -80,6 +81,17 @@ ansible_facts:
         module_key_enrolled:
           description: Whether the key of DKMS is enrolled; null when there is no key or nobody can tell.
           type: bool
+        module_key:
+          description: Where DKMS has its signing key (private_key, certificate), whether it is made, its state (none,
+            enrolled, staged, not_enrolled, blocked, unknown) and, where that is unknown, because.
+          type: dict
+        module_signature:
+          description: Whether the nvidia module of the kernel that boots next is signed by a trusted key (kernel,
+            signer, trusted, because); null where any module is taken or none is there.
+          type: dict
+        secure_boot_because:
+          description: What could not be read where secure_boot is unknown.
+          type: str
         cpu:
           description: Model, sockets, physical cores and logical CPUs; a count that cannot be read is null.
           type: dict

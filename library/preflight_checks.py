@@ -47,6 +47,14 @@ options:
     description: Whether the kernel may be updated, which takes more space in /boot.
     type: bool
     default: false
+  prepare_secure_boot:
+    description: Whether the run makes and stages a signing key where Secure Boot would refuse the module.
+    type: bool
+    default: false
+  secure_boot_password_hash:
+    description: Hash of the password for that; its form is checked, and it is never shown.
+    type: str
+    default: ""
   repositories:
     description:
       - Repositories that will be configured, each with C(name), C(url), C(variable) (which holds the address),
@@ -110,6 +118,8 @@ def main():
             "allow_missing_gpus": {"type": "bool", "default": False},
             "allow_unlocked": {"type": "bool", "default": False},
             "allow_kernel_update": {"type": "bool", "default": False},
+            "prepare_secure_boot": {"type": "bool", "default": False},
+            "secure_boot_password_hash": {"type": "str", "default": "", "no_log": True},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "environment": {"type": "str", "default": ""},
             "passwords": {"type": "dict", "default": {}, "no_log": True},

@@ -2,7 +2,16 @@
 """Checks of what the next boot brings: a module for its kernel, a key that the firmware takes, a reboot that is due."""
 
 from .checks_driver import NO_SYSFS
+from .evidence import Unreadable
+from .module_key import BLOCKED, ENROLLED, NONE, NOT_ENROLLED, STAGED
 from .verdict import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, unknown, warned
+
+NOT_TRUSTED = {
+    NOT_ENROLLED: ("enabled, key not enrolled", "it is not enrolled"),
+    STAGED: ("enabled, key not confirmed", "its import waits for the console, at the next boot"),
+    BLOCKED: ("enabled, key revoked", "it is revoked (dbx or MokListX)"),
+    NONE: ("enabled, no key", "DKMS has none"),
+}
 
 
 def module_for_next_kernel(readings, expected):
@@ -42,12 +51,26 @@ def secure_boot(readings, expected):
         return passed(state, "off, or key enrolled", "Secure Boot is {}".format(state))
     if state != "enabled":
         return unknown("Secure Boot reads {!r}".format(state), state)
-    if readings.flag("probe", "module_key_enrolled"):
+    key = _key_state(readings)
+    if key == ENROLLED:
         return passed("enabled, key enrolled", "off, or key enrolled", "the key with which DKMS signs is enrolled")
-    if readings.absent("probe", "nvidia", "loaded"):
-        return failed("enabled, key not enrolled", "off, or key enrolled", "the firmware refuses the module's key")
+    loaded = not readings.absent("probe", "nvidia", "loaded")
+    if key == NONE and loaded:
+        words = "DKMS has no key here; the module that runs is signed by another, see driver.module_signer"
+        return passed("enabled, no key of DKMS", "off, or key enrolled", words)
+    found, words = NOT_TRUSTED[key]
+    if not loaded:
+        return failed(found, "off, or key enrolled", "the firmware refuses the module's key: {}".format(words))
     # Another key signed what runs now; what DKMS builds at the next kernel update will not load.
-    return warned("enabled, key not enrolled", "off, or key enrolled", "the next module that DKMS builds will not load")
+    return warned(found, "off, or key enrolled", "the next module that DKMS builds will not load: {}".format(words))
+
+
+def _key_state(readings):
+    """What the firmware thinks of DKMS's key."""
+    because = readings.wish("probe", "module_key", "because")
+    if because:
+        raise Unreadable("the state of DKMS's key: {}".format(because))
+    return readings.one_of((ENROLLED, *NOT_TRUSTED), "probe", "module_key", "state")
 
 
 CHECKS = (
@@ -80,6 +103,9 @@ CHECKS = (
         remedy=REBOOT,
         question="Does the firmware accept the module?",
         judge=secure_boot,
-        action="Run mokutil --import /var/lib/dkms/mok.pub, reboot, and confirm the key at the console.",
+        action=(
+            "Set system_kernel_prepare_secure_boot: true and run ansible-playbook site.yml --tags system: it stages "
+            "the key's import and prints what the console asks ; by hand: mokutil --import, reboot, confirm there."
+        ),
     ),
 )

@@ -13,6 +13,7 @@ from .devices import describe_device, find_devices
 from .hostfiles import below, exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages
+from .preflight_secure_boot import secure_boot_problems
 from .preflight_space import largest_initramfs_mib, space_needed, space_problems
 from .problem import problem
 from .repositories import unreachable
@@ -91,10 +92,10 @@ def find_problems(host, plan, facts, wishes):
     host    what gpu_probe returned          plan    what gpu_plan returned          facts  what read_facts returned
     wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
             time (s since 1970 on the controller, None: not told), space (rows of the matrix), space_percent (of that,
-            0: not checked)
+            0: not checked), prepare_secure_boot, secure_boot_password_hash ("")
     """
     found = hardware_problems(host["gpus"], wishes)
-    found += secure_boot_problems(host, plan)
+    found += secure_boot_problems(host, plan, wishes)
     found += use_problems(host, plan)
     found += lock_file_problems(plan, wishes)
     found += clock_problems(facts, wishes)
@@ -135,23 +136,6 @@ def hardware_problems(gpus, wishes):
         step = "Correct verify_expected_gpu_model, or look whether this is the right server and card."
         found.append(problem(text, seen, step, stops=other))
     return found
-
-
-def secure_boot_problems(host, plan):
-    """Where the kernel would refuse a module that DKMS signs."""
-    if host["secure_boot"] != "enabled" or host["module_key_enrolled"] or plan["driver"]["present"]:
-        return []
-    return [
-        problem(
-            "Secure Boot is on and DKMS's signing key is not enrolled, so the kernel would refuse the NVIDIA module. "
-            "Nothing was removed",
-            "Secure Boot: enabled; key enrolled: {}".format(
-                "no" if host["module_key_enrolled"] is False else "cannot be told"
-            ),
-            "Choose one: (1) on the node run `mokutil --import /var/lib/dkms/mok.pub`, reboot, and confirm the key on "
-            "the console; then run again; (2) switch Secure Boot off in the firmware.",
-        )
-    ]
 
 
 def use_problems(host, plan):

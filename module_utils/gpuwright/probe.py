@@ -8,11 +8,14 @@ import os
 import re
 
 from .bounded import run_bounded
+from .efi_variables import read_state
 from .hostfiles import exists, names_in, read_assignments, read_text, resolve
+from .module_key import enrolled, read_module_key
 from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
-from .probe_kernel import read_kernel, read_module_key_enrolled, read_secure_boot
+from .probe_kernel import read_kernel
 from .probe_nvidia import read_nvidia
 from .probe_use import read_in_use
+from .readings_signature import read_next_signature
 from .reboot import reboot_reasons
 
 SCHEMA = 1
@@ -37,14 +40,19 @@ def probe(root="/", ask=ask, kernels=(), agents=()):
     A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
     """
     kernel = read_kernel(root, ask, kernels)
+    system, secure_boot = read_os(root), read_state(root)
+    key = read_module_key(root, system["id"], kernel["next_boot"])
     host = {
         "schema": SCHEMA,
         "hostname": read_text(root, "/proc/sys/kernel/hostname") or "unknown",
-        "os": read_os(root),
+        "os": system,
         "machine": os.uname().machine,
         "kernel": kernel,
-        "secure_boot": read_secure_boot(root),
-        "module_key_enrolled": read_module_key_enrolled(root, ask),
+        "secure_boot": secure_boot["state"],
+        "secure_boot_because": secure_boot["because"],
+        "module_key": key,
+        "module_key_enrolled": enrolled(key),
+        "module_signature": read_next_signature(root, ask, kernel["next_boot"], secure_boot["state"]),
         "cpu": read_cpu(root),
         "memory_mib": read_memory_mib(root),
         "numa": read_numa(root),

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernels are there, which one boots next, and whether it will accept a module that DKMS signed."""
+"""Which kernels are there, and which one boots next."""
 
 import re
 
-from .hostfiles import exists, names_in, read_assignments, read_bytes, read_text, to_int
+from .hostfiles import exists, names_in, read_assignments, read_text, to_int
 from .rpmversion import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
-EFI_VARIABLES = "/sys/firmware/efi/efivars"
-DKMS_CERTIFICATE = "/var/lib/dkms/mok.pub"
 
 
 def read_kernel(root, ask, others=()):
@@ -67,41 +65,3 @@ def _saved_entry_kernel(root):
         menu = sorted(entries.values(), key=kernel_sort_key, reverse=True)
         return menu[position] if 0 <= position < len(menu) else None
     return entries.get(saved)
-
-
-def read_secure_boot(root="/"):
-    """enabled, disabled, unsupported (no UEFI, or firmware without it) or unknown (cannot be read)."""
-    if not exists(root, "/sys/firmware/efi"):
-        return "unsupported"
-    variables = names_in(root, EFI_VARIABLES)
-    if not variables:
-        return "unknown"
-    if not any(name.startswith("SecureBoot-") for name in variables):
-        return "unsupported"
-    state = _efi_flag(root, variables, "SecureBoot-")
-    # The owner can switch validation off in shim ("mokutil --disable-validation"); the kernel then trusts any module.
-    if state == 1 and _efi_flag(root, variables, "MokSBStateRT-") == 1:
-        return "disabled"
-    return {0: "disabled", 1: "enabled"}.get(state, "unknown")
-
-
-def _efi_flag(root, variables, prefix):
-    """The one byte of an EFI variable that follows its four bytes of attributes, or None."""
-    for name in variables:
-        if name.startswith(prefix):
-            data = read_bytes(root, EFI_VARIABLES + "/" + name)
-            return data[4] if data is not None and len(data) == 5 else None
-    return None
-
-
-def read_module_key_enrolled(root, ask):
-    """Whether the key with which DKMS signs is enrolled; None when there is no key or nobody can tell."""
-    if not exists(root, DKMS_CERTIFICATE):
-        return None
-    answer = ask(["mokutil", "--test-key", DKMS_CERTIFICATE]) or ""
-    # The exit status of this command differs between versions of mokutil, its sentences do not.
-    if "is already enrolled" in answer:
-        return True
-    if "is not enrolled" in answer or "already in the enrollment request" in answer:
-        return False
-    return None

@@ -114,7 +114,7 @@ def read_signature(root, host):
     return {
         "enforced": enforced,
         "file": attempt(read_module_signature, root, ask, host["kernel"]["next_boot"]),
-        "enrolled": attempt(read_enrolled_keys, ask),
+        "enrolled": attempt(read_enrolled_keys, root, ask),
         "kernel": attempt(read_kernel_keys, root),
     }
 

@@ -8,7 +8,9 @@ number can be had it decides. The kernel's own keys show their name and identifi
 
 import re
 
-from .hostfiles import read_colon_lines, read_text
+from .certificates import describe_certificate, plain
+from .efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
+from .hostfiles import names_in, read_colon_lines, read_text
 from .probe_nvidia import MODULE_NAMES
 
 ENFORCED = "/sys/module/module/parameters/sig_enforce"
@@ -42,11 +44,20 @@ def read_enforced(root):
     return read_text(root, ENFORCED) == "Y"
 
 
-def read_enrolled_keys(ask):
+def read_enrolled_keys(root, ask):
     """`[{name, numbers}]` of the keys that the owner has enrolled (MOK) and of those in the firmware (db).
 
-    `numbers`: serial number and identifier, as far as they are told, as `plain` writes them.
+    `numbers`: serial number and identifier, as far as they are told, as `plain` writes them. Read from the firmware's
+    variables; where they are not shown, mokutil is asked.
     """
+    names = names_in(root, EFI_VARIABLES)
+    if any(name.startswith(("MokListRT-", "db-")) for name in names):
+        found = read_certificates(root, "MokListRT", SHIM) + read_certificates(root, "db", SECURITY)
+        return [describe_certificate(one) for one in found]
+    return _ask_mokutil(ask)
+
+
+def _ask_mokutil(ask):
     found, problems = [], []
     for option in ("--list-enrolled", "--db"):
         answer = ask(["mokutil", option])
@@ -85,6 +96,34 @@ def read_kernel_keys(root):
     return found
 
 
-def plain(number):
-    """A number of a certificate without colons, prefix, letter case and leading zeros, by which two spellings agree."""
-    return re.sub(r"^0x|[^0-9a-f]", "", number.lower()).lstrip("0")
+def read_next_signature(root, ask, kernel, secure_boot):
+    """Whether the kernel that boots next will take its nvidia module: `{kernel, signer, trusted, because}`.
+
+    None where any module is taken (no Secure Boot, nothing enforced), and where there is no module.
+    trusted  None: nobody can tell, and `because` says why
+    """
+    if secure_boot != "enabled" and not read_enforced(root):
+        return None
+    found = {"kernel": kernel, "signer": "", "trusted": None, "because": ""}
+    try:
+        file = read_module_signature(root, ask, kernel)
+        if file is None:
+            return None
+        found["signer"] = file["signer"]
+        found["trusted"] = bool(file["key"]) and is_trusted(
+            file, read_enrolled_keys(root, ask), lambda: read_kernel_keys(root)
+        )
+    except (OSError, ValueError) as error:
+        found["because"] = str(error)
+    return found
+
+
+def is_trusted(file, enrolled, read_kernel):
+    """Whether a signature `{signer, key}` is of a key in `enrolled` or, asked last, of the kernel's own."""
+    if any(file["key"] in one["numbers"] for one in enrolled):
+        return True
+    # The kernel does not tell serial numbers; an enrolled key of the same name was compared by its number above.
+    same_name = any(one["name"] == file["signer"] for one in enrolled)
+    return any(
+        file["key"] in one["numbers"] or (one["name"] == file["signer"] and not same_name) for one in read_kernel()
+    )

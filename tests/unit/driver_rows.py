@@ -6,7 +6,7 @@ from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import KERNEL, PCI_ID
 from row_values import A100, DOWN, GEFORCE, NVIDIA, SMI, SMI_GPU
 
-KEY_ENROLLED = ("probe", "module_key_enrolled")
+KEY = ("probe", "module_key", "state")
 
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
@@ -105,22 +105,19 @@ ROWS = [
         FAIL,
         "reboot required: nouveau is loaded; x",
     ),
-    ("secure_boot", {KEY_ENROLLED: False}, {}, WARN, "the next module"),
-    (
-        "secure_boot",
-        {KEY_ENROLLED: False, (*NVIDIA, "loaded"): None},
-        {},
-        FAIL,
-        "refuses the module's key",
-    ),
-    ("secure_boot", {KEY_ENROLLED: None}, {}, UNKNOWN, "module_key_enrolled"),
-    (
-        "secure_boot",
-        {("probe", "secure_boot"): "disabled", KEY_ENROLLED: None},
-        {},
-        PASS,
-        "disabled",
-    ),
+    ("secure_boot", {KEY: "not_enrolled"}, {}, WARN, "the next module"),
+    ("secure_boot", {KEY: "not_enrolled", (*NVIDIA, "loaded"): None}, {}, FAIL, "the module's key: it is not enrolled"),
+    ("secure_boot", {KEY: "staged"}, {}, WARN, "waits for the console"),
+    ("secure_boot", {KEY: "staged", (*NVIDIA, "loaded"): None}, {}, FAIL, "waits for the console"),
+    ("secure_boot", {KEY: "blocked"}, {}, WARN, "revoked"),
+    ("secure_boot", {KEY: "blocked", (*NVIDIA, "loaded"): None}, {}, FAIL, "revoked"),
+    # Modules that a distribution or NVIDIA signed need no key of DKMS.
+    ("secure_boot", {KEY: "none"}, {}, PASS, "signed by another"),
+    ("secure_boot", {KEY: "none", (*NVIDIA, "loaded"): None}, {}, FAIL, "DKMS has none"),
+    ("secure_boot", {KEY: "unknown"}, {}, UNKNOWN, "module_key.state reads 'unknown'"),
+    ("secure_boot", {("probe", "module_key", "because"): "MokListRT cannot be read"}, {}, UNKNOWN, "cannot be read"),
+    ("secure_boot", {KEY: "perhaps"}, {}, UNKNOWN, "perhaps"),
+    ("secure_boot", {("probe", "secure_boot"): "disabled", KEY: "none"}, {}, PASS, "disabled"),
     ("secure_boot", {("probe", "secure_boot"): "unsupported"}, {}, PASS, "unsupported"),
     ("secure_boot", {("probe", "secure_boot"): "unsupported", ("probe", "gpus"): []}, {}, UNKNOWN, "sysfs"),
     ("secure_boot", {("probe", "secure_boot"): "maybe"}, {}, UNKNOWN, "maybe"),

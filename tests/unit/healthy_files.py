@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import efi
 from healthy_node import (
     BRIDGE,
     CDI,
@@ -40,8 +41,10 @@ def put_node(host: HostTree) -> None:
     host.bind(PCI_ID, "nvidia")
     host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
     host.put("/sys/module/nvidia_uvm/refcnt", "0\n")
-    host.put("/sys/firmware/efi/efivars/SecureBoot-8be4df61", b"\x06\0\0\0\x01")
-    host.put("/var/lib/dkms/mok.pub", "certificate")
+    efi.secure_boot_on(host)
+    efi.put_keys(host, "MokListRT", efi.KEY)
+    host.put("/var/lib/dkms/mok.pub", efi.KEY)
+    host.put("/var/lib/dkms/mok.key", "private")
     host.put("/sys/module/module/parameters/sig_enforce", "N\n")
     kernel_key = READINGS["module_signature"]["kernel"][0]
     named = f"{kernel_key['name']}: {kernel_key['numbers'][0]}: X509.rsa []"

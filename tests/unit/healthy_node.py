@@ -144,7 +144,21 @@ READINGS = {
         "cpu": {"sockets": 2, "physical_cores": 20, "logical_cpus": 20},
         "memory_mib": 128000,
         "secure_boot": "enabled",
+        "secure_boot_because": "",
+        "module_key": {
+            "private_key": "/var/lib/dkms/mok.key",
+            "certificate": "/var/lib/dkms/mok.pub",
+            "made": True,
+            "state": "enrolled",
+            "because": "",
+        },
         "module_key_enrolled": True,
+        "module_signature": {
+            "kernel": KERNEL,
+            "signer": "DKMS module signing key",
+            "trusted": True,
+            "because": "",
+        },
         "gpus": [
             {
                 "pci_id": PCI_ID,

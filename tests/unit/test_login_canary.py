@@ -93,7 +93,7 @@ def test_a_refused_address_does_not_tell_its_login(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["", "gone"], ids=["answers", "refused"])
 def test_an_address_is_asked_with_its_login_and_shown_without(tmp_path: Path, mirror: str, path: str) -> None:
     """The role's own task, on a node whose packages are missing."""
-    node = {**make_host(secure_boot="disabled", module_key_enrolled=None, in_use=USE)}
+    node = {**make_host(secure_boot="disabled", module_key={"state": "none"}, module_signature=None, in_use=USE)}
     node["os"] = {**node["os"], "family": "redhat", "major": 8}
     made = plan()
     made["driver"]["present"] = True

@@ -24,7 +24,18 @@ USE = {"gpu_processes": [], "users": [], "jobs": []}
 
 
 def host(**changes: Any) -> dict[str, Any]:
-    return make_host(**{"secure_boot": "disabled", "module_key_enrolled": None, "in_use": USE, **changes})
+    reading = {
+        "secure_boot": "disabled",
+        "secure_boot_because": "",
+        "module_key": key("none"),
+        "module_signature": None,
+    }
+    return make_host(**{**reading, "in_use": USE, **changes})
+
+
+def key(state: str, because: str = "") -> dict[str, Any]:
+    paths = {"private_key": "/var/lib/dkms/mok.key", "certificate": "/var/lib/dkms/mok.pub"}
+    return {**paths, "made": state != "none", "state": state, "because": because}
 
 
 def facts(**changes: Any) -> dict[str, Any]:
@@ -37,6 +48,7 @@ def facts(**changes: Any) -> dict[str, Any]:
 def wishes(**changes: Any) -> dict[str, Any]:
     asked = {"gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "allow_missing_gpus": False, "allow_unlocked": False}
     asked |= {"allow_kernel_update": False, "time": 1001.0, "space": MATRIX["space"], "space_percent": 120}
+    asked |= {"prepare_secure_boot": False, "secure_boot_password_hash": ""}
     return {**asked, **changes}
 
 
@@ -82,8 +94,6 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"gpu_model": "Tesla V100-PCIE-32GB"}, "is expected", "verify_expected_gpu_model", False),
         ({"time": 1061.5}, "The clock is 62 s behind the controller's", "chronyc", True),
         ({"time": 900.0}, "100 s ahead", "chronyc", True),
-        ({"the_host": host(secure_boot="enabled")}, "Secure Boot is on", "mokutil --import", True),
-        ({"the_host": host(secure_boot="enabled", module_key_enrolled=False)}, "Nothing was removed", "mokutil", True),
         ({"the_host": host(in_use=IN_USE)}, "The GPUs are in use", "Drain", True),
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),

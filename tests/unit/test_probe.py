@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 KEYS = {
-    "schema", "hostname", "os", "machine", "kernel", "secure_boot", "module_key_enrolled", "cpu", "memory_mib", "numa",
+    "schema", "hostname", "os", "machine", "kernel", "secure_boot", "secure_boot_because", "module_key",
+    "module_key_enrolled", "module_signature", "cpu", "memory_mib", "numa",
     "gpus", "nvidia", "nouveau_loaded", "pythons", "disks", "in_use", "verified", "reboot",
 }  # fmt: skip
 

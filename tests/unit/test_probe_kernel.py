@@ -1,13 +1,11 @@
-"""Installed kernels, the next boot, Secure Boot and the key of DKMS on made-up hosts."""
+"""Installed kernels and the next boot on made-up hosts."""
 
 from __future__ import annotations
 
 import pytest
-from gpuwright.probe_kernel import read_kernel, read_module_key_enrolled, read_secure_boot
+from gpuwright.probe_kernel import read_kernel
 from host_tree import NEWER, OLDER, RUNNING, HostTree, answers
 
-SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-SHIM_STATE = "/sys/firmware/efi/efivars/MokSBStateRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 NOBODY = answers()
 
 
@@ -90,43 +88,3 @@ def test_a_host_that_tells_nothing(tmp_path):
         "with_headers": [],
         "boot_id": None,
     }
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, "unsupported"),
-        ({"/sys/firmware/efi/systab": b""}, "unknown"),
-        ({"/sys/firmware/efi/efivars/Boot0000-8be4df61": b"12345"}, "unsupported"),
-        ({SECURE_BOOT: b"\x06\0\0\0\x01"}, "enabled"),
-        ({SECURE_BOOT: b"\x06\0\0\0\x00"}, "disabled"),
-        ({SECURE_BOOT: b"\x06\0\0\0\x02"}, "unknown"),
-        ({SECURE_BOOT: b"\x06\0\0\0"}, "unknown"),
-        ({SECURE_BOOT: b""}, "unknown"),
-        ({SECURE_BOOT: b"\x06\0\0\0\x01", SHIM_STATE: b"\x06\0\0\0\x01"}, "disabled"),
-        ({SECURE_BOOT: b"\x06\0\0\0\x01", SHIM_STATE: b"\x06\0\0\0\x00"}, "enabled"),
-        ({SECURE_BOOT: b"\x06\0\0\0\x01", SHIM_STATE: b""}, "enabled"),
-    ],
-)
-def test_secure_boot(host, files, expected):
-    for path, content in files.items():
-        host.put(path, content)
-    assert read_secure_boot(host.root) == expected
-
-
-@pytest.mark.parametrize(
-    ("certificate", "words", "expected"),
-    [
-        (True, "/var/lib/dkms/mok.pub is already enrolled\n", True),
-        (True, "/var/lib/dkms/mok.pub is not enrolled\n", False),
-        (True, "/var/lib/dkms/mok.pub is already in the enrollment request\n", False),
-        (True, "EFI variables are not supported on this system\n", None),
-        (True, "", None),
-        (True, None, None),
-        (False, "/var/lib/dkms/mok.pub is already enrolled\n", None),
-    ],
-)
-def test_module_key(host, certificate, words, expected):
-    if certificate:
-        host.put("/var/lib/dkms/mok.pub", b"\x30\x82")
-    assert read_module_key_enrolled(host.root, answers(mokutil=words)) is expected

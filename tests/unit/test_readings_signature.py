@@ -48,7 +48,7 @@ def test_a_signature_of_which_modinfo_knows_nothing_is_not_unsigned(text):
 
 def test_enrolled_keys():
     ask = {"--list-enrolled": ENROLLED, "--db": "db is empty\n"}
-    found = read_enrolled_keys(lambda command: ask[command[1]])
+    found = read_enrolled_keys("/nonexistent", lambda command: ask[command[1]])
     assert found == [{"name": "DKMS module signing key", "numbers": [MOK, "d939395a3c4c0e2a"]}]
 
 
@@ -64,10 +64,10 @@ def test_enrolled_keys():
 )
 def test_no_key_and_no_answer_are_two_things(answer, expected):
     if expected == []:
-        assert read_enrolled_keys(lambda command: answer) == []
+        assert read_enrolled_keys("/nonexistent", lambda command: answer) == []
     else:
         with pytest.raises(OSError, match="mokutil --list-enrolled"):
-            read_enrolled_keys(lambda command: answer)
+            read_enrolled_keys("/nonexistent", lambda command: answer)
 
 
 @pytest.mark.parametrize(

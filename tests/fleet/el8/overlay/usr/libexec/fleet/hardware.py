@@ -8,11 +8,16 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import uuid
 
 SIMULATED = "/run/fleet"
 HARDWARE = "/etc/fleet/hardware.json"
-SECURE_BOOT = "efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+FIRMWARE = "/usr/libexec/fleet/firmware.py"
+KERNEL_KEY = (
+    "1a2b3c4d I------     1 perm 1f030000     0     0 asymmetri Fleet kernel signing key: "
+    "3b1c25e26fdc90bb7a3bd4d83a9f34d2d3c30d0f: X509.rsa d3c30d0f []\n"
+)
 DEFAULT_CMDLINE = "root=/dev/mapper/rhel-root ro crashkernel=auto rhgb quiet"
 DEBIAN_CMDLINE = "root=/dev/mapper/debian-root ro quiet"
 ENTRIES = "/boot/loader/entries"
@@ -189,8 +194,10 @@ def main():
         bind(folder, "/sys/devices/system/node")
 
     if "secure_boot" in hardware:  # without the key: a machine that does not boot by EFI
-        write(SIMULATED + "/firmware/" + SECURE_BOOT, "\x06\0\0\0" + ("\x01" if hardware["secure_boot"] else "\0"))
-        bind(SIMULATED + "/firmware", "/sys/firmware")
+        subprocess.run([sys.executable, FIRMWARE, "on" if hardware["secure_boot"] else "off"], check=True)
+        bind("/var/lib/fleet/firmware", "/sys/firmware")
+        write(SIMULATED + "/keys", KERNEL_KEY)
+        bind(SIMULATED + "/keys", "/proc/keys")
 
     write(SIMULATED + "/boot_id", str(uuid.uuid4()) + "\n")
     bind(SIMULATED + "/boot_id", "/proc/sys/kernel/random/boot_id")

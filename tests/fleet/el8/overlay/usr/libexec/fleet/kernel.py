@@ -20,6 +20,9 @@ ARCHITECTURES = {
     "233": ("Hopper", 520, 999, True),
 }
 MAJOR_NUMBER = 195
+VARIABLES = "/sys/firmware/efi/efivars"
+SECURE_BOOT = VARIABLES + "/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+ENROLLED = VARIABLES + "/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 
 Module = namedtuple("Module", "version license")
 Outcome = namedtuple("Outcome", "driver log")
@@ -51,6 +54,22 @@ def refusal(module, gpu):
             "NVRM: NVIDIA %s driver release." % module.version,
         ]
     return lines + ["nvidia: probe of %s failed with error -1" % gpu["pci"]]
+
+
+def is_signed(module_key):
+    """Whether Secure Boot takes a signature with this serial number: off, or the number of an enrolled certificate."""
+    if not read_bytes(SECURE_BOOT).endswith(b"\x01"):
+        return True
+    # A certificate in DER holds its serial number as these very bytes.
+    return bool(module_key) and bytes.fromhex(module_key.replace(":", "")) in read_bytes(ENROLLED)
+
+
+def read_bytes(path):
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
 
 
 def choose(gpus, module, nouveau_blacklisted):
@@ -93,6 +112,9 @@ def built_module():
     release = os.uname().release
     version = output("modinfo", "-k", release, "-F", "version", "nvidia").strip()
     license_ = output("modinfo", "-k", release, "-F", "license", "nvidia").strip()
+    if version and not is_signed(output("modinfo", "-k", release, "-F", "sig_key", "nvidia").strip()):
+        print("Loading of module with unavailable key is rejected")
+        return None
     return Module(version, license_) if version else None
 
 

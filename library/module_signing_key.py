@@ -1,0 +1,95 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: make the key with which DKMS signs, and stage its import into the firmware's list."""
+
+DOCUMENTATION = r"""
+module: module_signing_key
+short_description: Make the signing key of DKMS and stage its import for Secure Boot
+description:
+  - Makes key and certificate with C(openssl) where DKMS looks for them, unless they are there, and asks the firmware
+    with C(mokutil --import) to enrol the certificate. A person confirms at the console at the next boot; nothing is
+    rebooted.
+  - A request that is staged with the same password is left as it is. What the firmware says is read from its variables,
+    before and after.
+  - The hash is written to a file that root alone can read and that is removed at once; it is in no argument of a
+    program and in no output.
+options:
+  certificate:
+    description: Path of the certificate (DER); C(gpu_node.module_key.certificate).
+    type: path
+    required: true
+  private_key:
+    description: Path of the private key, or a C(pkcs11:) address whose certificate is there already.
+    type: str
+    required: true
+  password_hash:
+    description: Hash of the password that the console will ask for, as crypt(3) writes it (C($6$...), C($5$...) or
+      C($2y$...)).
+    type: str
+    required: true
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Stage the import of DKMS's signing key
+  module_signing_key:
+    certificate: /var/lib/dkms/mok.pub
+    private_key: /var/lib/dkms/mok.key
+    password_hash: "{{ vault_mok_password_hash }}"
+"""
+
+RETURN = r"""
+state:
+  description: C(staged), it waits for the console, or C(enrolled).
+  type: str
+  returned: success
+  sample: staged
+done:
+  description: What was done; in check mode what would be.
+  type: list
+  elements: str
+  returned: success
+  sample: [made the key /var/lib/dkms/mok.key, staged the import]
+remarks:
+  description: What is strange about the request, such as an earlier one that was not confirmed.
+  type: list
+  elements: str
+  returned: success
+dialogue:
+  description: What the console shows at the next boot, screen by screen.
+  type: list
+  elements: str
+  returned: success
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.module_key import KeyPlace
+from ansible.module_utils.gpuwright.mok_password import hash_problem
+from ansible.module_utils.gpuwright.mok_request import dialogue, prepare
+from ansible.module_utils.gpuwright.signing_pair import Refused
+
+
+def main():
+    """Make, stage, and say what the console will ask."""
+    module = AnsibleModule(
+        argument_spec={
+            "certificate": {"type": "path", "required": True},
+            "private_key": {"type": "str", "required": True, "no_log": False},
+            "password_hash": {"type": "str", "required": True, "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    place = KeyPlace(module.params["private_key"], module.params["certificate"])
+    password_hash = module.params["password_hash"].strip()
+    problem = hash_problem(password_hash)
+    if problem:
+        module.fail_json(msg="password_hash: {}.".format(problem))
+    try:
+        outcome = prepare("/", place, password_hash, check=module.check_mode)
+    except Refused as refusal:
+        module.fail_json(msg=str(refusal))
+    module.exit_json(**dict(outcome._asdict(), dialogue=dialogue("/", place.certificate)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage the import of the key with which DKMS signs; the firmware takes it when a person confirms it.
+
+MokManager removes a request before it asks (MokManager.c, `check_mok_request`): a request that is gone while its key is
+not enrolled was refused, or nobody pressed a key in time; one that outlives a boot means that shim was not in its way.
+"""
+
+import json
+import os
+import tempfile
+from typing import Dict, List, NamedTuple
+
+from .bounded import run_bounded
+from .certificates import describe_certificate, fingerprint
+from .efi_variables import read_certificates, read_variable
+from .hostfiles import read_bytes, read_text
+from .module_key import BLOCKED, ENROLLED, NOT_ENROLLED, STAGED, KeyPlace, state_of
+from .mok_password import made_with
+from .signing_pair import Refused, make_pair, output
+
+RECORD = "/var/lib/gpuwright/secure-boot.json"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# The words of MokManager.c, the same in shim 15 to 16.
+DIALOGUE = (
+    "Press any key to perform MOK management: press one within 10 s, or it boots on and the request is gone",
+    "Perform MOK management: Enroll MOK (the second line), Enter",
+    "[Enroll MOK]: View key 0 shows the certificate, SHA1 fingerprint {fingerprint}; then Continue",
+    "Enroll the key(s)?: Yes",
+    "Password: the one whose hash was given; it is not shown, three attempts, keyboard layout US",
+    "Perform MOK management: Reboot",
+)
+
+
+class Outcome(NamedTuple):
+    """What became of it: state (enrolled, staged), changed, what was done, and what is strange about the request."""
+
+    state: str
+    changed: bool
+    done: List[str]
+    remarks: List[str]
+
+
+def prepare(root: str, place: KeyPlace, password_hash: str, check: bool = False, run=run_bounded) -> Outcome:
+    """Bring the key to `staged`, or leave it `enrolled`; `Refused` where that cannot be.
+
+    `password_hash` has passed `hash_problem`. `check` changes nothing and says what would be done.
+    """
+    try:
+        done = make_pair(root, place, check, run)
+        if done and check:
+            return Outcome(STAGED, True, done + ["stage its import"], [])
+        return _stage(root, place, password_hash, done, check, run)
+    except (OSError, ValueError) as error:
+        raise Refused("The signing key cannot be prepared: {}.".format(error))
+
+
+def _stage(root, place, password_hash, done, check, run):
+    certificate = read_bytes(root, place.certificate) or b""
+    describe_certificate(certificate)
+    state = state_of(root, certificate)
+    if state == BLOCKED:
+        raise Refused(
+            "The firmware has revoked {} (dbx or MokListX): remove it and {}, and run again with a new key.".format(
+                place.certificate, place.private_key
+            )
+        )
+    if state == ENROLLED:
+        return Outcome(ENROLLED, bool(done), done, [])
+    others = [one for one in read_certificates(root, "MokNew") if one != certificate]
+    record, boot_id = _read_record(root), read_text(root, BOOT_ID) or ""
+    remarks = _remarks(state, record, certificate, others, boot_id)
+    if state == STAGED and made_with(read_variable(root, "MokAuth") or b"", password_hash):
+        return Outcome(STAGED, bool(done), done, remarks)
+    if state == STAGED and others:
+        raise Refused(
+            "Another key waits for its confirmation beside {}, so the password cannot be replaced: confirm or "
+            "withdraw both (`mokutil --revoke-import`), and run again.".format(place.certificate)
+        )
+    # The same key under another password, or an own key that was replaced since.
+    withdraw = state == STAGED or (others and {fingerprint(one) for one in others} == {record.get("fingerprint")})
+    step = "staged the import again" if withdraw or record else "staged the import"
+    if check:
+        return Outcome(STAGED, True, done + ["would have " + step], remarks)
+    if withdraw:
+        output(run, ["mokutil", "--revoke-import"])
+    _import(root, place.certificate, password_hash, run)
+    if state_of(root, certificate) != STAGED:
+        raise Refused(
+            "mokutil took {} and the request is not among the firmware's variables (MokNew): look at "
+            "`mokutil --list-new` and at the free space of the firmware's store.".format(place.certificate)
+        )
+    _write_record(root, {"schema": 1, "fingerprint": fingerprint(certificate), "boot_id": boot_id})
+    return Outcome(STAGED, True, done + [step], remarks)
+
+
+def _remarks(state, record, certificate, others, boot_id):
+    """What an earlier run's record says of this state: sentences."""
+    found = []
+    if record.get("boot_id") not in (None, "", boot_id):
+        if record.get("fingerprint") != fingerprint(certificate):
+            found.append("The key is not the one that was staged before: it was replaced since.")
+        elif state == NOT_ENROLLED:
+            found.append(
+                "The earlier request was not confirmed: refused, a wrong password, or no key pressed within 10 s."
+            )
+        elif state == STAGED:
+            found.append(
+                "The request has outlived a boot: this node does not boot through shim, whose MokManager asks; look at "
+                "`efibootmgr -v` (shimx64.efi) and for mmx64.efi beside it."
+            )
+    foreign = [one for one in others if fingerprint(one) != record.get("fingerprint")]
+    if foreign:
+        found.append("{} other keys wait for confirmation, too: look at each before Continue.".format(len(foreign)))
+    return found
+
+
+def _import(root, certificate, password_hash, run):
+    """The hash goes through a file of root's that is gone afterwards: everybody sees a program's arguments."""
+    folder = os.path.join(root, "run")
+    handle, path = tempfile.mkstemp(prefix="gpuwright-", dir=folder if os.path.isdir(folder) else None)
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(password_hash)
+        full = os.path.join(root, certificate.lstrip("/"))
+        output(run, ["mokutil", "--import", full, "--hash-file", path])
+    finally:
+        os.unlink(path)
+
+
+def _read_record(root) -> Dict[str, str]:
+    """The last request that was staged here; {} where there is no record, or a damaged one."""
+    try:
+        found = json.loads(read_text(root, RECORD) or "{}")
+    except ValueError:
+        return {}
+    found = found if isinstance(found, dict) else {}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def _write_record(root, record):
+    path = os.path.join(root, RECORD.lstrip("/"))
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    with open(path + ".new", "w", encoding="ascii") as file:
+        json.dump(record, file)
+    os.chmod(path + ".new", 0o644)
+    os.rename(path + ".new", path)
+
+
+def dialogue(root: str, certificate: str) -> List[str]:
+    """What the console shows at the next boot, screen by screen, in MokManager's own words."""
+    data = read_bytes(root, certificate)
+    shown = fingerprint(data).replace(":", " ").upper() if data else "unknown"
+    return ["{}. {}".format(number, line.format(fingerprint=shown)) for number, line in enumerate(DIALOGUE, 1)]

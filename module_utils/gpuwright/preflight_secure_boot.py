@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the kernel will take the module that this run builds, or that the next boot loads."""
+
+from .module_key import BLOCKED, ENROLLED, NONE, STAGED, UNKNOWN
+from .mok_password import hash_problem
+from .problem import problem
+
+REFUSED = "so the kernel would refuse the NVIDIA module and leave the node without display driver. Nothing was removed"
+PREPARE = (
+    "Choose one: (1) set system_kernel_prepare_secure_boot: true and system_kernel_secure_boot_password_hash (made "
+    "with `openssl passwd -6`): this run then makes the key, stages its import and prints what the console will ask; "
+    "(2) switch Secure Boot off in the firmware."
+)
+CONFIRM = (
+    "Reboot the node with somebody at its console, who chooses Enroll MOK, Continue, Yes and types the password, then "
+    "run again; with system_kernel_prepare_secure_boot: true this run prints every screen."
+)
+WORDS = {
+    NONE: "DKMS has no signing key yet",
+    STAGED: "the import of DKMS's signing key waits for its confirmation at the console",
+    BLOCKED: "DKMS's signing key is revoked (dbx or MokListX)",
+    UNKNOWN: "nobody can tell whether DKMS's signing key is enrolled",
+}
+
+
+def secure_boot_problems(host, plan, wishes):
+    """Rows where the module would be refused, and where that cannot be told; see `find_problems` for what is handed in.
+
+    A driver that is there and loaded has been accepted, unless the next boot's module is signed by another key.
+    """
+    present = plan["driver"]["present"]
+    if host["secure_boot"] == "unknown" and not present:
+        step = (
+            "Make it readable: `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; for a container, look on its "
+            "host. Else look in the firmware's setup."
+        )
+        text = "Nobody can tell whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"
+        return [problem(text, host["secure_boot_because"] or "Secure Boot: unknown", step)]
+    signed = host["module_signature"]
+    if present:
+        return _signer_problems(signed) if signed and signed["trusted"] is False else []
+    if host["secure_boot"] != "enabled" or host["module_key"]["state"] == ENROLLED:
+        return []
+    return _key_problems(host["module_key"], wishes)
+
+
+def _key_problems(key, wishes):
+    state = key["state"]
+    text = "Secure Boot is on and {}, {}".format(WORDS.get(state, "DKMS's signing key is not enrolled"), REFUSED)
+    seen = "{}: {}".format(key["certificate"], key["because"] or state.replace("_", " "))
+    if state == UNKNOWN:
+        step = "Make it readable: `mokutil --list-enrolled` and `ls /sys/firmware/efi/efivars` on the node show why."
+        return [problem(text, seen, step)]
+    if state == BLOCKED:
+        step = "Remove {certificate} and {private_key} on the node; a run makes a new key.".format(**key)
+        return [problem(text, seen, step)]
+    if not wishes["prepare_secure_boot"]:
+        return [problem(text, seen, CONFIRM if state == STAGED else PREPARE)]
+    wrong = hash_problem(wishes["secure_boot_password_hash"].strip())
+    if wrong:
+        step = "Set system_kernel_secure_boot_password_hash to the hash alone, best from a vault."
+        return [problem("Secure Boot cannot be prepared: " + wrong, "system_kernel_secure_boot_password_hash", step)]
+    text = "Secure Boot is on: this run prepares DKMS's signing key and ends waiting for the console"
+    return [problem(text, seen, "Have somebody at the node's console for its next boot.", stops=False)]
+
+
+def _signer_problems(signed):
+    by = "signed by {signer}, whose key is not trusted here" if signed["signer"] else "not signed"
+    return [
+        problem(
+            "The NVIDIA module for kernel {kernel} is {by}, so the next boot would end without a driver".format(
+                kernel=signed["kernel"], by=by.format(**signed)
+            ),
+            "modinfo -k {kernel} nvidia: signer {signer}".format(
+                kernel=signed["kernel"], signer=signed["signer"] or "none"
+            ),
+            "Do not reboot; build and sign it anew on the node: `dkms uninstall`, `dkms unbuild` and `dkms install` of "
+            "nvidia for this kernel; mokutil --list-enrolled shows whose keys are trusted.",
+        )
+    ]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pair of key and certificate with which DKMS signs: made where there is none, as DKMS itself would, but before."""
+
+import os
+import tempfile
+
+SECONDS = 60
+SUBJECT = "/CN=DKMS module signing key"
+# codeSigning, which newer kernels may ask for, and shim's "modules alone": boot loaders signed with it are refused.
+USES = "codeSigning,1.3.6.1.4.1.2312.16.1.2"
+CONFIGURATION = """[req]
+distinguished_name = name
+x509_extensions = extensions
+[name]
+[extensions]
+basicConstraints = critical,CA:FALSE
+keyUsage = digitalSignature
+extendedKeyUsage = {uses}
+subjectKeyIdentifier = hash
+""".format(uses=USES)
+
+
+class Refused(Exception):
+    """Why nothing was staged, with what to do, in one sentence."""
+
+
+def make_pair(root, place, check, run):
+    """[] where key and certificate are there and belong together, else what was made."""
+    private, certificate = (os.path.join(root, path.lstrip("/")) for path in place)
+    if place.private_key.startswith("pkcs11:"):
+        if not os.path.exists(certificate):
+            raise Refused(
+                "There is no {}, the certificate of the signing key {}: put it there, in DER.".format(
+                    place.certificate, place.private_key
+                )
+            )
+        return []
+    there = [path for path in place if os.path.exists(os.path.join(root, path.lstrip("/")))]
+    if len(there) == 1:
+        missing = next(path for path in place if path not in there)
+        raise Refused(
+            "There is {} without {}, and DKMS would make a new pair that nobody has enrolled: put the other half back, "
+            "or remove {}, and run again.".format(there[0], missing, there[0])
+        )
+    if there:
+        # In check mode openssl may not be installed yet.
+        if not check:
+            _compare(private, certificate, place, run)
+        return []
+    if check:
+        return ["make the key {}".format(place.private_key)]
+    _openssl_request(private, certificate, run)
+    return ["made the key {}".format(place.private_key)]
+
+
+def _compare(private, certificate, place, run):
+    of_key = output(run, ["openssl", "pkey", "-in", private, "-pubout"])
+    of_certificate = output(run, ["openssl", "x509", "-inform", "DER", "-in", certificate, "-noout", "-pubkey"])
+    if of_key.split() != of_certificate.split():
+        raise Refused(
+            "{} is not the key of the certificate {}, so the kernel would refuse what DKMS signs: put the matching "
+            "half back, or remove both, and run again.".format(place.private_key, place.certificate)
+        )
+
+
+def _openssl_request(private, certificate, run):
+    """Both files beside their places first, so that a run that ends in the middle leaves no half of a pair."""
+    for path in (private, certificate):
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gpuwright-", dir=os.path.dirname(private)) as folder:
+        wanted, key, public = (os.path.join(folder, name) for name in ("openssl.cnf", "key", "certificate"))
+        with open(wanted, "w", encoding="ascii") as file:
+            file.write(CONFIGURATION)
+        command = ["openssl", "req", "-new", "-x509", "-nodes", "-sha256", "-days", "36500", "-newkey", "rsa:2048"]
+        command += ["-outform", "DER", "-config", wanted, "-subj", SUBJECT, "-keyout", key, "-out", public]
+        output(run, command)
+        os.chmod(key, 0o600)
+        os.chmod(public, 0o644)
+        os.rename(key, private)
+        os.rename(public, certificate)
+
+
+def output(run, command) -> str:
+    """What a program prints; `Refused` with its words where it fails."""
+    finished = run(command, SECONDS)
+    if finished.rc != 0:
+        said = " ".join((finished.problem or finished.stderr or finished.stdout).split())[:300]
+        raise Refused("{} {} failed: {}.".format(command[0], command[1], said or "exit status {}".format(finished.rc)))
+    return finished.stdout

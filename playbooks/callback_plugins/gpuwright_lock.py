@@ -129,7 +129,9 @@ class CallbackModule(CallbackBase):
             run_additional_callbacks=False,
             forks=context.CLIARGS.get("forks"),
         )
-        task = {"name": "Give the lock back", "operator_lock": {"state": "released"}}
+        # --start-at-task and --tags are about the run, whose end this is.
+        manager._start_at_done = True
+        task = {"name": "Give the lock back", "operator_lock": {"state": "released"}, "tags": ["always"]}
         source = {"name": "Locks", "hosts": sorted(self._held), "gather_facts": False, "become": True, "tasks": [task]}
         try:
             play = Play().load(source, variable_manager=variables, loader=self._play.get_loader())

@@ -7,7 +7,7 @@ module: operator_lock
 short_description: Take, look at or release the lock of one run at a time
 description:
   - Keeps /run/gpuwright/operator.json, which names the run that changes this host.
-  - A task gives C(state), C(takeover), C(wait_minutes) and C(quiet_minutes) to the action plugin of the same name, which
+  - A task gives C(state), C(takeover), C(wait_minutes) and C(quiet_minutes) to the action plugin of the same name. It
     runs on the controller, adds who asks, and decides whether a holder still lives.
   - In check mode it looks and takes nothing.
 options:

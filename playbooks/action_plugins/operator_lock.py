@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -26,8 +25,7 @@ BREAK = "-e gpuwright_lock=break"
 display = Display()
 
 
-@dataclasses.dataclass
-class Step:
+class Step(NamedTuple):
     """What to do about an answer: `replace` that record, `wait` for what the text names, or refuse."""
 
     replace: str = ""
@@ -89,11 +87,11 @@ def _about_holder(
             reason += f", and {work_words(work)} of it work here." if work else "."
         step = f"wait for its end, then: {again}"
         return Step(refusal=reason, next=f"{step} (or, if it should not go on, stop it and add {BREAK})")
-    if state == runs.LEFTOVER and not takeover:
-        pids = ", ".join(map(str, runs.leftover_pids(holder))) or "of another user"
-        return Step(wait=f"the run of {words} was killed, and workers of it live on this controller (process {pids})")
     if work:
         return Step(wait=f"{work_words(work)} of the run of {words} still work on this host")
+    if state == runs.LEFTOVER:
+        pids = ", ".join(map(str, runs.leftover_pids(holder))) or "of another user"
+        return Step(wait=f"the run of {words} was killed, and workers of it live on this controller (process {pids})")
     return Step(replace=holder["run"])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""At the start, wait for the workers that a killed run has left; at the end, give back the locks that this run holds."""
+"""At the start, wait for workers that a killed run has left; at the end, give back the locks that this run holds."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def machine() -> str:
     """machine id:boot id:pid namespace; parts that cannot be read are empty. pids mean the same where all are equal."""
     namespace = ""
     with contextlib.suppress(OSError):
-        namespace = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
+        namespace = re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
     return ":".join([_read("/etc/machine-id"), _read("/proc/sys/kernel/random/boot_id"), namespace])
 
 
@@ -157,7 +157,7 @@ def _holders(inode: str) -> list[int]:
     pids = []
     for folder in Path("/proc").glob("[0-9]*/fd"):
         with contextlib.suppress(OSError):
-            if any(os.readlink(link) == f"socket:[{inode}]" for link in folder.iterdir()):
+            if any(str(link.readlink()) == f"socket:[{inode}]" for link in folder.iterdir()):
                 pids.append(int(folder.parent.name))
     return sorted(pids)
 

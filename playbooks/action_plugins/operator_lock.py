@@ -150,8 +150,8 @@ class ActionModule(ActionBase):
                 time.sleep(ASK_AGAIN_S)
             answer = self._ask(claim, "taken", step.replace.strip(), task_vars)
         if answer.get("held") and answer.get("before"):
-            how = "taken over from" if options["takeover"] else "the last run ended without giving it back:"
-            display.display(f"  {host}: lock {how} {holder_words(answer['before'])}")
+            how = "lock taken over from" if options["takeover"] else "the last run ended without giving it back:"
+            display.display(f"  {host}: {how} {holder_words(answer['before'])}")
         return answer
 
     def _tell(self, answer: dict[str, Any], host: str) -> None:

@@ -1,0 +1,130 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: the record on the host that says which run changes it. The action plugin of this name decides."""
+
+DOCUMENTATION = r"""
+module: operator_lock
+short_description: Take, look at or release the lock of one run at a time
+description:
+  - Keeps /run/gpuwright/operator.json, which names the run that changes this host.
+  - A task gives C(state), C(takeover), C(wait_minutes) and C(quiet_minutes) to the action plugin of the same name. It
+    runs on the controller, adds who asks, and decides whether a holder still lives.
+  - In check mode it looks and takes nothing.
+options:
+  state:
+    description: C(taken) takes the lock or keeps what this run holds, C(seen) looks, C(released) gives it back.
+    type: str
+    choices: [taken, seen, released]
+    default: taken
+  takeover:
+    description: Take it from a run that holds it, once nothing that the run started works on the host any more.
+    type: bool
+    default: false
+  wait_minutes:
+    description: How long to wait for what a run that is gone has left working.
+    type: float
+    default: 30
+  quiet_minutes:
+    description: After how long without a sign the run of another controller counts as gone.
+    type: float
+    default: 120
+  claim:
+    description: Who asks (run, who, controller, machine, pid, started, playbook); the action plugin fills it in.
+    type: dict
+    default: {}
+  replaces:
+    description: The run whose record may be replaced, or C(damaged); the action plugin fills it in.
+    type: str
+    default: ""
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Take the lock of this host
+  operator_lock:
+    state: taken
+  register: gpu_node_lock
+"""
+
+RETURN = r"""
+held:
+  description: Whether the lock is this run's now.
+  type: bool
+  returned: always
+run:
+  description: The run that holds it, where it is this one, else empty.
+  type: str
+  returned: always
+holder:
+  description: The record of another run that holds it; null when there is none.
+  type: dict
+  returned: always
+damaged:
+  description: Why the record cannot be read, else empty.
+  type: str
+  returned: always
+work:
+  description: Processes of other runs that work on the host, C(pid), C(command) and C(run).
+  type: list
+  elements: dict
+  returned: always
+quiet_s:
+  description: Seconds since the holder was last heard of; null without a holder.
+  type: float
+  returned: always
+before:
+  description: The record that was replaced; null when there was none.
+  type: dict
+  returned: always
+refusal:
+  description: Why this run does not get the lock, in a sentence, and C(next), how to go on; empty where it does.
+  type: str
+  returned: always, from the action plugin
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.operator_record import CLAIM, FOLDER, Answer, look, release, take
+
+
+def main():
+    """Ask the record; what the answer means is decided on the controller."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"choices": ["taken", "seen", "released"], "default": "taken"},
+            "takeover": {"type": "bool", "default": False},
+            "wait_minutes": {"type": "float", "default": 30},
+            "quiet_minutes": {"type": "float", "default": 120},
+            "claim": {"type": "dict", "default": {}},
+            "replaces": {"default": ""},
+        },
+        supports_check_mode=True,
+    )
+    claim, state = module.params["claim"], module.params["state"]
+    wrong = sorted(name for name, kind in CLAIM.items() if type(claim.get(name)) is not kind)
+    if wrong:
+        module.fail_json(
+            msg="operator_lock was asked without {}: its action plugin (playbooks/action_plugins) was not found. "
+            "Run the playbooks of this project, or put that folder into action_plugins of ansible.cfg".format(wrong[0])
+        )
+    try:
+        if state == "released" and not module.check_mode:
+            released = release(claim["run"])
+            module.exit_json(changed=False, released=released, **_shown(Answer(False), ""))
+        taking = state == "taken" and not module.check_mode
+        answer = take(claim, module.params["replaces"]) if taking else look(claim["run"])
+    except OSError as error:
+        module.fail_json(
+            msg="The lock of one run at a time cannot be kept in {}: {}. Nothing was changed here. "
+            "Make room there (df -h /run) or mend it, then run again".format(FOLDER, error)
+        )
+    module.exit_json(changed=False, **_shown(answer, claim["run"]))
+
+
+def _shown(answer, run):
+    shown = dict(answer._asdict(), run=run if answer.held else "")
+    shown["work"] = [dict(work._asdict()) for work in answer.work]
+    return shown
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lock of one operator at a time: a record on the host that says which run changes it.
+
+The record lies in /run, which a boot empties, and bears the boot id where it does not. It is read, judged and replaced
+under flock(2), which the kernel takes back from a process that dies. Who holds the lock is not decided here but by the
+controller, which alone can see whether a run of its own still lives; a record is replaced only when it is still the one
+that was judged.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+
+from .boot_check import BOOT_ID_PATH, UPTIME_PATH
+from .hostfiles import below, read_text
+from .kept_file import read_kept
+from .operator_runs import Work, work_of_others
+from .report import now_utc, write_json
+
+FOLDER = "/run/gpuwright"
+RECORD = FOLDER + "/operator.json"
+GUARD = FOLDER + "/operator.guard"
+SCHEMA = 1
+# What a claim says, and the kind of each value.
+CLAIM = {"run": str, "who": str, "controller": str, "machine": str, "pid": int, "started": str, "playbook": str}
+# Stands for the record that cannot be read where a run id is asked for.
+DAMAGED = "damaged"
+GUARD_WAIT_S = 20.0
+GUARD_STEP_S = 0.05
+
+
+class Answer(NamedTuple):
+    """What became of the question for the lock.
+
+    held      it is this run's now
+    holder    the record of another run, without `schema`; None when there is none, or none that can be read
+    damaged   why the record cannot be read, else ""
+    work      processes of other runs that still work on this host
+    quiet_s   seconds since the holder was last heard of (a damaged record: since it was written); None without holder
+    before    the record that was replaced, None when there was none
+    """
+
+    held: bool
+    holder: Optional[Dict[str, Any]] = None
+    damaged: str = ""
+    work: List[Work] = []
+    quiet_s: Optional[float] = None
+    before: Optional[Dict[str, Any]] = None
+
+
+def look(own_run: str, root: str = "/") -> Answer:
+    """Who holds the lock, nothing changed. OSError when the host cannot be read."""
+    record, damaged = _read(root)
+    holder = None if record is None or record["run"] == own_run else record
+    work = work_of_others(own_run, root) if holder or damaged else []
+    return Answer(False, holder, damaged, work, _quiet_s(root, record, damaged) if holder or damaged else None)
+
+
+def take(claim: Dict[str, Any], replaces: str = "", root: str = "/") -> Answer:
+    """Take the lock, or say that it is still this run's. `claim` has the keys of CLAIM.
+
+    `replaces` is the run whose record was found to be stale, or DAMAGED. While a process of another run works on this
+    host the lock is not given. OSError when the record cannot be written, TimeoutError when another process keeps the
+    record's guard.
+    """
+    with _guarded(root):
+        record, damaged = _read(root)
+        own = record is not None and record["run"] == claim["run"]
+        if not own:
+            work = work_of_others(claim["run"], root)
+            known_stale = replaces and replaces == (DAMAGED if damaged else record and record["run"])
+            if work or ((record or damaged) and not known_stale):
+                return Answer(False, record, damaged, work, _quiet_s(root, record, damaged))
+        written = {name: claim[name] for name in CLAIM}
+        written.update(schema=SCHEMA, boot_id=_boot_id(root), seen_s=_uptime_s(root))
+        written["since"] = record["since"] if own else now_utc()
+        write_json(below(root, RECORD), written)
+        return Answer(True, None, "", [], None, None if own else record)
+
+
+def release(run: str, root: str = "/") -> bool:
+    """Give the lock back; False when it was not this run's, which is left as it is. OSError as in `take`."""
+    if not os.path.exists(below(root, RECORD)):
+        return False
+    with _guarded(root):
+        record, damaged = _read(root)
+        if damaged or record is None or record["run"] != run:
+            return False
+        os.unlink(below(root, RECORD))
+        return True
+
+
+def _read(root: str):
+    """(record of this boot without `schema` or None, why a record that is there cannot be believed or "")."""
+    try:
+        record = read_kept(root, RECORD, SCHEMA)
+    except (OSError, ValueError) as error:
+        return None, str(error)
+    if record is None or record.get("boot_id") != _boot_id(root):
+        return (None, "") if record is None or isinstance(record.get("boot_id"), str) else (None, _lacks("boot_id"))
+    wanted = dict(CLAIM, since=str, seen_s=float)
+    wrong = [name for name, kind in sorted(wanted.items()) if type(record.get(name)) is not kind]
+    if wrong:
+        return None, _lacks(wrong[0])
+    return {name: value for name, value in record.items() if name != "schema"}, ""
+
+
+def _lacks(name: str) -> str:
+    return "{} is damaged: it has no usable value of {}".format(RECORD, name)
+
+
+def _quiet_s(root: str, record: Optional[Dict[str, Any]], damaged: str) -> Optional[float]:
+    # By the uptime, since the clock may be set while a run works.
+    if record is not None:
+        return max(0.0, _uptime_s(root) - record["seen_s"])
+    if not damaged:
+        return None
+    try:
+        return max(0.0, time.time() - os.lstat(below(root, RECORD)).st_mtime)
+    except OSError:
+        return 0.0
+
+
+def _boot_id(root: str) -> str:
+    found = read_text(root, BOOT_ID_PATH)
+    if not found:
+        raise OSError(errno.EIO, "cannot be read", BOOT_ID_PATH)
+    return found
+
+
+def _uptime_s(root: str) -> float:
+    try:
+        return float((read_text(root, UPTIME_PATH) or "").split()[0])
+    except (IndexError, ValueError):
+        raise OSError(errno.EIO, "cannot be read", UPTIME_PATH)
+
+
+@contextlib.contextmanager
+def _guarded(root: str, wait_s: float = GUARD_WAIT_S, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """One process at a time, from the first look at the record to its replacement."""
+    folder = below(root, FOLDER)
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(folder)
+        # Root's umask must not hide from others who works here.
+        os.chmod(folder, 0o755)
+    # Root's alone: whoever can open a file can keep it locked.
+    handle = os.open(below(root, GUARD), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(errno.ETIMEDOUT, "another process keeps it locked", GUARD)
+                sleep(GUARD_STEP_S)
+        yield
+    finally:
+        os.close(handle)

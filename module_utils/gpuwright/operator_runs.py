@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which processes on the host were started by a run that holds, or held, its lock.
+
+A play gives the id of its run to all that it starts, as the variable GPUWRIGHT_RUN in the environment, and every child
+inherits it: dnf, dkms, a compiler, pip. A process of a run whose controller is gone is found by it. What systemd starts
+for a run is not the run's: services get systemd's environment.
+"""
+
+import json
+import os
+import select
+import signal
+import time
+from typing import Dict, List, NamedTuple
+
+from .hostfiles import below
+from .processes import command_name, process_ids
+
+VARIABLE = "GPUWRIGHT_RUN"
+# Helpers that gpg and D-Bus leave behind on purpose. They inherit the environment and work for nobody.
+LINGERING = ("gpg-agent", "dirmngr", "keyboxd", "scdaemon", "dbus-daemon", "dbus-launch", "ssh-agent")
+LIMIT_BYTES = 1024 * 1024
+DEADLINE_S = 10.0
+
+
+class Work(NamedTuple):
+    """A process of a run: its id on the host, the name that the kernel keeps of it, and the run."""
+
+    pid: int
+    command: str
+    run: str
+
+
+def run_of(environment: bytes) -> str:
+    """The run that an environment (/proc/<pid>/environ: NAME=value, each ended by a null byte) names; "" for none."""
+    start = VARIABLE.encode() + b"="
+    for entry in environment.split(b"\0"):
+        if entry.startswith(start):
+            return entry[len(start) :].decode("utf-8", "replace")
+    return ""
+
+
+def work_of_others(own_run: str, root: str = "/", deadline_s: float = DEADLINE_S) -> List[Work]:
+    """Processes of all runs but `own_run`, by pid. Needs root, to see everybody's environment.
+
+    The kernel makes who reads an environment wait for a process that hangs in a driver with its memory locked. So a
+    child reads, for at most `deadline_s`; a process that cannot be read then hangs, and so does no work.
+    """
+    found = _read_in_child(root, deadline_s)
+    works = [Work(pid, command_name(root, pid), run) for pid, run in sorted(found.items())]
+    return [work for work in works if work.run != own_run and work.command not in LINGERING]
+
+
+def _read_in_child(root: str, deadline_s: float) -> Dict[int, str]:
+    """{pid: run} of all processes that belong to one, as far as they could be read in the time."""
+    pids = [pid for pid in process_ids(root) if pid != os.getpid()]
+    found: Dict[int, str] = {}
+    deadline = time.monotonic() + deadline_s
+    while pids and time.monotonic() < deadline:
+        answered, hanging = _ask_child(root, pids, deadline)
+        found.update({pid: run for pid, run in answered.items() if run})
+        # What stands in the way is left out, and the rest is asked for anew.
+        pids = [pid for pid in pids if pid not in answered and pid != hanging]
+    return found
+
+
+def _ask_child(root: str, pids: List[int], deadline: float):
+    """({pid: run or ""} of those that a child could read, the pid that it could not get beyond or None)."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            for pid in pids:
+                os.write(writer, json.dumps([pid, _read_run(root, pid)]).encode() + b"\n")
+        finally:
+            os._exit(0)
+    os.close(writer)
+    lines = _lines_until(reader, deadline, quiet_s=2.0)
+    os.close(reader)
+    answered = dict(json.loads(line.decode()) for line in lines)
+    # Never waited for longer: a process that hangs in the kernel does not notice the signal.
+    os.kill(child, signal.SIGKILL)
+    _collect(child)
+    return answered, next((pid for pid in pids if pid not in answered), None)
+
+
+def _read_run(root: str, pid: int) -> str:
+    try:
+        with open(below(root, "/proc/{}/environ".format(pid)), "rb") as file:
+            return run_of(file.read(LIMIT_BYTES))
+    except OSError:
+        # It has ended, or it is the kernel's own.
+        return ""
+
+
+def _lines_until(reader: int, deadline: float, quiet_s: float) -> List[bytes]:
+    """Whole lines from the pipe until its end, the deadline, or a silence of `quiet_s` seconds."""
+    data = b""
+    while True:
+        wait = min(quiet_s, deadline - time.monotonic())
+        ready = select.select([reader], [], [], max(0.0, wait))[0]
+        chunk = os.read(reader, 65536) if ready else b""
+        if not chunk:
+            return data.split(b"\n")[:-1]
+        data += chunk
+
+
+def _collect(child: int) -> None:
+    for _attempt in range(20):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return
+        time.sleep(0.005)

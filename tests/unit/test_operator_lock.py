@@ -1,0 +1,211 @@
+"""The lock in real runs of ansible-playbook, several at once, on one made-up host whose /run is its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a /run of its own needs a mount")
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+RECORD = "/run/gpuwright/operator.json"
+# The environment of the plays that change something; the roles between are a task that waits for a file.
+ENVIRONMENT = yaml.safe_load((REPOSITORY / "playbooks/system.yml").read_text())[0]["environment"]
+WAIT = "touch {0}/{1}.started; until [ -e {0}/{1}.go ]; do sleep 0.1; done"
+PLAYBOOKS = [path.stem for path in (REPOSITORY / "playbooks").glob("*.yml")]
+
+
+class Host:
+    """A mount namespace with an empty /run, in which runs of ansible-playbook find their node."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        hold = ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /run && echo ready && exec sleep 600"]
+        self.holder = subprocess.Popen(hold, stdout=subprocess.PIPE, text=True)
+        assert self.holder.stdout.readline() == "ready\n"
+        python = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        hosts = {"gpu_nodes": {"hosts": {"node": python}}}
+        (folder / "hosts.yml").write_text(json.dumps(hosts))
+        paths = {
+            "roles_path": "roles", "library": "library", "module_utils": "module_utils",
+            "action_plugins": "playbooks/action_plugins", "callback_plugins": "playbooks/callback_plugins",
+        }  # fmt: skip
+        lines = "".join(f"{name} = {REPOSITORY / path}\n" for name, path in paths.items())
+        (folder / "ansible.cfg").write_text(f"[defaults]\n{lines}inventory = hosts.yml\n")
+
+    def inside(self, *command: str) -> list[str]:
+        return ["nsenter", "-t", str(self.holder.pid), "-m", f"--wdns={self.folder}", *command]
+
+    def play(self, name: str, *shell: str) -> None:
+        """A playbook of several plays; each takes the lock and then runs a shell script."""
+        base = {"hosts": "gpu_nodes", "gather_facts": False, "become": True, "environment": ENVIRONMENT}
+        plays = [{**base, "roles": ["operator_lock"], "tasks": [{"ansible.builtin.shell": one}]} for one in shell]
+        (self.folder / name).write_text(json.dumps(plays))
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen:
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+        environment |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg")}
+        out = (self.folder / f"{name}.log").open("w")
+        streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out}
+        # nsenter becomes the program, so signals reach it.
+        return subprocess.Popen(self.inside(str(PLAYBOOK), name, *arguments), env=environment, **streams)
+
+    def run(self, name: str, *arguments: str) -> tuple[int, str]:
+        """Exit status and output in one line."""
+        rc = self.start(name, *arguments).wait(timeout=120)
+        return rc, self.said(name)
+
+    def said(self, name: str) -> str:
+        return re.sub(r"\s+", " ", (self.folder / f"{name}.log").read_text())
+
+    def record(self) -> dict | None:
+        done = subprocess.run(self.inside("cat", RECORD), capture_output=True, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    made = Host(tmp_path)
+    yield made
+    for path in ("a", "b", "c"):
+        (tmp_path / f"{path}.go").touch()
+    made.holder.kill()
+    made.holder.wait()
+
+
+def wait_for(true: Callable[[], object], seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def started(host: Host, name: str) -> subprocess.Popen:
+    """A run that has taken the lock, and works until the file <name>.go is there."""
+    host.play(f"{name}.yml", WAIT.format(host.folder, name), "echo second play of $GPUWRIGHT_RUN")
+    run = host.start(f"{name}.yml", "-v")
+    wait_for((host.folder / f"{name}.started").exists)
+    return run
+
+
+def test_two_at_once_end_with_one_done_and_one_refused_by_name(host: Host) -> None:
+    first = started(host, "a")
+    record = host.record()
+    assert (record["pid"], record["playbook"], record["run"].split(":")[1]) == (first.pid, "a.yml", str(first.pid))
+    host.play("b.yml", "touch changed")
+    rc, said = host.run("b.yml")
+    who = f"{record['who']} from {record['controller']} since {record['since']} (a.yml, process {first.pid})"
+    assert rc != 0 and f"This host is being changed by {who}." in said, said
+    assert "Next: wait for its end, then: ansible-playbook b.yml -l node" in said
+    # Who only looks is told, and not stopped.
+    rc, said = host.run("b.yml", "--check")
+    assert rc == 0 and f"node is being changed by {who}" in said, said
+    assert not (host.folder / "changed").exists() and host.record() == record
+    (host.folder / "a.go").touch()
+    assert first.wait(timeout=90) == 0
+    # Taken once and kept from play to play.
+    assert f"second play of {record['run']}" in host.said("a.yml") and "taken over" not in host.said("a.yml")
+    assert host.record() is None
+    assert host.run("b.yml")[0] == 0 and host.record() is None
+
+
+def test_break_takes_it_over_visibly_once_nothing_works_there(host: Host) -> None:
+    first = started(host, "a")
+    host.play("b.yml", "true")
+    second = host.start("b.yml", "-e", "gpuwright_lock=break")
+    wait_for(lambda: "waiting for their end" in host.said("b.yml"))
+    assert "still work on this host" in host.said("b.yml") and host.record()["pid"] == first.pid
+    # The old run is between two tasks now, or about to end.
+    os.kill(first.pid, signal.SIGSTOP)
+    (host.folder / "a.go").touch()
+    assert second.wait(timeout=90) == 0
+    assert re.search(r"node: lock taken over from \S+ from .* \(a\.yml, process \d+\)", host.said("b.yml"))
+    os.kill(first.pid, signal.SIGCONT)
+    first.wait(timeout=90)
+
+
+def test_who_has_lost_the_lock_is_stopped_at_its_next_play(host: Host) -> None:
+    other = {"run": "ctl-2:1:1", "who": "carol", "controller": "ctl-2", "machine": "x:y:1", "pid": 1, "started": "1"}
+    other |= {"playbook": "site.yml", "since": "2026-11-22T06:30:00Z", "schema": 1}
+    (host.folder / "other.json").write_text(json.dumps(other))
+    script = (
+        "import json; a = json.load(open('{0}')); b = json.load(open('other.json'));"
+        "json.dump(dict(a, **b), open('{0}', 'w'))"
+    )
+    host.play("a.yml", f'{sys.executable} -c "{script.format(RECORD)}"', "touch changed")
+    rc, said = host.run("a.yml")
+    assert rc != 0 and "carol from ctl-2" in said and "another controller, ctl-2" in said, said
+    assert not (host.folder / "changed").exists() and host.record()["who"] == "carol", "not this run's to give back"
+
+
+def test_a_rerun_waits_for_what_a_killed_run_has_left_and_then_takes_it(host: Host) -> None:
+    first = started(host, "a")
+    first.kill()
+    first.wait()
+    assert host.record()["pid"] == first.pid
+    host.play("b.yml", "echo here I am", "true")
+    second = host.start("b.yml", "-v")
+    wait_for(lambda: "waiting for their end" in host.said("b.yml"))
+    assert f"a run that was killed (pid {first.pid})" in host.said("b.yml")
+    time.sleep(2)
+    assert "here I am" not in host.said("b.yml") and host.record()["pid"] == first.pid
+    (host.folder / "a.go").touch()
+    assert second.wait(timeout=90) == 0
+    assert "here I am" in host.said("b.yml") and host.record() is None
+    assert "the last run ended without giving it back" in host.said("b.yml")
+
+
+def test_what_goes_on_without_any_worker_is_waited_for_up_to_the_limit_and_named(host: Host) -> None:
+    """As a package transaction does whose connection was lost."""
+    host.play("a.yml", f"setsid sh -c '{WAIT.format(host.folder, 'a')}' >/dev/null 2>&1 & sleep 1; exit 3")
+    assert host.run("a.yml")[0] != 0
+    assert host.record() is None, "given back though the host has failed, and all hosts with it"
+    host.play("b.yml", "touch changed")
+    rc, said = host.run("b.yml", "-e", "operator_lock_wait_minutes=0")
+    assert rc != 0 and "Waited 0 minutes, and sh (" in said and "of a run that is gone still work" in said, said
+    assert not (host.folder / "changed").exists()
+    (host.folder / "a.go").touch()
+    rc, said = host.run("b.yml")
+    assert rc == 0 and (host.folder / "changed").exists(), said
+
+
+def test_after_an_interrupt_a_plain_rerun_goes_on(host: Host) -> None:
+    first = started(host, "a")
+    os.kill(first.pid, signal.SIGINT)
+    assert first.wait(timeout=60) == 99
+    (host.folder / "a.go").touch()
+    host.play("b.yml", "true")
+    rc, said = host.run("b.yml")
+    assert rc == 0 and host.record() is None, said
+
+
+def test_a_slip_in_the_word_breaks_nothing(host: Host) -> None:
+    host.play("a.yml", "touch changed")
+    rc, said = host.run("a.yml", "-e", "gpuwright_lock=brake")
+    assert rc != 0 and "gpuwright_lock is brake, expected break" in said
+    assert not (host.folder / "changed").exists() and host.record() is None
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str) -> None:
+    reading = {"preflight", "plan", "report"}
+    for play in yaml.safe_load((REPOSITORY / f"playbooks/{name}.yml").read_text()):
+        roles = [entry["role"] for entry in play.get("roles", [])]
+        if name in reading:
+            entries = [entry for entry in play.get("roles", []) if entry["role"] == "operator_lock"]
+            assert all(entry["vars"] == {"operator_lock_take": False} for entry in entries)
+            assert "environment" not in play
+        else:
+            assert roles[:2] == ["preflight", "operator_lock"] and len(roles) > 2
+            assert play["roles"][1] == {"role": "operator_lock", "tags": ["always"]}
+            assert play["environment"] == ENVIRONMENT and "operator_run" not in str(play)

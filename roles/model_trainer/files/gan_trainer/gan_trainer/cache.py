@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Callable
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from .images import UNREADABLE, BadImages, DataError, FolderImages, decode_image
+from .safe_files import replacing
 
 
 class CachedImages(Dataset):
@@ -89,22 +89,15 @@ def write_cache(
         return file
     bad = BadImages(min(max_bad, len(source) - 1))
     cache_dir.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(f".{os.getpid()}.tmp")
     print(f"train-gan: decoding {len(source)} images into {file}", flush=True)
     decoded = DataLoader(Decoded(source), batch_size=None, num_workers=workers, worker_init_fn=prepare)
     try:
-        with temporary.open("wb") as out:
+        with replacing(file) as out:
             for path, (image, reason) in zip(source.files, decoded):
                 if image is None:
                     bad.add(path, ValueError(reason))
                 else:
                     out.write(image.numpy().tobytes())
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
     except OSError as error:
         raise DataError(f"cache_dir: {cache_dir} cannot hold the decoded images: {error.strerror}") from error
-    finally:
-        if temporary.exists():
-            temporary.unlink()
     return file

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .errors import UserError
+from .safe_files import replacing
 
 
 class CheckpointError(UserError):
@@ -25,16 +26,8 @@ def list_checkpoints(folder: Path) -> list[Path]:
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
     """Write `state`, then delete all but the newest `keep` checkpoints; an OSError leaves the older ones whole."""
     path = folder / f"checkpoint-{step:010d}.pt"
-    temporary = path.with_suffix(".tmp")
-    try:
-        with temporary.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        if temporary.exists():
-            temporary.unlink()
+    with replacing(path) as file:
+        torch.save(state, file)
     sync_folder(folder)
     for old in list_checkpoints(folder)[keep:]:
         old.unlink()

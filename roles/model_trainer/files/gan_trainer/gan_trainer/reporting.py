@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from .config import Config
+from .safe_files import replacing
 from .samples import make_grid, save_png
 
 
@@ -68,7 +69,8 @@ class Reporter:
         grid = make_grid(images)
         folder = self.folder / "samples"
         folder.mkdir(exist_ok=True)
-        save_png(grid, folder / f"step-{step:010d}.png")
+        with replacing(folder / f"step-{step:010d}.png") as file:
+            save_png(grid, file)
         if self.board is not None:
             self.board.add_image("samples", grid, step)
 

@@ -26,6 +26,7 @@ from .profiling import StepProfiler
 from .reaction import react
 from .reporting import Reporter
 from .run_folder import RunFolder
+from .safe_files import replace_text
 from .samples import generate
 from .stability import TrainingError
 from .state import capture_state, restore_state
@@ -145,7 +146,7 @@ def run_steps(
             if profiler:
                 profiler.step()
             if step == first == 1 and run:
-                (run.folder / "memory.json").write_text(json.dumps(trainer.memory.phases, indent=2) + "\n")
+                replace_text(run.folder / "memory.json", json.dumps(trainer.memory.phases, indent=2) + "\n")
                 reporter.say(trainer.memory.table())
             if logs or saves:
                 reaction = react(trainer)

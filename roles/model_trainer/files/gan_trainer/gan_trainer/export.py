@@ -134,7 +134,7 @@ def export(generator: nn.Module, latent_dim: int, form: str, folder: Path) -> Ex
     kind = FORMATS[form]
     file, device = folder / ("generator" + kind.suffix), next(generator.parameters()).device
     try:
-        # A folder that this process alone can enter, since exporters open names; AOTInductor demands the suffix in them.
+        # A folder for this process alone, since exporters open names; AOTInductor demands the suffix in them.
         with tempfile.TemporaryDirectory(prefix=".unproven-", dir=folder) as private:
             temporary = Path(private) / file.name
             difference = _write_and_compare(kind, generator, latent_dim, temporary, device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in folders that a whole group may write: what somebody else has put there under a name is never written through."""
+"""Files in folders that a whole group may write: a link that somebody has put there is never written through."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TOKEN_BYTES = 8
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A new file for bytes that takes the place of `path` in one step, on the disk before that, when the block ends well.
+    """A new file for bytes; when the block ends well it is synced and takes the place of `path` in one step.
 
-    Its name cannot be guessed, and the kernel refuses one that is there, as a link, too. After an exception nothing of it
-    is left and `path` is as it was. OSError as from `open`; the mode follows the umask.
+    Its name cannot be guessed, and the kernel refuses one that is there, as a link, too. After an exception nothing of
+    it is left and `path` is as it was. OSError as from `open`; the mode follows the umask.
     """
     temporary = path.with_suffix(f".{secrets.token_hex(TOKEN_BYTES)}.tmp")
     with os.fdopen(_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -44,7 +44,7 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def remove_leftovers(folder: Path, names: str) -> None:
-    """Remove what a killed process left of files like `names` (a glob without its ending), for whoever has the folder alone."""
+    """Remove what a killed process left of files like `names` (a glob, no ending), for who has the folder alone."""
     for path in folder.glob(f"{names}.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
         path.unlink(missing_ok=True)
 

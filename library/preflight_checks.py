@@ -43,6 +43,10 @@ options:
     description: Whether a plan without a lock file is only a remark.
     type: bool
     default: false
+  allow_downgrade:
+    description: Whether an older driver than the node has was asked for, by a variable or by a pin that names it.
+    type: bool
+    default: false
   allow_kernel_update:
     description: Whether the kernel may be updated, which takes more space in /boot.
     type: bool
@@ -110,6 +114,7 @@ def main():
             "allow_missing_gpus": {"type": "bool", "default": False},
             "allow_unlocked": {"type": "bool", "default": False},
             "allow_kernel_update": {"type": "bool", "default": False},
+            "allow_downgrade": {"type": "bool", "default": False},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "environment": {"type": "str", "default": ""},
             "passwords": {"type": "dict", "default": {}, "no_log": True},

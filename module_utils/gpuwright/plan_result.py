@@ -11,6 +11,12 @@ from .versions import is_part_of, major
 SCHEMA = 1
 # Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
 CUDNN_FOLDER = "/opt/gpuwright/cudnn/"
+# The guards of a driver, as the plan announces them.
+MODULE_STREAM = "dnf's module stream {}"
+VERSION_LOCK = "a version lock, which dnf and dnf-automatic honour"
+PREFERENCE = "apt's preference for {}"
+UNATTENDED = "a list of packages that unattended-upgrades leaves alone"
+HOLD = "a hold of its packages at their version"
 
 
 def describe(matrix, host, release, problem, facts, answer):
@@ -86,7 +92,8 @@ def _driver(family, host, driver):
     if driver is None:
         # Nothing to install: what is wanted is there.
         texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
-        lists = {name: [] for name in ("components", "packages", "version_lock", "switch_removes")}
+        names = ("components", "packages", "version_lock", "own_versions", "guards", "switch_removes")
+        lists = {name: [] for name in names}
         return dict(texts, present=True, repository={}, preference={"package": "", "version": ""}, **lists)
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]
@@ -110,8 +117,27 @@ def _driver(family, host, driver):
         "packages": _at_version(family, install, version, branch),
         # From NVIDIA's one suite whatever is installed of the driver.
         "version_lock": suite or _at_version(family, install + libraries, version),
+        "own_versions": list(archive["own_versions"]) if archive else [],
+        "guards": _guards(family, host, driver),
         "switch_removes": list(family["switch_removes"]),
     }
+
+
+def _guards(family, host, driver):
+    """What keeps the driver from being replaced by accident, in words; empty where the inventory says never.
+
+    `driver_guards` of the host: `{guards: auto | never, hold: whether packages are held}`; auto and held where missing.
+    """
+    wish = host.get("driver_guards") or {}
+    if wish.get("guards", "auto") == "never":
+        return []
+    branch, version = driver.pins["driver_branch"], driver.pins["driver_version"]
+    by_rpm, held = family["format"] == "rpm", wish.get("hold", True)
+    guards = [MODULE_STREAM.format(driver.row["stream"])] if by_rpm else []
+    if not by_rpm and _preference(family, branch, version)["version"]:
+        guards.append(PREFERENCE.format(version or branch))
+    guards += [UNATTENDED] if not by_rpm else []
+    return guards + ([VERSION_LOCK if by_rpm else HOLD] if held else [])
 
 
 def _preference(family, branch, version):

@@ -85,7 +85,7 @@ def plan_table(plan, host):
             " ".join([driver["branch"], driver["flavour"], driver["stream"]]).strip(),
             plan["because"].get("driver"),
         ),
-        guards_row(driver),
+        guards_row(plan),
         ("CUDA toolkit", plan["cuda"]["package"], plan["because"].get("cuda")),
         ("cuDNN", plan["cudnn"]["version"], plan["because"].get("cudnn")),
         ("NCCL", plan["nccl"]["version"], plan["because"].get("nccl")),
@@ -112,14 +112,15 @@ def plan_table(plan, host):
     return "\n".join(lines)
 
 
-def guards_row(driver):
+def guards_row(plan):
     """What becomes of the driver when it is right, as a row of the table; no choice where there is no driver."""
+    driver, guards = plan["driver"], plan["guards"]["driver"]
     if not driver["branch"]:
         return ("guards", "", "")
     state = "kept as it is" if driver["present"] else "installed"
-    if not driver["guards"]:
+    if not guards:
         return ("guards", "driver: {}, not guarded".format(state), "system_driver_guards is never")
-    return ("guards", "driver: {}, guarded by".format(state), ", ".join(driver["guards"]))
+    return ("guards", "driver: {}, guarded by".format(state), ", ".join(guards))
 
 
 def pins_from(variables):

@@ -28,6 +28,7 @@ def describe(matrix, host, release, problem, facts, answer):
     plan["schema"] = SCHEMA
     plan["profile"] = ""
     plan["driver"] = _driver(family, host, answer.get("driver"))
+    plan["guards"] = _guards(family, host, answer.get("driver"))
     plan["kernel"] = _kernel(family, host, answer.get("driver"))
     plan["cuda"] = _cuda(family, answer.get("cuda"))
     plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
@@ -92,8 +93,7 @@ def _driver(family, host, driver):
     if driver is None:
         # Nothing to install: what is wanted is there.
         texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
-        names = ("components", "packages", "version_lock", "own_versions", "guards", "switch_removes")
-        lists = {name: [] for name in names}
+        lists = {name: [] for name in ("components", "packages", "version_lock", "switch_removes")}
         return dict(texts, present=True, repository={}, preference={"package": "", "version": ""}, **lists)
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]
@@ -117,22 +117,26 @@ def _driver(family, host, driver):
         "packages": _at_version(family, install, version, branch),
         # From NVIDIA's one suite whatever is installed of the driver.
         "version_lock": suite or _at_version(family, install + libraries, version),
-        "own_versions": list(archive["own_versions"]) if archive else [],
-        "guards": _guards(family, host, driver),
         "switch_removes": list(family["switch_removes"]),
     }
 
 
 def _guards(family, host, driver):
-    """What keeps the driver from being replaced by accident, in words; empty where the inventory says never.
+    """What keeps the driver from being replaced by accident, in words (`driver`); none where the inventory says never.
 
     `driver_guards` of the host: `{guards: auto | never, hold: whether packages are held}`; auto and held where missing.
+    `own_versions`: packages of the driver whose version is their own.
     """
     wish = host.get("driver_guards") or {}
-    if wish.get("guards", "auto") == "never":
-        return []
+    archive = family["distribution"] if driver else None
+    own = list(archive["own_versions"]) if archive else []
+    unwanted = driver is None or wish.get("guards", "auto") == "never"
+    return {"driver": [] if unwanted else _guard_words(family, driver, wish.get("hold", True)), "own_versions": own}
+
+
+def _guard_words(family, driver, held):
     branch, version = driver.pins["driver_branch"], driver.pins["driver_version"]
-    by_rpm, held = family["format"] == "rpm", wish.get("hold", True)
+    by_rpm = family["format"] == "rpm"
     guards = [MODULE_STREAM.format(driver.row["stream"])] if by_rpm else []
     if not by_rpm and _preference(family, branch, version)["version"]:
         guards.append(PREFERENCE.format(version or branch))

@@ -20,11 +20,11 @@ def read_guarded(family, root="/"):
 
 def guard_remarks(host, plan, facts):
     """A driver that is right already is not touched, but guarded, and who runs this should know that beforehand."""
-    driver = plan["driver"]
-    if not (driver["present"] and driver.get("guards")) or facts.get("guarded", True):
+    driver, guards = plan["driver"], plan.get("guards", {}).get("driver")
+    if not (driver["present"] and guards) or facts.get("guarded", True):
         return []
-    text = "Driver {} is right already: driver: kept as it is, guarded by {}".format(
-        (host.get("nvidia") or {}).get("user_space") or driver["branch"], ", ".join(driver["guards"])
+    text = "Driver {} is right already: it is kept as it is, guarded by {}".format(
+        (host.get("nvidia") or {}).get("user_space") or driver["branch"], ", ".join(guards)
     )
     step = "Nothing. system_driver_guards: never leaves the guards out."
     return [problem(text, "the guards are not there yet", step, stops=False)]

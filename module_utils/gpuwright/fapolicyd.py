@@ -24,7 +24,7 @@ PROGRAMS = ("/usr/local/bin/gpu-run", "/usr/local/bin/gpu-doctor", "/usr/local/b
 # After the rule against ld.so (30), before the one against shared libraries (41).
 OUR_RULES = RULES_FOLDER + "/35-gpuwright.rules"
 ALLOW = re.compile(r"allow\s+perm=any\s+(?:all|trust=1)\s*:\s*(?:all|dir=(\S+))\s*$")
-DENY_LIBRARIES = re.compile(r"deny\w*\s.*:\s*(?:all|.*ftype=application/x-sharedlib.*)\s*$")
+DENY_LIBRARIES = re.compile(r"deny\w*\s+perm=(?:any|open)\s+all\s*:\s*(?:all|.*ftype=application/x-sharedlib.*)\s*$")
 
 
 def read_fapolicyd(ask, root="/"):

@@ -375,7 +375,7 @@ def test_a_host_without_dnf(run_module, fake_bin):
     assert answer["failed"] and "dnf cannot be run" in answer["msg"]
 
 
-# Packages with versions in a file, a mirror that may be away, and dnf shell: as dnf 4.14 behaves, which ends with 0 always.
+# Packages with versions in a file, a mirror that may be away, and dnf shell as dnf 4.14 has it: it always ends with 0.
 SWITCHING_DNF = FAKE_DNF.replace(
     '[ "$1" = -q ] && shift',
     'case "$*" in *shell*) for script; do :; done; tr "\\\\n" ";" < "$script" >> LOG; echo >> LOG;;\nesac\n'

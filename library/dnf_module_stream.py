@@ -28,7 +28,7 @@ options:
     choices: [enabled, disabled, reset]
     default: enabled
   allow_switch:
-    description: Whether another enabled stream may be replaced, which removes O(packages).
+    description: Whether another enabled stream may be replaced, which removes or replaces O(packages).
     type: bool
     default: false
   packages:
@@ -36,6 +36,19 @@ options:
     type: list
     elements: str
     default: []
+  install:
+    description:
+      - Packages that must be there after a switch. With it O(packages) are not removed first, but replaced by those of
+        the stream in one transaction, after everything was downloaded. Where a step before that transaction fails, the
+        stream that was enabled is enabled again.
+      - Then packages of another O(version) count as a switch, too, such as a run that was cut off leaves them.
+    type: list
+    elements: str
+    default: []
+  version:
+    description: Branch or version of all O(packages) of the stream, such as C(580); required with O(install).
+    type: str
+    default: ""
   timeout:
     description: Seconds that each dnf command may take, waiting for the lock of another one included.
     type: float
@@ -62,6 +75,8 @@ EXAMPLES = r"""
     stream: 580-dkms
     allow_switch: true
     packages: [cuda-drivers, kmod-nvidia-latest-dkms, nvidia-driver]
+    install: [kmod-nvidia-latest-dkms, nvidia-driver-cuda]
+    version: "580"
 """
 
 RETURN = r"""
@@ -79,7 +94,7 @@ available:
   type: list
   elements: str
 packages_to_remove:
-  description: Installed packages that a switch removes, or would remove.
+  description: Installed packages that a switch removes or replaces, or would.
   returned: when the state could be read
   type: list
   elements: str
@@ -102,6 +117,13 @@ from ansible.module_utils.gpuwright.module_streams import (
     switch_refusal,
     unknown_stream,
 )
+from ansible.module_utils.gpuwright.stream_switch import (
+    describe_switch,
+    foreign_packages,
+    replace_packages,
+    stream_put_back,
+)
+from ansible.module_utils.gpuwright.versions import is_version
 
 
 def main():
@@ -113,6 +135,8 @@ def main():
             "state": {"type": "str", "choices": ["enabled", "disabled", "reset"], "default": "enabled"},
             "allow_switch": {"type": "bool", "default": False},
             "packages": {"type": "list", "elements": "str", "default": []},
+            "install": {"type": "list", "elements": "str", "default": []},
+            "version": {"type": "str", "default": ""},
             "timeout": {"type": "float", "default": 900},
         },
         required_if=[("state", "enabled", ("stream",))],
@@ -131,6 +155,10 @@ def wanted_selection(params):
     check_name("name", params["name"])
     for package in params["packages"]:
         check_name("a member of packages", package.replace("*", "x").replace("?", "x"))
+    for package in params["install"]:
+        check_name("a member of install", package.replace("*", "x"))
+    if params["install"] and not is_version(params["version"]):
+        raise StreamError("version is {!r}: expected a branch such as 580 beside install".format(params["version"]))
     if not 0 < params["timeout"] <= 86400:
         raise StreamError("timeout is {}: expected seconds above 0 and up to 86400".format(params["timeout"]))
     if params["state"] == "enabled":
@@ -143,30 +171,46 @@ def wanted_selection(params):
 
 def bring_about(module, wanted, result):
     """Make the change, if there is one and check mode does not forbid it; fills in the result as far as it comes."""
-    name, dnf = module.params["name"], Dnf(module.params["timeout"])
+    name, dnf, install = module.params["name"], Dnf(module.params["timeout"]), module.params["install"]
     before = read_selection(name)
     result.update(stream_before=before.stream, stream_after=before.stream, available=None, packages_to_remove=[])
     if wanted != before and wanted.state == "enabled":
         result["available"] = dnf.available_streams(name)
         if wanted.stream not in result["available"]:
             raise StreamError(unknown_stream(name, wanted.stream, result["available"]))
-    if is_switch(wanted, before):
+    found = dnf.versions(module.params["packages"]) if install else {}
+    replaced = found if is_switch(wanted, before) or foreign_packages(found, module.params["version"]) else {}
+    if is_switch(wanted, before) and not install:
         result["packages_to_remove"] = dnf.installed(module.params["packages"])
     commands = plan_commands(name, wanted, before, result["packages_to_remove"])
-    result["commands"] = [" ".join(command) for command in commands]
-    if is_switch(wanted, before) and not module.params["allow_switch"]:
-        raise StreamError(switch_refusal(name, wanted, before, commands))
+    words = [" ".join(command) for command in commands]
+    if replaced:
+        result["packages_to_remove"] = sorted(replaced)
+        words.append(describe_switch(sorted(replaced), install))
+    result["commands"] = words
+    if (is_switch(wanted, before) or replaced) and not module.params["allow_switch"]:
+        raise StreamError(switch_refusal(name, wanted, before, words))
     if not module.check_mode:
-        for command in commands:
-            dnf.change(command)
-            result["changed"] = True
-        if commands:
-            prove(name, wanted)
+        make_changes(module, wanted, commands, replaced, dnf, result)
     result.update(
-        changed=bool(commands),
+        changed=bool(words),
         stream_after=wanted.stream,
         diff={"before": describe(name, before), "after": describe(name, wanted)},
     )
+
+
+def make_changes(module, wanted, commands, replaced, dnf, result):
+    """Select the stream, then replace the packages; a step that fails before they are replaced leaves all as it was."""
+    name, install = module.params["name"], module.params["install"]
+    names = module.params["packages"] if install else []
+    with stream_put_back(name, dnf, names):
+        for command in commands:
+            dnf.change(command)
+            result["changed"] = not install
+        if commands:
+            prove(name, wanted)
+        if replaced:
+            replace_packages(dnf, replaced, module.params["version"], install)
 
 
 def prove(name, wanted):

@@ -43,6 +43,10 @@ options:
     description: Whether a plan without a lock file is only a remark.
     type: bool
     default: false
+  allow_downgrade:
+    description: Whether an older driver than the node has was asked for, by a variable or by a pin that names it.
+    type: bool
+    default: false
   allow_kernel_update:
     description: Whether the kernel may be updated, which takes more space in /boot.
     type: bool
@@ -120,6 +124,7 @@ def main():
             "allow_kernel_update": {"type": "bool", "default": False},
             "prepare_secure_boot": {"type": "bool", "default": False},
             "secure_boot_password_hash": {"type": "str", "default": "", "no_log": True},
+            "allow_downgrade": {"type": "bool", "default": False},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "environment": {"type": "str", "default": ""},
             "passwords": {"type": "dict", "default": {}, "no_log": True},

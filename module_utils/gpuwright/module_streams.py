@@ -93,6 +93,32 @@ class Dnf(object):
             raise StreamError(_failure(command, finished))
         return sorted(set(finished.stdout.split()))
 
+    def versions(self, names):
+        """`{name: version}` of those of `names` (globs allowed) that rpm has."""
+        if not names:
+            return {}
+        command = ["rpm", "-qa", "--qf", "%{NAME} %{VERSION}\\n"] + list(names)
+        finished = self._run(command)
+        if finished.rc != 0:
+            raise StreamError(_failure(command, finished))
+        return dict(line.split(" ", 1) for line in finished.stdout.splitlines() if " " in line)
+
+    def offered(self, names):
+        """Those of `names` that the enabled repositories and streams offer."""
+        command = ["dnf", "-q", "-y", "repoquery", "--available", "--qf", "%{name}"] + list(names)
+        finished = self._run(command)
+        if finished.rc != 0:
+            raise StreamError(_failure(command, finished))
+        return sorted(set(finished.stdout.split()) & set(names))
+
+    def shell(self, command):
+        """Run dnf shell, whose exit status says nothing; raises `StreamError` where its words tell of an error."""
+        finished = self._run(command)
+        said = finished.stdout + "\n" + finished.stderr
+        if finished.rc != 0 or re.search(r"(?m)^(Error|\s*Problem\b|Failed)", said):
+            words = [line for line in said.splitlines() if re.match(r"(Error|\s*Problem\b|Failed|\s+- )", line)]
+            raise StreamError(_failure(command, finished._replace(stderr="\n".join(words) or finished.stderr)))
+
     def change(self, command):
         """Run one of the commands of `plan_commands`; raises `StreamError` with dnf's own last words."""
         finished = self._run(command)
@@ -137,16 +163,14 @@ def is_switch(wanted, before):
 
 
 def switch_refusal(name, wanted, before, commands):
-    """Why a switch does not happen by itself, and everything that it would do."""
+    """Why a switch does not happen by itself, and everything that it would do; `commands` are lines of text."""
+    there = "has stream {} enabled".format(before.stream) if before.stream else "has no stream enabled"
+    if before == wanted:
+        there += ", with packages of another version,"
     return (
-        "Module {name} has stream {old} enabled and {new} is wanted. A switch removes the driver that works now, so it "
-        "is not done unasked. To allow it set system_driver_allow_stream_switch: true (allow_switch of this module). "
-        "It runs: {commands}".format(
-            name=name,
-            old=before.stream,
-            new=wanted.stream,
-            commands="; ".join(" ".join(command) for command in commands),
-        )
+        "Module {name} {there} and {new} is wanted. A switch replaces the driver that works now, so it is not done "
+        "unasked. To allow it set system_driver_allow_stream_switch: true (allow_switch of this module). It runs: "
+        "{commands}".format(name=name, there=there, new=wanted.stream, commands="; ".join(commands))
     )
 
 

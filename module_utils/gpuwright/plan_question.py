@@ -85,6 +85,7 @@ def plan_table(plan, host):
             " ".join([driver["branch"], driver["flavour"], driver["stream"]]).strip(),
             plan["because"].get("driver"),
         ),
+        guards_row(plan),
         ("CUDA toolkit", plan["cuda"]["package"], plan["because"].get("cuda")),
         ("cuDNN", plan["cudnn"]["version"], plan["because"].get("cudnn")),
         ("NCCL", plan["nccl"]["version"], plan["because"].get("nccl")),
@@ -109,6 +110,17 @@ def plan_table(plan, host):
     if plan["warnings"]:
         lines += ["", "Warnings"] + ["  - " + warning for warning in plan["warnings"]]
     return "\n".join(lines)
+
+
+def guards_row(plan):
+    """What becomes of the driver when it is right, as a row of the table; no choice where there is no driver."""
+    driver, guards = plan["driver"], plan["guards"]["driver"]
+    if not driver["branch"]:
+        return ("guards", "", "")
+    state = "kept as it is" if driver["present"] else "installed"
+    if not guards:
+        return ("guards", "driver: {}, not guarded".format(state), "system_driver_guards is never")
+    return ("guards", "driver: {}, guarded by".format(state), ", ".join(guards))
 
 
 def pins_from(variables):

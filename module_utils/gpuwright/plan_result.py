@@ -11,6 +11,12 @@ from .versions import is_part_of, major
 SCHEMA = 1
 # Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
 CUDNN_FOLDER = "/opt/gpuwright/cudnn/"
+# The guards of a driver, as the plan announces them.
+MODULE_STREAM = "dnf's module stream {}"
+VERSION_LOCK = "a version lock, which dnf and dnf-automatic honour"
+PREFERENCE = "apt's preference for {}"
+UNATTENDED = "a list of packages that unattended-upgrades leaves alone"
+HOLD = "a hold of its packages at their version"
 
 
 def describe(matrix, host, release, problem, facts, answer):
@@ -22,6 +28,7 @@ def describe(matrix, host, release, problem, facts, answer):
     plan["schema"] = SCHEMA
     plan["profile"] = ""
     plan["driver"] = _driver(family, host, answer.get("driver"))
+    plan["guards"] = _guards(family, host, answer.get("driver"))
     plan["kernel"] = _kernel(family, host, answer.get("driver"))
     plan["cuda"] = _cuda(family, answer.get("cuda"))
     plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
@@ -112,6 +119,29 @@ def _driver(family, host, driver):
         "version_lock": suite or _at_version(family, install + libraries, version),
         "switch_removes": list(family["switch_removes"]),
     }
+
+
+def _guards(family, host, driver):
+    """What keeps the driver from being replaced by accident, in words (`driver`); none where the inventory says never.
+
+    `driver_guards` of the host: `{guards: auto | never, hold: whether packages are held}`; auto and held where missing.
+    `own_versions`: packages of the driver whose version is their own.
+    """
+    wish = host.get("driver_guards") or {}
+    archive = family["distribution"] if driver else None
+    own = list(archive["own_versions"]) if archive else []
+    unwanted = driver is None or wish.get("guards", "auto") == "never"
+    return {"driver": [] if unwanted else _guard_words(family, driver, wish.get("hold", True)), "own_versions": own}
+
+
+def _guard_words(family, driver, held):
+    branch, version = driver.pins["driver_branch"], driver.pins["driver_version"]
+    by_rpm = family["format"] == "rpm"
+    guards = [MODULE_STREAM.format(driver.row["stream"])] if by_rpm else []
+    if not by_rpm and _preference(family, branch, version)["version"]:
+        guards.append(PREFERENCE.format(version or branch))
+    guards += [UNATTENDED] if not by_rpm else []
+    return guards + ([VERSION_LOCK if by_rpm else HOLD] if held else [])
 
 
 def _preference(family, branch, version):

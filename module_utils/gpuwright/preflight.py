@@ -10,9 +10,11 @@ import time
 
 from .cards import could_be
 from .devices import describe_device, find_devices
+from .fapolicyd import fapolicyd_problems, read_fapolicyd
 from .hostfiles import below, exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages
+from .preflight_driver import downgrade_problems, guard_remarks, read_guarded
 from .preflight_secure_boot import secure_boot_problems
 from .preflight_space import largest_initramfs_mib, space_needed, space_problems
 from .problem import problem
@@ -59,6 +61,8 @@ def read_facts(
         "initramfs_mib": largest_initramfs_mib(root),
         "rpm": rpm,
         "lock_holder": lock_holder(root),
+        "guarded": read_guarded(family, root),
+        "fapolicyd": read_fapolicyd(ask, root),
         "has": {
             "cuda": bool(plan["cuda"]["prefix"]) and exists(root, plan["cuda"]["prefix"]),
             "cudnn": bool(plan["cudnn"]["header"]) and exists(root, plan["cudnn"]["header"]),
@@ -97,6 +101,9 @@ def find_problems(host, plan, facts, wishes):
     found = hardware_problems(host["gpus"], wishes)
     found += secure_boot_problems(host, plan, wishes)
     found += use_problems(host, plan)
+    found += downgrade_problems(host, plan, wishes)
+    found += guard_remarks(host, plan, facts)
+    found += fapolicyd_problems(facts)
     found += lock_file_problems(plan, wishes)
     found += clock_problems(facts, wishes)
     found += package_manager_problems(facts)

@@ -123,4 +123,6 @@ def test_a_held_driver_gives_way_to_another_version_that_is_asked_for() -> None:
     assert play("playbooks/system.yml", **wish).changed == 0
     back = play("playbooks/system.yml", system_driver_version=before, system_driver_reboot="allowed")
     assert back.rc == 0 and on_host(version) == before, back.output
-    assert on_host(locks.format(".*"), check=False) == "0"
+    assert on_host(locks.format(before)) == "1"
+    released = play("playbooks/system.yml", system_driver_version=before, system_driver_version_lock=False)
+    assert released.rc == 0 and on_host(locks.format(".*"), check=False) == "0", released.output

@@ -373,3 +373,103 @@ def test_a_host_without_dnf(run_module, fake_bin):
     fake_bin("dnf", "#!/no/such/interpreter\n")
     answer = run_module("dnf_module_stream", {"name": "gpuwright-test", "stream": "1"})
     assert answer["failed"] and "dnf cannot be run" in answer["msg"]
+
+
+# Packages with versions in a file, a mirror that may be away, and dnf shell as dnf 4.14 has it: it always ends with 0.
+SWITCHING_DNF = FAKE_DNF.replace(
+    '[ "$1" = -q ] && shift',
+    'case "$*" in *shell*) for script; do :; done; tr "\\\\n" ";" < "$script" >> LOG; echo >> LOG;;\nesac\n'
+    'case "$*" in\n'
+    '*--downloadonly*shell*) [ ! -e FOLDER/mirror-away ] || { echo "Error: Error downloading packages:" >&2;\n'
+    '  echo "  Cannot download x.rpm: All mirrors were tried" >&2; exit 0; }; touch FOLDER/cached; exit 0;;\n'
+    '*-C*shell*) [ -e FOLDER/cached ] || { echo "Error: cacheonly" >&2; exit 0; }\n'
+    '  [ ! -e FOLDER/disk-full ] || { echo "Error: Transaction test error: needs 5MB more space" >&2; exit 0; }\n'
+    "  [ ! -e FOLDER/lies ] || exit 0\n"
+    "  sed -i 's/ .*/ 580.95.05/' FOLDER/installed; exit 0;;\n"
+    '*repoquery*) for name; do echo "$name"; done | grep -x "kmod-nvidia-latest-dkms\\\\|nvidia-driver-cuda";;\n'
+    'esac\ncase "$*" in *repoquery*) exit 0;; esac\n[ "$1" = -q ] && shift',
+)
+SWITCH = {
+    "packages": ["nvidia-driver*", "kmod-nvidia*", "libnvidia-ml"],
+    "install": ["kmod-nvidia-latest-dkms", "nvidia-driver-cuda", "nvidia-modprobe"],
+    "version": "580",
+    "allow_switch": True,
+}
+
+
+@pytest.fixture
+def switching(node):
+    """A node with driver 535 of stream 535-dkms."""
+    node.recorded("enabled", "535-dkms")
+    node.dnf(SWITCHING_DNF.replace("FOLDER", str(node.folder)))
+    node.installed = node.folder / "installed"
+    node.installed.write_text(
+        "kmod-nvidia-latest-dkms 535.261.03\nlibnvidia-ml 535.261.03\nnvidia-driver-cuda 535.261.03\n"
+    )
+    node.fake_bin("rpm", f"#!/bin/sh\ncat {node.installed}\n")
+    node.stream = lambda: (node.modules / f"{NAME}.module").read_text()
+    return node
+
+
+def test_a_switch_downloads_first_and_is_one_transaction(switching):
+    answer = switching.run(stream="580-dkms", **SWITCH)
+    assert answer["changed"] and answer["stream_after"] == "580-dkms", answer
+    script = "remove libnvidia-ml;distro-sync kmod-nvidia-latest-dkms nvidia-driver-cuda;install nvidia-modprobe;run;"
+    asked = switching.asked()
+    assert asked.count(script) == 2 and not any("dnf -y remove" in line for line in asked)
+    shells = [line.split(" shell")[0] for line in asked if " shell " in line]
+    assert shells == ["dnf -y --allowerasing --downloadonly", "dnf -y -C --allowerasing"]
+    assert "535" not in switching.installed.read_text()
+    assert switching.run(stream="580-dkms", **SWITCH)["changed"] is False
+
+
+@pytest.mark.parametrize("fault", ["mirror-away", "disk-full", "lies"])
+def test_a_switch_that_fails_leaves_driver_and_stream(switching, fault):
+    (switching.folder / fault).touch()
+    before = switching.installed.read_text()
+    answer = switching.run(stream="580-dkms", **SWITCH)
+    words = {"mirror-away": "downloading", "disk-full": "more space", "lies": "is not of version 580"}[fault]
+    assert answer["failed"] and words in answer["msg"] and not answer["changed"]
+    assert switching.installed.read_text() == before
+    assert "stream=535-dkms" in switching.stream() and "state=enabled" in switching.stream()
+    (switching.folder / fault).unlink()
+    assert switching.run(stream="580-dkms", **SWITCH)["changed"] is True
+    assert "535" not in switching.installed.read_text() and "stream=580-dkms" in switching.stream()
+
+
+def test_a_stream_that_was_never_selected_is_not_selected_after_a_failure(switching):
+    (switching.modules / f"{NAME}.module").unlink()
+    (switching.folder / "mirror-away").touch()
+    assert switching.run(stream="580-dkms", **SWITCH)["failed"]
+    assert not (switching.modules / f"{NAME}.module").exists()
+
+
+def test_packages_that_have_changed_keep_the_new_stream(switching):
+    """A transaction that broke half-way: the old stream would mix with what is there now."""
+    switching.dnf(
+        SWITCHING_DNF.replace("FOLDER", str(switching.folder)).replace(
+            "sed -i 's/ .*/ 580.95.05/'", "sed -i '1s/ .*/ 580.95.05/'"
+        )
+    )
+    answer = switching.run(stream="580-dkms", **SWITCH)
+    assert answer["failed"] and "libnvidia-ml, nvidia-driver-cuda is not of version 580" in answer["msg"]
+    assert "stream=580-dkms" in switching.stream()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_run_that_was_killed_between_stream_and_packages_goes_on(switching, allowed):
+    switching.recorded("enabled", "580-dkms")
+    answer = switching.run(stream="580-dkms", **{**SWITCH, "allow_switch": allowed})
+    assert answer["changed"] is allowed
+    assert ("535" in switching.installed.read_text()) is not allowed
+    assert allowed or ("with packages of another version" in answer["msg"] and "distro-sync" in answer["msg"])
+
+
+def test_a_switch_that_is_not_allowed_or_not_real_touches_nothing(switching):
+    before = switching.installed.read_text()
+    refused = switching.run(stream="580-dkms", **{**SWITCH, "allow_switch": False})
+    assert refused["failed"] and "dnf -y --allowerasing distro-sync" in refused["msg"]
+    predicted = switching.run(check=True, stream="580-dkms", **SWITCH)
+    assert predicted["changed"] and "535" in predicted["stream_before"]
+    assert switching.installed.read_text() == before and "stream=535-dkms" in switching.stream()
+    assert switching.asked() == ["dnf -q -y module list nvidia-driver"] * 2

@@ -51,6 +51,11 @@ CAUSES = (
         "Check the address and the way there (`curl -I` its baseurl, proxy, DNS), then run again.",
     ),
     (
+        r"allow-downgrades|Packages were downgraded",
+        "a newer version than the planned one is installed, and a downgrade was not asked for",
+        "Compare with `{list}`; to go back name the version in the inventory, or set the layer's allow_downgrade.",
+    ),
+    (
         r"[Cc]onflict|[Pp]roblem( \d+)?:|Depsolve Error|filtered out by (modular|exclude)|unmet dependencies"
         r"|held broken packages",
         "the packages do not fit together",

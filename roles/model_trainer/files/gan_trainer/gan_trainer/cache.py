@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from .images import BadImages, DataError, FolderImages
 from .pixels import UNREADABLE, decode_image
+from .safe_files import replacing
 
 # Counts changes of what decode_image makes of the same file.
 DECODER = 2
@@ -123,22 +123,15 @@ def write_cache(
         return file
     bad = BadImages(min(max_bad, len(source) - 1))
     cache_dir.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(f".{os.getpid()}.tmp")
     print(f"train-gan: decoding {len(source)} images into {file}", flush=True)
     decoded = DataLoader(Decoded(source), batch_size=None, num_workers=workers, worker_init_fn=prepare)
     try:
-        with temporary.open("wb") as out:
+        with replacing(file) as out:
             for path, (image, reason) in zip(source.files, decoded):
                 if image is None:
                     bad.add(path, ValueError(reason))
                 else:
                     out.write(image.numpy().tobytes())
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
     except OSError as error:
         raise DataError(f"cache_dir: {cache_dir} cannot hold the decoded images: {error.strerror}") from error
-    finally:
-        if temporary.exists():
-            temporary.unlink()
     return file

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .errors import UserError
+from .safe_files import replacing
 
 
 class CheckpointError(UserError):
@@ -27,21 +28,14 @@ def list_checkpoints(folder: Path) -> list[Path]:
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
     """Write `state`, then delete all but the newest `keep` checkpoints; an error leaves the older ones whole."""
     path = folder / f"checkpoint-{step:010d}.pt"
-    temporary = path.with_suffix(".tmp")
     try:
-        with temporary.open("wb") as file:
+        with replacing(path) as file:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
     # torch reports what a file could not take as a RuntimeError of its own.
     except (OSError, RuntimeError) as error:
         cause = error if isinstance(error, OSError) else error.__context__
         reason = getattr(cause, "strerror", None) or str(error).splitlines()[0]
         raise CheckpointError(describe_full(folder, reason, step)) from error
-    finally:
-        if temporary.exists():
-            temporary.unlink()
     sync_folder(folder)
     for old in list_checkpoints(folder)[keep:]:
         old.unlink()

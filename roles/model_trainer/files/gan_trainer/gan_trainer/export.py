@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -131,30 +132,33 @@ def export(generator: nn.Module, latent_dim: int, form: str, folder: Path) -> Ex
     A file that differs by more than TOLERANCE is not kept. Raises ExportError.
     """
     kind = FORMATS[form]
-    # AOTInductor demands the suffix, so the part that is not yet proven has another stem.
-    file, temporary = (folder / (stem + kind.suffix) for stem in ("generator", ".unproven"))
-    device = next(generator.parameters()).device
+    file, device = folder / ("generator" + kind.suffix), next(generator.parameters()).device
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            # Each exporter announces its successor.
-            warnings.simplefilter("ignore")
-            kind.write(generator, _noise(TRACED_BATCH, latent_dim, device), temporary)
-            network = kind.read(temporary)
-            batches = (TRACED_BATCH, *OTHER_BATCHES)
-            difference = max(_difference(generator, network, latent_dim, n, device) for n in batches)
-        if not difference <= TOLERANCE:
-            raise ExportError(f"{form}: differs from the eager network by {difference:.2g}, allowed is {TOLERANCE:g}")
-        temporary.replace(file)
+        # A folder for this process alone, since exporters open names; AOTInductor demands the suffix in them.
+        with tempfile.TemporaryDirectory(prefix=".unproven-", dir=folder) as private:
+            temporary = Path(private) / file.name
+            difference = _write_and_compare(kind, generator, latent_dim, temporary, device)
+            if not difference <= TOLERANCE:
+                text = f"{form}: differs from the eager network by {difference:.2g}, allowed is {TOLERANCE:g}"
+                raise ExportError(text)
+            temporary.replace(file)
     except ExportError:
         raise
     # Exporters and compilers fail in many ways.
     except Exception as error:
         text = " ".join(str(error).split())[:500]
         raise ExportError(f"{form}: {type(error).__name__}: {text}") from error
-    finally:
-        if temporary.exists():
-            temporary.unlink()
     return Exported(file, file.stat().st_size, difference)
+
+
+def _write_and_compare(kind: Format, generator: nn.Module, latent_dim: int, file: Path, device: torch.device) -> float:
+    """The largest difference of a pixel between `generator` and what was written into `file`."""
+    with torch.no_grad(), warnings.catch_warnings():
+        # Each exporter announces its successor.
+        warnings.simplefilter("ignore")
+        kind.write(generator, _noise(TRACED_BATCH, latent_dim, device), file)
+        network = kind.read(file)
+        return max(_difference(generator, network, latent_dim, n, device) for n in (TRACED_BATCH, *OTHER_BATCHES))
 
 
 def _noise(count: int, latent_dim: int, device: torch.device) -> Tensor:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile, schedule
 
+from .safe_files import replace_text
+
 # Steps: the first ones compile and search, then the profiler itself warms up, then it records.
 WAIT, WARM_UP, RECORDED = 5, 2, 5
 COSTLIEST = 10
@@ -45,5 +47,5 @@ class StepProfiler:
         gpu = "self_device_time_total" if hasattr(averages[0], "self_device_time_total") else "self_cuda_time_total"
         order = gpu if self.on_gpu else "self_cpu_time_total"
         self.table = averages.table(sort_by=order, row_limit=COSTLIEST, max_name_column_width=60)
-        (self.folder / "operators.txt").write_text(self.table + "\n", encoding="utf-8")
+        replace_text(self.folder / "operators.txt", self.table + "\n")
         print(self.table, flush=True)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .config import Config
 from .elapsed import Elapsed
+from .safe_files import replacing
 from .samples import make_grid, save_png
 
 
@@ -71,7 +72,8 @@ class Reporter:
         grid = make_grid(images)
         folder = self.folder / "samples"
         folder.mkdir(exist_ok=True)
-        save_png(grid, folder / f"step-{step:010d}.png")
+        with replacing(folder / f"step-{step:010d}.png") as file:
+            save_png(grid, file)
         if self.board is not None:
             self.board.add_image("samples", grid, step)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 from .config import Config, as_yaml
 from .errors import UserError
+from .safe_files import open_own, remove_leftovers, replace_text
 
 
 class RunFolderError(UserError):
@@ -28,7 +30,7 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.lock = (self.folder / ".lock").open("w")
+            self.lock = os.fdopen(open_own(self.folder / ".lock", os.O_RDWR), "w")
         except OSError as error:
             raise RunFolderError(f"run_dir: {self.folder} cannot be written: {error.strerror}") from error
         try:
@@ -37,6 +39,8 @@ class RunFolder:
         except OSError as error:
             self.lock.close()
             raise RunFolderError(f"run_dir: {self.folder} is in use by another training") from error
+        for names in ("checkpoint-*", self.stats.stem, "config"):
+            remove_leftovers(self.folder, names)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -45,11 +49,9 @@ class RunFolder:
     def begin(self, config: Config, step: int) -> None:
         """Start or go on after `step`: lines that a lost stretch of training wrote later are dropped."""
         self.config = config
-        (self.folder / "config.yml").write_text(as_yaml(self.config), encoding="utf-8")
+        replace_text(self.folder / "config.yml", as_yaml(self.config))
         kept = [line for line in self._lines() if line["step"] <= step]
-        temporary = self.stats.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        temporary.replace(self.stats)
+        replace_text(self.stats, "".join(json.dumps(line) + "\n" for line in kept))
         self.logged_step, self.logged_at = step, time.perf_counter()
 
     def _lines(self) -> list[dict[str, Any]]:
@@ -70,6 +72,6 @@ class RunFolder:
         rate = (step - self.logged_step) * self.config.batch_size / max(now - self.logged_at, 1e-9)
         self.logged_step, self.logged_at = step, now
         line = {**statistics, "images_per_s": round(rate, 1), "time": round(time.time(), 3)}
-        with self.stats.open("a", encoding="utf-8") as file:
+        with os.fdopen(open_own(self.stats, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         return line

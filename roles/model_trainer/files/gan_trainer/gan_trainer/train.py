@@ -29,6 +29,7 @@ from .profiling import StepProfiler
 from .record import Record
 from .reporting import Reporter
 from .run_folder import RunFolder
+from .safe_files import replace_text
 from .stability import TrainingError
 from .state import restore_state
 from .stop_signal import StopSignal, StopWaiting
@@ -172,7 +173,7 @@ def run_steps(
                 if profiler:
                     profiler.step()
                 if trainer.steps_done == first == 1 and run:
-                    (run.folder / "memory.json").write_text(json.dumps(trainer.memory.phases, indent=2) + "\n")
+                    replace_text(run.folder / "memory.json", json.dumps(trainer.memory.phases, indent=2) + "\n")
                     reporter.say(trainer.memory.table())
                 last = stop.agreed() or trainer.steps_done == config.steps
                 record.after_step(last)

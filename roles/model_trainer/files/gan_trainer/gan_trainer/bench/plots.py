@@ -9,6 +9,8 @@ from typing import Any
 # Here, so that a missing library is told before anything is measured.
 import matplotlib
 
+from ..safe_files import replacing
+
 # Draws into files, whatever display there is.
 matplotlib.use("Agg")
 MEASURED, REPORTED = "#1f77b4", "#c7c7c7"
@@ -27,10 +29,9 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
         figure.supxlabel(note, fontsize=8, color="#555555")
         axes.spines[["top", "right"]].set_visible(False)
         file = folder / f"{name}.png"
-        temporary = file.with_suffix(".png.tmp")
-        figure.savefig(temporary, dpi=110, format="png")
+        with replacing(file) as out:
+            figure.savefig(out, dpi=110, format="png")
         pyplot.close(figure)
-        temporary.replace(file)
         files.append(file)
     return files
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..config import Config, load_config
 from ..errors import EXIT_FAILED, UsageError
+from ..safe_files import replace_text
 
 SUBJECTS = ("training", "data", "inference")
 MAX_STEPS = 100_000
@@ -136,6 +137,4 @@ def say(line: str) -> None:
 
 
 def write_json(file: Path, report: dict[str, Any]) -> None:
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(file)
+    replace_text(file, json.dumps(report, indent=1) + "\n")

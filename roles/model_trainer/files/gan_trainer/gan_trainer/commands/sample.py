@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
     if options.truncation is not None and not 0.0 < options.truncation <= 10.0:
         raise UsageError(f"--truncation {options.truncation}: expected more than 0 and at most 10 standard deviations")
 
+    from ..safe_files import replacing
     from ..samples import make_grid, save_png
     from ..train import choose_device
     from ..trained import images_of, load_trained, make_noise
@@ -34,10 +35,9 @@ def run(options: argparse.Namespace) -> int:
     noise = make_noise(seeds, trained.config.latent_dim, options.truncation)
     images = images_of(trained.generator.to(choose_device(config.device)), noise)
     file = Path(options.output or Path(config.run_dir) / f"samples-{trained.step:010d}.png")
-    temporary = file.with_name(f"{file.stem}.tmp.png")
     try:
-        save_png(make_grid(images), temporary)
-        temporary.replace(file)
+        with replacing(file) as out:
+            save_png(make_grid(images), out)
     except OSError as error:
         raise UsageError(f"--output {file}: cannot be written: {error.strerror or error}") from error
     print(f"train-gan: {len(seeds)} images of step {trained.step} in {file}")

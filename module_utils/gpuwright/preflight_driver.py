@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of the driver that a node has: it is kept and guarded, or it would have to go back to an older one."""
+
+from .hostfiles import exists, read_text
+from .problem import problem
+from .versions import is_version, version_key
+
+# What the role system_driver writes; the lock list has blocks of other owners, too.
+LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
+LOCK_BLOCK = "# BEGIN gpuwright driver"
+APT_GUARDS = ("/etc/apt/apt.conf.d/52gpuwright-unattended-upgrades", "/etc/apt/preferences.d/gpuwright-driver.pref")
+
+
+def read_guarded(family, root="/"):
+    """Whether guards of an earlier run are there; they are compared and refreshed by the role itself."""
+    if family == "debian":
+        return all(exists(root, path) for path in APT_GUARDS)
+    return LOCK_BLOCK in (read_text(root, LOCK_LIST) or "").splitlines()
+
+
+def guard_remarks(host, plan, facts):
+    """A driver that is right already is not touched, but guarded, and who runs this should know that beforehand."""
+    driver, guards = plan["driver"], plan.get("guards", {}).get("driver")
+    if not (driver["present"] and guards) or facts.get("guarded", True):
+        return []
+    text = "Driver {} is right already: it is kept as it is, guarded by {}".format(
+        (host.get("nvidia") or {}).get("user_space") or driver["branch"], ", ".join(guards)
+    )
+    step = "Nothing. system_driver_guards: never leaves the guards out."
+    return [problem(text, "the guards are not there yet", step, stops=False)]
+
+
+def downgrade_problems(host, plan, wishes):
+    """A newer driver than the planned one, where nobody has asked for an older one."""
+    driver, found = plan["driver"], (host.get("nvidia") or {}).get("user_space") or ""
+    planned = driver["version"] or driver["branch"]
+    if driver["present"] or not (is_version(found) and is_version(planned)) or wishes.get("allow_downgrade"):
+        return []
+    parts = len(version_key(planned))
+    if version_key(found)[:parts] <= version_key(planned):
+        return []
+    because = plan.get("because", {}).get("driver") or ""
+    text = "The node has driver {}, which is newer than the planned {}, and a downgrade was not asked for".format(
+        found, planned
+    )
+    step = (
+        'To go back name it in the inventory (system_driver_branch: "{}", or an exact system_driver_version), or set '
+        'system_driver_allow_downgrade: true. To stay, pin the branch that the node has: system_driver_branch: "{}".'
+    )
+    return [problem(text, because or "libraries of the driver", step.format(driver["branch"], found.split(".")[0]))]

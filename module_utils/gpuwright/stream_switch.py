@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages of one module stream replaced by those of another: all downloaded first, then one transaction.
+
+The stream that is enabled is a setting of dnf and touches no package, so it may go first, and back where a step fails.
+dnf shell ends with 0 whatever happens in it, so its words are read and the packages are looked at afterwards.
+"""
+
+import contextlib
+import os
+import re
+import tempfile
+
+from .hostfiles import below, read_text
+from .module_streams import STATE_FILE, StreamError, check_name
+from .versions import is_part_of
+
+SHELL = ["dnf", "-y", "--allowerasing"]
+# Everything must be in the cache by then: a mirror that goes away now can break nothing.
+FROM_CACHE = ["dnf", "-y", "-C", "--allowerasing"]
+
+
+def foreign_packages(installed, version):
+    """Names of `installed` (`{name: version}`) that are not of `version` (a branch or exact), sorted."""
+    return sorted(name for name, found in installed.items() if not is_part_of(found, version))
+
+
+def switch_script(installed, offered, wanted):
+    """Lines for dnf shell that bring the packages to a stream in one transaction.
+
+    installed  names that are there          offered  those of them that the stream has; the others go
+    wanted     what must be there afterwards, name or name-version
+    """
+    stay, gone = [name for name in installed if name in offered], [name for name in installed if name not in offered]
+    new = [package for package in wanted if not any(_is_of(package, name) for name in stay)]
+    lines = [("remove", gone), ("distro-sync", stay), ("install", new)]
+    return "".join("{} {}\n".format(word, " ".join(names)) for word, names in lines if names) + "run\n"
+
+
+def _is_of(package, name):
+    return package == name or re.match(re.escape(name) + r"-\d", package) is not None
+
+
+def describe_switch(installed, wanted):
+    """What a person could type instead, for messages."""
+    new = [package for package in wanted if not any(_is_of(package, name) for name in installed)]
+    text = "dnf -y --allowerasing distro-sync {}".format(" ".join(installed))
+    return text + ("; dnf -y install {}".format(" ".join(new)) if new else "")
+
+
+@contextlib.contextmanager
+def stream_put_back(name, dnf, packages, root="/"):
+    """Where the block raises StreamError, the stream that was enabled before is enabled again, without any network.
+
+    packages  names (globs) that must be as they were for that, since packages of another stream need it; [] puts
+              nothing back
+    """
+    path = below(root, STATE_FILE.format(name))
+    before = read_text(root, STATE_FILE.format(name))
+    installed = dnf.versions(packages)
+    try:
+        yield
+    except StreamError:
+        if packages and _is_still(dnf, packages, installed):
+            if before is not None:
+                _replace(path, before + "\n")
+            elif os.path.lexists(path):
+                os.unlink(path)
+        raise
+
+
+def _is_still(dnf, packages, installed):
+    try:
+        return dnf.versions(packages) == installed
+    except StreamError:
+        return False
+
+
+def replace_packages(dnf, installed, version, wanted):
+    """Bring `installed` (`{name: version}`) to the stream that is enabled now; StreamError before anything is removed.
+
+    dnf      a `module_streams.Dnf`          version  which all must have then          wanted  as in `switch_script`
+    """
+    names = sorted(installed)
+    for name in names:
+        check_name("a package", name)
+    script = switch_script(names, dnf.offered(names), wanted)
+    with tempfile.NamedTemporaryFile("w", prefix="gpuwright-", suffix=".dnf") as file:
+        file.write(script)
+        file.flush()
+        dnf.shell(SHELL + ["--downloadonly", "shell", file.name])
+        dnf.shell(FROM_CACHE + ["shell", file.name])
+    left = foreign_packages(dnf.versions(names), version)
+    if left:
+        raise StreamError(
+            "dnf reported success, but {} is not of version {}. Next: {}".format(
+                ", ".join(left), version, describe_switch(names, wanted)
+            )
+        )
+
+
+def _replace(path, text):
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), 0o644)
+    os.replace(temporary, path)

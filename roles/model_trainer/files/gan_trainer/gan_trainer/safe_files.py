@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files in folders that a whole group may write: a link that somebody has put there is never written through."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+TOKEN_BYTES = 8
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file for bytes; when the block ends well it is synced and takes the place of `path` in one step.
+
+    Its name cannot be guessed, and the kernel refuses one that is there, as a link, too. After an exception nothing of
+    it is left and `path` is as it was. OSError as from `open`; the mode follows the umask.
+    """
+    temporary = path.with_suffix(f".{secrets.token_hex(TOKEN_BYTES)}.tmp")
+    with os.fdopen(_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def replace_text(path: Path, text: str) -> None:
+    """`text` in UTF-8 in place of what `path` held, as by `replacing`."""
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+def open_own(path: Path, flags: int) -> int:
+    """A descriptor of the file `path`, made where it is missing; OSError (ELOOP) where a link stands in its place."""
+    return _open(path, flags | os.O_CREAT)
+
+
+def remove_leftovers(folder: Path, names: str) -> None:
+    """Remove what a killed process left of files like `names` (a glob, no ending), for who has the folder alone."""
+    for path in folder.glob(f"{names}.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
+        path.unlink(missing_ok=True)
+
+
+def _open(path: Path, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of one fleet that have drifted apart in minor release or kernel, told before anything is changed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# 4.18.0-553.el8_10.x86_64 is a kernel of 8.10; kernels of a first release may have no number there.
+MINOR_OF_KERNEL = re.compile(r"\.el(\d+)_(\d+)(?:\.|$)")
+SHOWN_HOSTS = 3
+
+
+def release_remarks(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows C(host, problem, evidence, next, stops: false) for hosts that differ from most of their system.
+
+    hosts  their variables (hostvars); one without C(gpu_node) was not read and is left out
+    """
+    known = [(str(each["inventory_hostname"]), each["gpu_node"]) for each in hosts if each.get("gpu_node")]
+    rows: list[dict[str, Any]] = []
+    for system in dict.fromkeys((node["os"]["id"], node["os"].get("major")) for _name, node in known):
+        group = [(name, node) for name, node in known if (node["os"]["id"], node["os"].get("major")) == system]
+        rows += _differences(group)
+    return rows + [row for name, node in known for row in _kernel_of_another_release(name, node)]
+
+
+def _differences(group: list[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """What is not as on most hosts: the minor release, or else, within one release, the kernel that runs."""
+    usual = _usual(str(node["os"]["version"]) for _name, node in group)
+    alike = [(name, node) for name, node in group if str(node["os"]["version"]) == usual]
+    kernel = _usual(str(node["kernel"]["running"]) for _name, node in alike)
+    rows = []
+    for name, node in group:
+        version, running = str(node["os"]["version"]), str(node["kernel"]["running"])
+        if version != usual:
+            others = _names(each for each, other in group if str(other["os"]["version"]) == usual)
+            text = f"Release {version} here, {usual} on {others}: kernels, packages and plans differ"
+            rows.append(_remark(name, text, f"kernel {running}", _release_step(node["os"], usual)))
+        elif running != kernel:
+            others = _names(each for each, other in alike if str(other["kernel"]["running"]) == kernel)
+            text = f"Kernel {running} here, {kernel} on {others}: the driver is built for another kernel"
+            step = "Nothing, if that is meant; else update all to one kernel, and hold it (system_kernel_pin: true)."
+            rows.append(_remark(name, text, f"release {version} on both", step))
+    return rows
+
+
+def _kernel_of_another_release(name: str, node: Mapping[str, Any]) -> list[dict[str, Any]]:
+    match = MINOR_OF_KERNEL.search(str(node["kernel"]["running"]))
+    version = str(node["os"]["version"])
+    if not match or "." not in version or f"{match[1]}.{match[2]}" == version:
+        return []
+    text = (
+        f"The kernel that runs is of release {match[1]}.{match[2]}, and the system is {version}: an update is half done"
+    )
+    step = "Reboot it, or finish the update (`dnf update`), before the driver is built for a kernel that will go."
+    return [_remark(name, text, f"kernel {node['kernel']['running']}", step)]
+
+
+def _usual(values: Iterable[str]) -> str:
+    """The most frequent value; of several the newest."""
+    count = Counter(values)
+    return max(count, key=lambda value: (count[value], [int(part) for part in re.findall(r"\d+", value)]))
+
+
+def _names(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f" and {len(found) - SHOWN_HOSTS} more" if len(found) > SHOWN_HOSTS else ""
+    return ", ".join(found[:SHOWN_HOSTS]) + more
+
+
+def _release_step(system: Mapping[str, Any], usual: str) -> str:
+    if system["id"] == "rhel":
+        pin = f"`subscription-manager release --set={usual}`"
+    elif system.get("family") == "redhat":
+        pin = f"a repository of {usual} (`echo {usual} > /etc/dnf/vars/releasever`; older ones are in the vault)"
+    else:
+        return "Nothing, if that is meant; each host has a plan of its own."
+    return f"Nothing, if that is meant; else pin {pin}, `dnf update`, reboot, and run again."
+
+
+def _remark(host: str, text: str, seen: str, step: str) -> dict[str, Any]:
+    return {"host": host, "problem": text, "evidence": seen, "next": step, "stops": False}
+
+
+class FilterModule:
+    """Filters of the role preflight."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"release_remarks": release_remarks}

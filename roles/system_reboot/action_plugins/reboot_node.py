@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible's own reboot, but a host that comes back with another ssh host key is named at once.
+
+ansible.builtin.reboot takes every failed connection for a host that still boots, and so it asks a host whose key ssh
+refuses until the time is up, and then says no more than that the time is up (ansible issue 77353).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from ansible.plugins.action.reboot import ActionModule as Reboot
+
+# OpenSSH's banner and last line of any version since 5, its agreement on keys, and paramiko's words.
+REFUSED = re.compile(
+    r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key for \S+ has changed|Host key verification failed"
+    r"|host key mismatch",
+    re.IGNORECASE,
+)
+HOST = re.compile(r"Host key for (\S+) has changed|host key mismatch for (\S+)", re.IGNORECASE)
+KNOWN = re.compile(r"Offending (\S+) key in (\S+):(\d+)")
+SENT = re.compile(r"sent by the remote host is\s+(\S+?)\.?\s")
+
+
+class HostKeyRefused(BaseException):
+    """No Exception, for the loop that waits for the host takes each of those for a host that still boots."""
+
+
+def refused_host_key(said: str, address: str) -> str:
+    """What happened and what to type, where ssh's words mean that the host has another key; else "".
+
+    said     ssh's standard error          address  of the host, for where ssh does not name it
+    """
+    if not REFUSED.search(said):
+        return ""
+    named, known, sent = HOST.search(said), KNOWN.search(said), SENT.search(said + " ")
+    host = next((group for group in named.groups() if group), address) if named else address
+    host = host.rstrip(":.")
+    kind = known.group(1).lower() if known else "ed25519"
+    place = f" -f {shlex.quote(known.group(2))}" if known else ""
+    # ssh writes a host with another port as [host]:port.
+    at_port = re.fullmatch(r"\[(.+)\]:(\d+)", host)
+    scan = f"-p {at_port.group(2)} {at_port.group(1)}" if at_port else host
+    return (
+        f"{host} was rebooted and answers with another ssh host key than before"
+        f"{f' ({sent.group(1)})' if sent else ''}, so ssh refuses it: its keys were made anew at boot, or another "
+        "machine has its address. Somebody must compare at the console: `ssh-keygen -lf "
+        f"/etc/ssh/ssh_host_{kind}_key.pub` there, `ssh-keyscan -t {kind} {scan} | ssh-keygen -lf -` here. Only if "
+        f"they are equal: `ssh-keygen -R {shlex.quote(host)}{place}`, log in once, and run again."
+    )
+
+
+class ActionModule(Reboot):
+    """Arguments and result are those of ansible.builtin.reboot."""
+
+    def do_until_success_or_timeout(self, action: Any, *arguments: Any, **named: Any) -> None:
+        """The parent's loop, which a refused host key ends."""
+
+        def watched(**words: Any) -> None:
+            try:
+                action(**words)
+            except Exception as error:
+                refusal = refused_host_key(str(error), str(self._play_context.remote_addr))
+                if refusal:
+                    raise HostKeyRefused(refusal) from error
+                raise
+
+        super().do_until_success_or_timeout(watched, *arguments, **named)
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        try:
+            return super().run(tmp, task_vars)
+        except HostKeyRefused as refusal:
+            return {"failed": True, "changed": True, "rebooted": True, "msg": str(refusal)}

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds that let packages go to what is planned and nowhere else, for the time in which they change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+BEGIN, END = "# BEGIN gpuwright {}", "# END gpuwright {}"
+# NAME-EPOCH:VERSION-RELEASE.*, as this role writes it; NAME-VERSION-* or NAME-VERSION-RELEASE*, as planned_hold does.
+DNF_LINE = re.compile(r"(?P<name>.+?)-(?:\d+:[^-]+-[^-]+|[^-]+-[^-]*\*)$")
+APT_STANZA = re.compile(r"(?m)^Package: (?P<name>\S+)\nPin: version (?P<version>\S+)$")
+
+
+def planned_hold(
+    text: str,
+    family: str,
+    owner: str,
+    version: str = "",
+    packages: Iterable[str] = (),
+    own_versions: Iterable[str] = (),
+) -> str:
+    """The content of a file of holds in which the packages of C(owner) may go to the planned versions only.
+
+    text          dnf's versionlock.list (family redhat; lines of others stay) or our preferences of apt (debian)
+    version       to which all of them go, such as 580.* or 580.95.05-*; empty: those of C(packages) alone
+    packages      as dnf or apt are asked for them, name-version or name=version; without a version they stay held
+    own_versions  names that C(version) does not count for
+    """
+    planned = {name: wanted for name, wanted in map(_split, packages) if wanted}
+    kept = set(own_versions)
+
+    def next_version(name: str) -> str:
+        return planned.get(name) or (version if name not in kept else "")
+
+    if family == "debian":
+        return APT_STANZA.sub(lambda match: _stanza(match, next_version(match["name"])), text)
+    lines, ours = [], False
+    for line in text.splitlines():
+        ours = (ours or line == BEGIN.format(owner)) and line != END.format(owner)
+        match = DNF_LINE.match(line) if ours else None
+        # What dnf is asked for has no architecture and may have no release; a lock is a pattern of all of it.
+        wanted = next_version(match["name"]).rstrip("*").rstrip("-") if match else ""
+        pattern = wanted + "*" if wanted.endswith(".") else wanted
+        lines.append(line if not wanted else f"{match['name']}-{pattern}{'*' if '-' in pattern else '-*'}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _stanza(match: re.Match[str], version: str) -> str:
+    return f"Package: {match['name']}\nPin: version {version or match['version']}"
+
+
+def _split(package: str) -> tuple[str, str]:
+    """Name and version of what is asked for: name, name=version, name-version or name-version-release."""
+    if "=" in package:
+        name, _, version = package.partition("=")
+        return name, version
+    # A version has a dot, and so has nothing in a name before it: cuda-toolkit-12-9, libcudnn9-cuda-12-9.10.2.21-1.
+    match = re.match(r"(?P<name>.+?)-(?P<version>\d+\.\d[^-]*(?:-[^-]+)?)$", package)
+    return (match["name"], match["version"]) if match else (package, "")
+
+
+class FilterModule:
+    """Filters of the role system_version_lock."""
+
+    def filters(self) -> dict:
+        return {"planned_hold": planned_hold}

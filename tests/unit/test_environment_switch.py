@@ -1,0 +1,163 @@
+"""A new environment becomes the current one when the trainer is in it, and not before, whichever step fails.
+
+The roles' own tasks build real environments in a temporary folder, as site.yml, framework.yml and model.yml run them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from test_environment_modes import PLAYBOOK, make_wheel
+
+ROLES = {
+    "framework": ("framework_pytorch", ["venv"]),
+    "model": ("model_trainer", ["package"]),
+}
+BROKEN = "[build-system]\nrequires = []\nbuild-backend = 'nowhere'\n"
+
+
+class Node:
+    """Runs of the two layers on a folder of environments; the trainer is a package of one line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.venvs, self.source = folder, folder / "venvs", folder / "trainer"
+        (folder / "wheels").mkdir()
+        self.digest, self.log = make_wheel(folder / "wheels"), ""
+        self.trainer = {
+            "pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n",
+            "backend.py": (REPOSITORY / "tests/unit/tiny_backend.py").read_text(),
+        }
+
+    def run(self, *layers: str, tags: str = "all", lock: str = "", **variables: Any) -> int:
+        """As site.yml with both layers, or a layer's playbook alone; `lock` makes another environment of the plan."""
+        file = self.folder / "lock.txt"
+        file.write_text(f"tiny-thing==1.0 --hash=sha256:{self.digest}\n{lock}")
+        known = {
+            "gpu_node": {"os": {"family": "redhat"}},
+            "gpu_node_plan": {
+                "python": {"version": "3", "executable": sys.executable, "packages": []},
+                "pytorch": {"version": "1.0", "build": "cpu", "lock": "lock.txt", "locked": True, "index_url": ""},
+            },
+            "framework_pytorch_lock_file": str(file),
+            "framework_pytorch_wheelhouse": str(self.folder / "wheels"),
+            "__framework_pytorch_venvs": str(self.venvs),
+            "__model_trainer_venv": str(self.venvs / "current"),
+            "__model_trainer_source": str(self.source),
+            "__model_trainer_files": self.trainer,
+            "ansible_python_interpreter": sys.executable,
+            **variables,
+        }
+        site = yaml.safe_load((REPOSITORY / "site.yml").read_text())
+        words = next(play.get("vars", {}) for play in site if "framework.yml" in str(play))
+        plays = [self.play(layer, words if len(layers) > 1 else {}) for layer in layers]
+        (self.folder / "play.yml").write_text(yaml.safe_dump(plays))
+        (self.folder / "vars.json").write_text(json.dumps(known))
+        command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(self.folder / "play.yml"), "--tags", tags]
+        done = subprocess.run(
+            [*command, "-e", f"@{self.folder}/vars.json"],
+            cwd=REPOSITORY,
+            env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        self.log = done.stdout + done.stderr
+        return done.returncode
+
+    def play(self, layer: str, words: dict[str, Any]) -> dict[str, Any]:
+        """The tasks of the layer's role from the first that touches the environment, under the tag of its playbook."""
+        role, first = ROLES[layer]
+        tasks = yaml.safe_load((REPOSITORY / f"roles/{role}/tasks/main.yml").read_text())
+        begin = next(
+            number
+            for number, task in enumerate(tasks)
+            if any(str(task).find(word) >= 0 for word in (f"{first[0]}.yml", "'planned'"))
+        )
+        files = [self.adopted(role, task) for task in tasks[begin:] if "service.yml" not in str(task)]
+        play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars": words}
+        play["roles"] = [{"role": "preflight", "when": False}]
+        play["tasks"] = [{**task, "tags": [layer]} for task in files]
+        return play
+
+    @staticmethod
+    def adopted(role: str, task: dict[str, Any]) -> dict[str, Any]:
+        """The same task outside its role: a file of tasks becomes one of the role, with the layer's tag in it."""
+        task = dict(task)
+        for word in ("ansible.builtin.import_tasks", "ansible.builtin.include_tasks"):
+            if word in task:
+                task["ansible.builtin.include_role"] = {"name": role, "tasks_from": task.pop(word).removesuffix(".yml")}
+        task["ansible.builtin.include_role"]["apply"] = {"tags": ["framework", "model"]}
+        return task
+
+    @property
+    def current(self) -> Path | None:
+        link = self.venvs / "current"
+        return link.resolve() if link.is_symlink() else None
+
+    def trainer_of(self, venv: Path) -> str:
+        """What `import tiny_trainer` finds there, "" where it is not installed."""
+        done = subprocess.run(
+            [str(venv / "bin/python"), "-c", "import tiny_trainer; print(tiny_trainer.word)"],
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(node: Node) -> None:
+    # None is kept besides the current one; until the switch that is the old one.
+    only = {"framework_pytorch_keep": 0}
+    assert node.run("framework", "model", **only) == 0, node.log
+    old = node.current
+    assert old is not None and node.trainer_of(old) == "trainer"
+    whole = dict(node.trainer)
+    node.trainer["pyproject.toml"] = BROKEN
+    assert node.run("framework", "model", lock="# another plan\n", **only) != 0
+    assert len([path for path in node.venvs.iterdir() if not path.is_symlink()]) == 2, node.log
+    assert node.current == old and node.trainer_of(old) == "trainer"
+    # model.yml alone finishes what was begun.
+    node.trainer = whole
+    assert node.run("model", lock="# another plan\n", **only) == 0, node.log
+    assert node.current not in (None, old) and node.trainer_of(node.current) == "trainer"
+    assert [path for path in node.venvs.iterdir() if not path.is_symlink()] == [node.current]
+    assert node.run("framework", "model", lock="# another plan\n", **only) == 0 and "changed=0" in node.log, node.log
+
+
+def test_an_environment_that_cannot_be_built_leaves_the_old_one(node: Node) -> None:
+    assert node.run("framework", "model") == 0, node.log
+    old = node.current
+    assert node.run("framework", "model", lock="no-such-thing==1.0 --hash=sha256:" + "0" * 64 + "\n") != 0
+    assert node.current == old and node.trainer_of(old) == "trainer"
+
+
+def test_a_layer_alone(node: Node) -> None:
+    """framework.yml alone has no trainer to wait for; model.yml alone takes the environment that there is."""
+    assert node.run("framework") == 0, node.log
+    first = node.current
+    assert first is not None and node.trainer_of(first) == ""
+    assert node.run("model") == 0, node.log
+    assert node.current == first and node.trainer_of(first) == "trainer"
+    # Another plan, for which nobody has built an environment: the trainer of the current one is kept up to date.
+    node.trainer["backend.py"] = node.trainer["backend.py"].replace('"trainer"', '"newer"')
+    assert node.run("model", lock="# another plan\n") == 0, node.log
+    assert node.current == first and node.trainer_of(first) == "newer"
+
+
+def test_the_framework_layer_of_site_yml_alone_switches(node: Node) -> None:
+    assert node.run("framework", "model") == 0, node.log
+    old = node.current
+    assert node.run("framework", "model", tags="framework", lock="# another plan\n") == 0, node.log
+    assert node.current not in (None, old)

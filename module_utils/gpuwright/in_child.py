@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, List, Sequence
 
 CHUNK_BYTES = 65536
 # With this many things that never answered the rest is given up, so that a node full of them is still told.
@@ -82,11 +82,11 @@ def _read_lines(reading, wanted, seconds):
 
 def _leave(child):
     """End the child; one that cannot be killed is left to the kernel."""
-    counts = {"left": 50}  # type: Dict[str, int]
     try:
         os.kill(child, signal.SIGKILL)
-        while counts["left"] and os.waitpid(child, os.WNOHANG)[0] == 0:
-            counts["left"] -= 1
+        for _attempt in range(50):
+            if os.waitpid(child, os.WNOHANG)[0]:
+                return
             time.sleep(0.01)
     except (ProcessLookupError, ChildProcessError):
         return

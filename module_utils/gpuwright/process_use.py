@@ -19,12 +19,15 @@ CARD = re.compile(r"/dev/(nvidia[0-9]+)(?: \(deleted\))?$")
 GIVEN = re.compile(r"/dev/nvidia[0-9]+$|/libcuda\.so(?:\.[0-9.]+)?$")
 INTERPRETER = re.compile(r"(?:platform-)?python[0-9.]*$")
 DELETED = " (deleted)"
-JOB = re.compile(r"/job_([0-9]+)(?:/|$)")
+INIT = "/init.scope"
+JOB = re.compile(r"/job_([0-9]+)(?:/|$)", re.MULTILINE)
 CONTAINER = re.compile(
     r"(?:(libpod|docker|cri-containerd|crio|nerdctl)-|/(docker|libpod|kubepods\S*|lxc[^/]*|default)/)"
-    r"(?:conmon-)?([0-9a-f]{12,64})(?:\.scope)?(?:/|$)"
+    r"(?:conmon-)?([0-9a-f]{12,64})(?:\.scope)?(?=/|$)",
+    re.MULTILINE,
 )
-UNIT = re.compile(r"/([^/]+\.service)(?=/|$)")
+# A person's own manager (user@1001.service) is no service in this sense.
+UNIT = re.compile(r"/((?!user@)[^/\n]+\.service)(?=/|$)", re.MULTILINE)
 MOST_BYTES = 64 * 1024 * 1024
 MOST_ARGUMENTS_BYTES = 256 * 1024
 
@@ -38,6 +41,8 @@ class Folder(object):
         self.real = "/" + os.path.relpath(full, root) if full else venvs
         self.own_mounts = _namespace(root, "self")
         self.place = place_of(read_mounts(root, "self"), self.real)
+        groups = _groups(root, 1).items()
+        self.base = {name: path[: -len(INIT)] if path.endswith(INIT) else path for name, path in groups}
         self._seen = {}  # type: Dict[str, Any]
         self._like_ours = {}  # type: Dict[int, bool]
 
@@ -47,6 +52,14 @@ class Folder(object):
             mounts = _namespace(self.root, pid)
             self._like_ours[pid] = None in (mounts, self.own_mounts) or mounts == self.own_mounts
         return self._like_ours[pid]
+
+    def groups(self, pid: int) -> List[str]:
+        """Paths of its control groups below those of process 1: a host may itself be a container."""
+        found = []
+        for controllers, path in _groups(self.root, pid).items():
+            base = self.base.get(controllers, "/")
+            found.append("/" + (rest_below(base, path) or "") if rest_below(base, path) is not None else path)
+        return found
 
     def mounts(self, pid: int) -> Any:
         """The process's mounts, read once for all processes that share them."""
@@ -68,6 +81,12 @@ class Folder(object):
         target = _link(self.root, "{}/{}".format(self.real, name)) if name else None
         name = os.path.basename(target.rstrip("/")) if target else name
         return "{}/{}".format(self.venvs, name) if name else ""
+
+
+def _groups(root, pid):
+    """{controllers: path} of a process's control groups (cgroups(7))."""
+    lines = [line.split(":", 2) for line in (read_text(root, "/proc/{}/cgroup".format(pid)) or "").splitlines()]
+    return {fields[1]: fields[2] for fields in lines if len(fields) == 3}
 
 
 def _rest_of_place(folder: Place, place: Place) -> Optional[str]:
@@ -98,7 +117,10 @@ def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
     change it would see), unit, job, container ("" for none), denied (whether this process may not examine it)
     """
     root, home = folder.root, _living(folder.root, pid)
-    group = read_text(root, "/proc/{}/cgroup".format(pid)) or ""
+    group = "\n".join(folder.groups(pid))
+    container, unit = _last(CONTAINER, group), _last(UNIT, group)
+    # A service inside a container, or a container that a service runs: the inner one tells more.
+    inner_is_unit = bool(unit) and (not container or unit.start() > container.start())
     found = {
         "name": command_name(root, pid),
         "cards": [],
@@ -108,8 +130,8 @@ def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
         "by_link": False,
         "denied": False,
         "job": _first(JOB, group, 1) if "slurm" in group else "",
-        "container": _first(CONTAINER, group, 3)[:12],
-        "unit": _unit(group),
+        "container": container.group(3)[:12] if container and not inner_is_unit else "",
+        "unit": unit.group(1) if inner_is_unit else "",
     }  # type: Dict[str, Any]
     paths = _guarded(found, lambda: _open_files(root, home))
     used = [_link(root, home + "/exe") or ""] + _guarded(found, lambda: list(_mapped(root, home)))
@@ -215,8 +237,7 @@ def _first(pattern, text, group):
     return match.group(group) if match else ""
 
 
-def _unit(group):
-    """The innermost service around it; a person's own manager (user@1001.service) is no service in this sense."""
-    names = [name for line in group.splitlines() for name in UNIT.findall(line)]
-    names = [name for name in names if not name.startswith("user@")]
-    return names[-1] if names else ""
+def _last(pattern, text):
+    """The last match, which of a control group's path is the innermost part; None without one."""
+    found = list(pattern.finditer(text))
+    return found[-1] if found else None

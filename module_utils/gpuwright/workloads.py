@@ -43,11 +43,9 @@ def read_workloads(
     hidden = why_hidden(root)
     folder = Folder(root, venvs)
     pids = [pid for pid in process_ids(root) if pid not in own]
-    uses = {
-        pid: _unreadable(root, pid) if use is None else use
-        for pid, use in zip(pids, examine_each(lambda pid: read_use(folder, pid), pids, SECONDS))
-        if use != {}
-    }
+    answers = examine_each(lambda pid: read_use(folder, pid), pids, SECONDS)
+    uses = {pid: answers[index] for index, pid in enumerate(pids) if answers[index] != {}}
+    uses = {pid: _unreadable(root, pid) if use is None else use for pid, use in uses.items()}
     denied = [pid for pid in uses if uses[pid].get("denied")]
     named = {pid: use for pid, use in uses.items() if _says_something(use)}
     working = {pid: use for pid, use in named.items() if use["job"] or not is_agent(use["name"], agents)}
@@ -181,11 +179,12 @@ def in_way(found: Dict[str, Any], touches: str, environment: str = "") -> List[W
 
 def describe_workload(row: Workload) -> str:
     """For example "train-gan@faces.service (python3.11, pid 4321, trainer, since 2026-01-05T10:40:00Z)"."""
+    pid, user, since, unreadable = (row.get(name) for name in ("pid", "user", "since", "unreadable"))
     parts = [str(row["name"])] if row["name"] not in (None, row["what"]) else []
-    parts += ["pid {}".format(row["pid"])] if row["pid"] is not None else []
-    parts += [str(row["user"])] if row["user"] else []
-    parts += ["since {}".format(row["since"])] if row["since"] else []
-    parts += [row["unreadable"]] if row.get("unreadable") and row["unreadable"] != row["what"] else []
+    parts += ["pid {}".format(pid)] if pid is not None else []
+    parts += [str(user)] if user else []
+    parts += ["since {}".format(since)] if since else []
+    parts += [unreadable] if unreadable and unreadable != row["what"] else []
     return "{}{}".format(row["what"], " ({})".format(", ".join(parts)) if parts else "")
 
 

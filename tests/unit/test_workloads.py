@@ -184,6 +184,33 @@ def test_a_service_is_one_row_with_all_its_processes(host: Host) -> None:
     assert describe_workload(row).startswith("train-gan@faces.service (train-gan, pid 60, uid 990, since 2026")
 
 
+@pytest.mark.parametrize(
+    ("init", "group", "what"),
+    [
+        # The host itself is a container, and so is everything on it; its own containers are told apart.
+        ("{outer}/init.scope", "{outer}" + SERVICE, "train-gan@faces.service"),
+        ("{outer}/init.scope", "{outer}/user.slice/user-1001.slice/session-3.scope", "python3.11"),
+        ("{outer}/init.scope", "{outer}/machine.slice/libpod-{digest}.scope/container", "container 0123456789ab"),
+        ("/init.scope", "/system.slice/containerd.service/kubepods/pod1/{digest}", "container 0123456789ab"),
+        ("/init.scope", "/user.slice/user-1001.slice/user@1001.service/app.slice/jupyter.service", "jupyter.service"),
+        ("/init.scope", "/user.slice/user-1001.slice/user@1001.service/tmux-spawn-1.scope", "python3.11"),
+        ("/", "/", "python3.11"),
+    ],
+)
+def test_the_innermost_is_told(host: Host, init: str, group: str, what: str) -> None:
+    words = {"outer": f"/machine.slice/libpod-{64 * 'f'}.scope/container", "digest": DIGEST}
+    host.put("/proc/1/cgroup", f"0::{init.format(**words)}\n")
+    host.run(60, files=GPU, group=group.format(**words))
+    assert [row["what"] for row in host.rows()] == [what]
+
+
+def test_control_groups_of_version_1(host: Host) -> None:
+    host.run(60, files=GPU)
+    lines = f"12:devices:/system.slice/docker-{DIGEST}.scope\n3:cpu,cpuacct:/\n1:name=systemd:/x\n0::/\nbroken\n"
+    host.put("/proc/60/cgroup", lines)
+    assert [row["what"] for row in host.rows()] == ["container 0123456789ab"]
+
+
 def test_loaders_and_ranks_of_one_command_are_one_row(host: Host) -> None:
     host.run(60, "torchrun", command=f"{OLD}/bin/python|{OLD}/bin/torchrun")
     for pid in (61, 62):

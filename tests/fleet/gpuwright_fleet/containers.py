@@ -19,7 +19,8 @@ from .shell import FleetError, run, say
 READY_SECONDS = 120
 REPOSITORY_HOST = "repo.fleet.test"
 # Beyond podman's defaults: mounting over /sys and /proc (SYS_ADMIN), device nodes (MKNOD), NUMA binding (SYS_NICE).
-CAPABILITIES = ("SYS_ADMIN", "SYS_NICE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
+# SYS_PTRACE: root of a real host sees what everybody has open.
+CAPABILITIES = ("SYS_ADMIN", "SYS_PTRACE", "SYS_NICE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,10 @@ options:
     type: dict
     required: true
   smoke:
-    description: What C(amp_smoke_test) returned. Without it the check of the smoke test is UNKNOWN.
+    description:
+      - What C(amp_smoke_test) returned. Without it the check of the smoke test is UNKNOWN.
+      - Where it was not run, since somebody works on the GPUs, C(busy) alone, which says who. Its checks are then SKIP,
+        but for what the last one found wrong.
     type: dict
   report_path:
     description: File that receives the report as JSON, mode 0644, replaced in one step. Its folder must exist.
@@ -136,7 +139,8 @@ from ansible.module_utils.gpuwright.checks_smoke import smoke_record
 from ansible.module_utils.gpuwright.expectations import parse_expectations
 from ansible.module_utils.gpuwright.kept_file import FOLDER
 from ansible.module_utils.gpuwright.readings import collect
-from ansible.module_utils.gpuwright.report import make_report, now_utc, write_report
+from ansible.module_utils.gpuwright.report import REPORT_PATH, make_report, now_utc, write_report
+from ansible.module_utils.gpuwright.smoke_history import busy_smoke
 from ansible.module_utils.gpuwright.strikes import keep_strikes
 from ansible.module_utils.gpuwright.waiver_report import with_waivers
 
@@ -183,6 +187,8 @@ def main():
         module.fail_json(msg=str(error))
     readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"])
     smoke = smoke_record(params["smoke"])
+    if "busy" in smoke:
+        smoke = busy_smoke(smoke["busy"], params["report_path"] or REPORT_PATH, readings, now_utc())
     checks = run_checks(readings, expectations, smoke, level=params["level"])
     report = with_waivers(make_report(platform.node(), now_utc(), checks, readings, expectations, smoke))
     if not module.check_mode:

@@ -86,6 +86,12 @@ settings:
   returned: always
   type: list
   elements: dict
+turns:
+  description: What was changed, or in check mode would be, that running work feels - settings of the kernel, of disks
+    and of GPUs, the profile of tuned, services and mounts. Files that are read at the next login or boot are not.
+  returned: always
+  type: list
+  elements: str
 left_alone:
   description: Settings that this host lacks or that are not its to set, with name and reason.
   returned: always
@@ -137,6 +143,7 @@ def main():
         changed=changed,
         diff={"before": diff[0], "after": diff[1]},
         settings=plan.settings,
+        turns=tuning.turns(work),
         # Not named "skipped", by which Ansible means the task.
         left_alone=plan.skipped,
     )

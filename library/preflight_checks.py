@@ -39,6 +39,11 @@ options:
     description: Whether fewer GPUs are only a remark.
     type: bool
     default: false
+  busy:
+    description: What the run does where somebody works (C(gpuwright_busy)). Only with C(skip) does work stop it here.
+    type: str
+    choices: [skip, wait, force]
+    default: skip
   allow_unlocked:
     description: Whether a plan without a lock file is only a remark.
     type: bool
@@ -120,6 +125,7 @@ def main():
             "gpu_count": {"type": "int"},
             "gpu_model": {"type": "str", "default": ""},
             "allow_missing_gpus": {"type": "bool", "default": False},
+            "busy": {"type": "str", "choices": ["skip", "wait", "force"], "default": "skip"},
             "allow_unlocked": {"type": "bool", "default": False},
             "allow_kernel_update": {"type": "bool", "default": False},
             "prepare_secure_boot": {"type": "bool", "default": False},

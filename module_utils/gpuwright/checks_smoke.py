@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of the smoke test: a short real training in full and in mixed precision on every GPU."""
 
+import functools
 import re
 
 from . import floors
+from .evidence import Unreadable
 from .report import age_words
 from .verdict import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
+BUSY = "the smoke test was not run, since the GPUs were in use: {}"
 SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 
 
@@ -18,7 +21,7 @@ def smoke_record(result):
     """
     if result is None:
         return {"unreadable": "no smoke test was run"}
-    if "devices" in result or "unreadable" in result:
+    if "busy" in result or "devices" in result or "unreadable" in result:
         return result
     lines = str(result.get("msg") or "").splitlines()
     if result.get("skipped"):
@@ -29,6 +32,32 @@ def smoke_record(result):
     return record if record.get("problems") or not lines else dict(record, problems=lines[:1])
 
 
+def was_busy(readings):
+    """Why no smoke test was run, since somebody worked on the GPUs; "" where one was, or none was wanted."""
+    smoke = readings.at("smoke").value
+    return BUSY.format(readings.text("smoke", "busy")) if isinstance(smoke, dict) and "busy" in smoke else ""
+
+
+def unless_busy(judge):
+    """Make a check SKIP where somebody worked on the GPUs; what an earlier test found wrong stays a failure."""
+
+    @functools.wraps(judge)
+    def look(readings, expected):
+        reason = was_busy(readings)
+        if not reason:
+            return judge(readings, expected)
+        try:
+            last, when = judge(readings, expected), age_words(readings.number("smoke", "age_s"))
+        except Unreadable:
+            return skipped(reason)
+        if last.status == FAIL:
+            return last._replace(message="{}, {}; now {}".format(last.message, when, reason))
+        return skipped("{}; the last one, {}, ended with {}".format(reason, when, last.status))
+
+    return look
+
+
+@unless_busy
 def amp(readings, expected):
     """The test found no problem, ran where it was told to, on every GPU, and really trained in both precisions.
 
@@ -73,6 +102,7 @@ def age(smoke):
     return ", " + age_words(smoke.number("age_s"))
 
 
+@unless_busy
 def speed_ratio(readings, expected):
     """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN 5 % above that."""
     if expected.text("smoke_device") == "cpu":
@@ -94,6 +124,7 @@ def speed_ratio(readings, expected):
     return passed(values[slow], limits.floor, words)
 
 
+@unless_busy
 def parallel(readings, expected):
     """A training over all GPUs at once ended with the same gradients and parameters in every one of them.
 
@@ -119,6 +150,7 @@ def parallel(readings, expected):
     return passed(ranks, wanted, "{} processes over {} ended with the same parameters".format(ranks, backend))
 
 
+@unless_busy
 def sandbox(readings, expected):
     """The smoke test ran in the sandbox of the training service, so what it says holds for trainings as a service."""
     if readings.absent("smoke", "sandbox"):

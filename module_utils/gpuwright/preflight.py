@@ -19,6 +19,7 @@ from .preflight_secure_boot import secure_boot_problems
 from .preflight_space import largest_initramfs_mib, space_needed, space_problems
 from .problem import problem
 from .repositories import unreachable
+from .workloads import describe_all
 
 # Folders that grow, and what grows there.
 FOLDERS = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
@@ -95,12 +96,12 @@ def find_problems(host, plan, facts, wishes):
 
     host    what gpu_probe returned          plan    what gpu_plan returned          facts  what read_facts returned
     wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
-            time (s since 1970 on the controller, None: not told), space (rows of the matrix), space_percent (of that,
-            0: not checked), prepare_secure_boot, secure_boot_password_hash ("")
+            busy (gpuwright_busy), time (s since 1970 on the controller, None: not told), space (rows of the matrix),
+            space_percent (of that, 0: not checked), prepare_secure_boot, secure_boot_password_hash ("")
     """
     found = hardware_problems(host["gpus"], wishes)
     found += secure_boot_problems(host, plan, wishes)
-    found += use_problems(host, plan)
+    found += use_problems(host, plan, wishes.get("busy", "skip"))
     found += downgrade_problems(host, plan, wishes)
     found += guard_remarks(host, plan, facts)
     found += fapolicyd_problems(facts)
@@ -145,14 +146,23 @@ def hardware_problems(gpus, wishes):
     return found
 
 
-def use_problems(host, plan):
-    """Work that a new driver would take the ground from; a driver that stays does no harm."""
+def use_problems(host, plan, busy):
+    """Work that a new driver would take the ground from; a driver that stays does no harm.
+
+    With `busy` (gpuwright_busy) wait or force this is a remark: the step itself asks again, and waits or is left.
+    """
     use = host["in_use"]
-    workers = ["{name} (pid {pid})".format(**process) for process in use["gpu_processes"]] + list(use["jobs"])
+    workers = [dict(process, what=process["name"]) for process in use["gpu_processes"]]
+    workers += [dict(pid=None, name=job, what=job, user=None, since=None) for job in use["jobs"]]
     if plan["driver"]["present"] or not workers:
         return []
-    step = "Drain the node or wait for the jobs, then run again."
-    return [problem("The GPUs are in use and the driver would be replaced", ", ".join(workers), step)]
+    step = (
+        "Drain the node or wait for the jobs, then run again; -e gpuwright_busy=wait lets the run wait for them."
+        if busy == "skip"
+        else "Nothing: as gpuwright_busy={} says, the run looks again before it would replace the driver.".format(busy)
+    )
+    text = "The GPUs are in use and the driver would be replaced"
+    return [problem(text, describe_all(workers), step, stops=busy == "skip")]
 
 
 def lock_file_problems(plan, wishes):

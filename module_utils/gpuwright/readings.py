@@ -21,6 +21,7 @@ from .readings_containers import read_containers
 from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_modules import read_asked, read_kernel_modules, read_parameters
 from .readings_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
+from .readings_software import who_computes
 from .readings_standard import collect_links, collect_software
 from .readings_tuning import read_tuning
 from .strikes import read_strikes
@@ -68,7 +69,8 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     }
     if level == QUICK:
         return readings
-    readings.update(collect_software(expectations, root, host))
+    busy = who_computes(host, readings["nvidia_smi"])
+    readings.update(collect_software(expectations, root, host, busy))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
     if level == DEEP:
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])

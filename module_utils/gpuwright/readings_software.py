@@ -5,6 +5,7 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 """
 
 import json
+import os
 import re
 import sys
 
@@ -21,7 +22,7 @@ LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-
 # Runs in the venv and prints one JSON line. It looks at torch through its public functions only, and every import
 # that fails is a value, so that one broken package does not hide the others.
 VENV_PROGRAM = """
-import importlib, json, platform
+import importlib, json, platform, sys
 found = {"python": platform.python_version(), "imports": {}, "versions": {}}
 for name in ("torch", "numpy", "gan_trainer"):
     try:
@@ -53,7 +54,8 @@ for name in ("torch", "numpy", "gan_trainer"):
                         "memory_mib": card.total_memory // 1048576,
                         "multiprocessors": card.multi_processor_count,
                     })
-                    places.append("cuda:%d" % index)
+                    if "cpu" not in sys.argv[1:]:
+                        places.append("cuda:%d" % index)
                 right = all(
                     bool((module.ones(64, 64, device=place) @ module.ones(64, 64, device=place) == 64).all())
                     for place in places
@@ -142,7 +144,17 @@ def read_cudnn_of_wheel(root, prefix, user):
     return "{}.{}.{}".format(int(number) // unit, int(number) % unit // 100, int(number) % 100)
 
 
-def read_venv(root, venv, user):
+def who_computes(host, nvidia_smi):
+    """Programs that compute on a card at this moment, by nvidia-smi and by who has a card open; sorted texts."""
+    gpus = (nvidia_smi or {}).get("gpus") or []
+    shown = [process for gpu in gpus for process in gpu.get("processes") or [] if isinstance(process, dict)]
+    found = [process for process in shown if "C" in str(process.get("type"))]
+    found += [process for process in (host.get("in_use") or {}).get("gpu_processes", []) if process.get("pid")]
+    names = {process.get("pid"): os.path.basename(str(process.get("name"))) for process in found}
+    return ["{} (pid {})".format(names[pid], pid) for pid in sorted(names, key=str)]
+
+
+def read_venv(root, venv, user, busy=()):
     """What the venv's Python reports (see VENV_PROGRAM), or None when there is no venv.
 
     Importing torch runs what hundreds of packages brought, so root has `user` do it, as trainings do, in an
@@ -152,7 +164,8 @@ def read_venv(root, venv, user):
     if not exists(root, python):
         return None
     # -I: neither the caller's environment nor its folder decides what is imported. -B: a check writes nothing.
-    command = [below(root, python), "-I", "-B", "-c", VENV_PROGRAM]
+    # A product on a card takes memory that a training on it may ask for next.
+    command = [below(root, python), "-I", "-B", "-c", VENV_PROGRAM] + (["cpu"] if busy else [])
     done = run_as(command, ordinary_account(user, root), VENV_SECONDS)
     if done.rc != 0:
         last_words = (done.stderr.strip().splitlines() or ["no error text"])[-1]
@@ -163,6 +176,8 @@ def read_venv(root, venv, user):
         raise ValueError("{} answered {!r} instead of a record".format(python, answer))
     for device in (answer.get("torch") or {}).get("devices") or []:
         device["tensor_cores"] = has_tensor_cores(card_of(device["name"]), device["capability"])
+    if busy and isinstance(answer.get("torch"), dict):
+        answer["torch"]["busy"] = "; ".join(busy)
     return answer
 
 

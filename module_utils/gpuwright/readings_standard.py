@@ -39,8 +39,8 @@ LAUNCHER = PROGRAM_FOLDER + "/gpu-run"
 ROOT_ONLY = ("/opt/gpuwright", "/usr/local/lib/gpuwright", "/etc/gpuwright", LAUNCHER, PROGRAM_FOLDER + "/gpu-doctor")
 
 
-def collect_software(expectations, root, host):
-    """What lies above the driver, from the toolkit to the trainer's files."""
+def collect_software(expectations, root, host, busy=()):
+    """What lies above the driver, from the toolkit to the trainer's files. `busy`: who computes on the cards."""
     plan = expectations["plan"]
     return {
         "trainer_user": attempt(read_trainer_user, root, expectations["trainer_user"]),
@@ -49,7 +49,7 @@ def collect_software(expectations, root, host):
         "nccl": attempt(read_nccl, root, plan),
         "allocators": attempt(read_allocators, root, plan),
         "launcher": attempt(read_launcher, root),
-        "venv": attempt(read_venv, root, expectations["venv"], expectations["trainer_user"]),
+        "venv": attempt(read_venv, root, expectations["venv"], expectations["trainer_user"], busy),
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),

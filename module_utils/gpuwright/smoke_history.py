@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The smoke test of the last verification, for a check of the node that starts no GPU work of its own."""
 
+import datetime
+
 from .evidence import Evidence, Unreadable
-from .report import age_seconds, read_json
+from .report import TIME_FORMAT, age_seconds, read_json
 
 
 def loaded_driver(readings):
@@ -20,7 +22,9 @@ SAME_AS_THEN = (("the loaded driver", loaded_driver), ("PyTorch", installed_pyto
 
 
 def last_smoke(path, readings, now):
-    """The smoke test in the report at `path` with `age_s` added, or `{"unreadable": "why"}`.
+    """The smoke test in the report at `path` with `age_s` added, `{"unreadable": "why"}`, or `{"busy": who}`.
+
+    The latter where that verification ran none, since somebody worked on the GPUs, and knew of none before it.
 
     It counts no more when the driver or PyTorch is another than in that report. `now` is in the report's format.
     """
@@ -29,14 +33,29 @@ def last_smoke(path, readings, now):
         smoke = report.get("smoke")
         if not isinstance(smoke, dict):
             return {"unreadable": "the last verification ran no smoke test"}
+        if "busy" in smoke and "time" not in smoke:
+            return {"busy": smoke["busy"]}
         changed = what_changed(report.get("readings"), readings)
         if changed:
             return {"unreadable": "{} is another than at the last smoke test".format(changed)}
-        return dict(smoke, age_s=age_seconds(str(report.get("time")), now))
+        smoke = {name: value for name, value in smoke.items() if name not in ("busy", "age_s")}
+        return dict(smoke, age_s=age_seconds(str(smoke.pop("time", report.get("time"))), now))
     except FileNotFoundError:
         return {"unreadable": "this node has not been verified yet ({} is missing)".format(path)}
     except (OSError, ValueError) as error:
         return {"unreadable": "the report of the last verification: {}".format(error)}
+
+
+def busy_smoke(who, path, readings, now):
+    """The record of a smoke test that was not run, since `who` works on the GPUs: the last one's, where there is one.
+
+    `busy` says who, `time` and `age_s` when the last one was; without one that still counts there is `busy` alone.
+    """
+    last = last_smoke(path, readings, now) if path else {}
+    if "age_s" not in last:
+        return {"busy": who}
+    then = datetime.datetime.strptime(now, TIME_FORMAT) - datetime.timedelta(seconds=last["age_s"])
+    return dict(last, busy=who, time=then.strftime(TIME_FORMAT))
 
 
 def what_changed(then, now):

@@ -5,7 +5,7 @@ import collections
 
 from . import tuning_knobs, tuning_store
 from .tuning_disk import NotHere
-from .tuning_files import TMPFILES, TUNED
+from .tuning_files import TMPFILES, TUNED, UNIT_NAME
 from .tuning_plan import Plan
 
 NOTHING = Plan([], [], {}, {})
@@ -45,6 +45,17 @@ def is_change(work):
     """Whether anything on the host but our own record would change."""
     different = any(found != value for found, value in work.restore.values() if found is not None)
     return bool(work.turn or work.write or work.put_back or different)
+
+
+def turns(work):
+    """Keys of what running work would feel: knobs whose value changes, and a profile or mount that is started anew.
+
+    Files that are only read at the next login or boot, and the service of our own, are felt by nobody.
+    """
+    keys = {key for key, (found, value) in work.restore.items() if found is not None and found != value}
+    keys |= set(work.turn) | ({"tuned profile"} if TUNED in work.write else set())
+    keys |= {"unit " + path.rpartition("/")[2] for path in work.write if path.endswith(".mount")}
+    return sorted(keys - {"unit " + UNIT_NAME})
 
 
 def apply(root, plan, work, before):

@@ -30,7 +30,8 @@ UNIT_TEXT = (
 Description=Settings of the kernel, the data disk and the GPUs for training
 Documentation=man:systemd.service(5)
 After=local-fs.target systemd-sysctl.service systemd-udev-settle.service tuned.service nvidia-persistenced.service
-Before=multi-user.target
+# Whoever starts work at boot starts it after this, since nothing is changed under running work.
+Before=multi-user.target slurmd.service kubelet.service docker.service podman-restart.service
 
 [Service]
 Type=oneshot

@@ -9,6 +9,8 @@ from row_values import GPU
 ON_CPU = {**healthy_node.SMOKE, "device": "cpu", "devices": [{**healthy_node.SMOKE["devices"][0], "device": "cpu"}]}
 APPLIED = ("smoke", "devices", 0, "amp", "steps_applied")
 RATIO = ("smoke", "devices", 0, "speed_ratio")
+ALICE = "python3.11 (pid 4321, alice, since 2026-01-05T10:40:00Z)"
+LAST = {("smoke", "busy"): ALICE, ("smoke", "age_s"): 7300}
 PARALLEL = healthy_node.OTHER_NODES["smoke.parallel"]["smoke", "parallel"]
 
 
@@ -43,6 +45,22 @@ ROWS = [
     ("smoke.amp", {("smoke", "device"): "cpu"}, {"smoke_device": "cpu"}, FAIL, "ran on cuda:0"),
     ("smoke.amp", {("smoke", "age_s"): 3 * 86400}, {}, PASS, "3 days ago"),
     ("smoke.amp", {("smoke", "age_s"): 7300}, {}, PASS, "2 hours ago"),
+    # Somebody worked on the GPUs: what the last test found wrong stays, everything else is skipped.
+    ("smoke.amp", {("smoke",): {"busy": ALICE}}, {}, SKIP, f"not run, since the GPUs were in use: {ALICE}"),
+    ("smoke.amp", {("smoke",): {"busy": None}}, {}, UNKNOWN, "smoke.busy is not a text"),
+    ("smoke.amp", {("smoke",): {"busy": ""}}, {}, UNKNOWN, "smoke.busy reads ''"),
+    ("smoke.amp", {**LAST}, {}, SKIP, f"in use: {ALICE}; the last one, 2 hours ago, ended with PASS"),
+    ("smoke.amp", {**LAST, ("smoke", "age_s"): "x"}, {}, SKIP, f"in use: {ALICE}"),
+    ("smoke.amp", {**LAST, APPLIED: 0}, {}, FAIL, "in amp on cuda:0, 2 hours ago; now the smoke test was not run"),
+    ("smoke.amp", {**LAST, ("smoke", "problems"): ["lost"]}, {}, FAIL, "lost, 2 hours ago; now the smoke test was not"),
+    ("smoke.speed_ratio", {("smoke",): {"busy": ALICE}}, {}, SKIP, ALICE),
+    ("smoke.speed_ratio", {**LAST, RATIO: 1.7}, {}, SKIP, "the last one, 2 hours ago, ended with WARN"),
+    ("smoke.speed_ratio", {**LAST, RATIO: 1.1}, {}, FAIL, "floor 1.62"),
+    ("smoke.parallel", {("smoke",): {"busy": ALICE}}, {"gpu_count": 2}, SKIP, ALICE),
+    ("smoke.parallel", {**LAST, **parallel(backend="gloo")}, {"gpu_count": 2}, FAIL, "it ran over gloo, 2 hours ago"),
+    ("smoke.sandbox", {("smoke",): {"busy": ALICE}}, {}, SKIP, ALICE),
+    ("model.limits", {("smoke",): {"busy": ALICE}}, {}, SKIP, ALICE),
+    ("model.limits", {**LAST, ("smoke", "limits", "files"): "1024"}, {}, WARN, "1024 open files"),
     ("smoke.speed_ratio", {RATIO: 1.619}, {}, FAIL, "cuda:0: 1.619 times as fast as float32; floor 1.62"),
     ("smoke.speed_ratio", {RATIO: 1.62}, {}, WARN, "floor 1.62"),
     ("smoke.speed_ratio", {RATIO: 1.7}, {}, WARN, "floor 1.62"),

@@ -9,6 +9,7 @@ STAMP = ("stamp", "pytorch")
 CONTAINERS = ("containers",)
 SPEC = ("containers", "spec")
 PRODUCT = ("venv", "torch", "product")
+BUSY = ("venv", "torch", "busy")
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
@@ -125,6 +126,28 @@ ROWS = [
     ("framework.matrix_product", {("venv",): None}, {}, FAIL, "no venv"),
     ("framework.matrix_product", {PRODUCT: "WRONG on one of cpu, cuda:0"}, {}, FAIL, "WRONG on one of"),
     ("framework.matrix_product", {PRODUCT: "right on cpu"}, {}, FAIL, "right on cpu"),
+    (
+        "framework.matrix_product",
+        {PRODUCT: "right on cpu", BUSY: "x (pid 7)"},
+        {},
+        SKIP,
+        "in use: x (pid 7)",
+    ),
+    ("framework.matrix_product", {PRODUCT: "right on cpu", BUSY: None}, {}, UNKNOWN, "torch.busy is not a text"),
+    (
+        "framework.matrix_product",
+        {PRODUCT: "WRONG on one of cpu", BUSY: "x (pid 7)"},
+        {},
+        FAIL,
+        "WRONG on one of",
+    ),
+    (
+        "framework.matrix_product",
+        {("venv", "torch", "devices"): [], PRODUCT: "right on cpu", BUSY: "x"},
+        {},
+        FAIL,
+        "shows 0 of 1 GPUs",
+    ),
     ("framework.matrix_product", {("venv", "torch", "devices"): []}, {}, FAIL, "shows 0 of 1 GPUs"),
     (
         "framework.matrix_product",

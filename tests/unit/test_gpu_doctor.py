@@ -19,7 +19,7 @@ import pytest
 from gpuwright import checks
 from gpuwright import doctor as doctor_program
 from gpuwright.report import make_report
-from gpuwright.smoke_history import last_smoke
+from gpuwright.smoke_history import busy_smoke, last_smoke
 from gpuwright.verdict import DEEP
 from host_tree import HostTree
 
@@ -455,6 +455,41 @@ def test_a_node_without_a_driver_keeps_its_smoke_test_on_the_cpu(tmp_path):
     put_report(host, readings)
     found = last_smoke(f"{host.root}/var/lib/gpuwright/report.json", readings, "2026-01-05T10:00:09Z")
     assert found["age_s"] == 9
+
+
+WHO = "python3.11 (pid 7, alice, since 2026-01-05T10:40:00Z)"
+
+
+def test_a_test_that_was_not_run_leaves_the_last_one_in_force(tmp_path):
+    """Verified, then verified again on busy GPUs twice, then asked: the age is that of the one test that was run."""
+    host = HostTree(tmp_path)
+    path = f"{host.root}/var/lib/gpuwright/report.json"
+    assert busy_smoke(WHO, path, healthy_node.readings(), THEN) == {"busy": WHO}
+    put_report(host)
+    report = json.loads(Path(path).read_text())
+    for time_of_report in ("2026-01-05T11:00:00Z", "2026-01-05T12:00:00Z"):
+        smoke = busy_smoke(WHO, path, healthy_node.readings(), time_of_report)
+        assert smoke["busy"] == WHO and smoke["time"] == THEN
+        assert {**smoke, **healthy_node.smoke()} == smoke
+        Path(path).write_text(json.dumps({**report, "smoke": smoke, "time": time_of_report}))
+    assert smoke["age_s"] == 7200
+    found = last_smoke(path, healthy_node.readings(), "2026-01-05T13:00:00Z")
+    assert found == {**healthy_node.smoke(), "age_s": 10800}
+
+
+def test_without_an_earlier_test_nothing_is_known_and_nothing_is_wrong(tmp_path):
+    host = HostTree(tmp_path)
+    path = f"{host.root}/var/lib/gpuwright/report.json"
+    put_report(host)
+    report = json.loads(Path(path).read_text())
+    Path(path).write_text(json.dumps({**report, "smoke": {"busy": WHO}}))
+    assert last_smoke(path, healthy_node.readings(), THEN) == {"busy": WHO}
+    assert busy_smoke("bob", path, healthy_node.readings(), THEN) == {"busy": "bob"}
+    # A test of another driver says nothing of this one.
+    readings = healthy_node.readings()
+    readings["probe"]["nvidia"]["loaded"]["version"] = "580.82.07"
+    Path(path).write_text(json.dumps(report))
+    assert busy_smoke(WHO, path, readings, THEN) == {"busy": WHO}
 
 
 HANGS = "#!/bin/sh\ntrap '' TERM INT\nsleep 60\n"

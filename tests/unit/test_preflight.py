@@ -80,7 +80,8 @@ def test_one_file_system_must_hold_the_sum() -> None:
 NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
 NO_KEY = {**NOWHERE, "variable": "system_kernel_epel_key_url", "url": "http://m/key"}
 DAMAGED = {"verify": "error: rpmdb: damaged", "check": "", "unfinished": None}
-IN_USE = {**USE, "gpu_processes": [{"pid": 7, "name": "python"}], "jobs": ["slurm job 4"]}
+WORKER = {"pid": 7, "name": "python", "user": "alice", "since": "2026-01-05T10:40:00Z"}
+IN_USE = {**USE, "gpu_processes": [WORKER, {"pid": None, "name": "unknown: x"}], "jobs": ["slurm job 4"]}
 NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
 
 
@@ -95,6 +96,9 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"time": 1061.5}, "The clock is 62 s behind the controller's", "chronyc", True),
         ({"time": 900.0}, "100 s ahead", "chronyc", True),
         ({"the_host": host(in_use=IN_USE)}, "The GPUs are in use", "Drain", True),
+        ({"the_host": host(in_use=IN_USE), "busy": "skip"}, "The GPUs are in use", "gpuwright_busy=wait", True),
+        ({"the_host": host(in_use=IN_USE), "busy": "wait"}, "The GPUs are in use", "looks again", False),
+        ({"the_host": host(in_use=IN_USE), "busy": "force"}, "The GPUs are in use", "gpuwright_busy=force", False),
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
@@ -121,6 +125,11 @@ def test_what_stays_is_no_problem() -> None:
     assert found(busy, plan(present=True)) == []
     assert found(the_facts=facts(rpm="libs.x86_64\nlibs.i686\npackage x is not installed\n")) == []
     assert found(the_facts=facts(time=0.0), time=None) == []
+
+
+def test_who_works_is_told_with_user_and_start() -> None:
+    (row,) = found(host(in_use=IN_USE))
+    assert row["evidence"] == "python (pid 7, alice, since 2026-01-05T10:40:00Z); unknown: x; slurm job 4"
 
 
 def test_an_unlocked_plan_warns() -> None:

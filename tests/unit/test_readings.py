@@ -29,6 +29,7 @@ from gpuwright.readings_software import (
     read_stamp,
     read_toolkit_version_file,
     read_venv,
+    who_computes,
 )
 from gpuwright.verdict import DEEP
 from host_tree import HostTree
@@ -302,6 +303,29 @@ def test_what_a_venv_reports(venv):
         "product": "right on cpu, cuda:0",
     }
     assert not list(packages.glob("**/*.pyc"))
+
+
+def test_a_card_that_somebody_uses_is_not_computed_on(venv):
+    folder, packages = venv
+    broken = TORCH.format(cuda='"12.8"', available=True, product="Answer(True)", broken="cuda:0")
+    (packages / "torch.py").write_text(broken)
+    found = read_venv("/", str(folder), READER, busy=["python3 (pid 7)", "x (pid 9)"])["torch"]
+    assert found["product"] == "right on cpu" and found["busy"] == "python3 (pid 7); x (pid 9)"
+    assert [device["name"] for device in found["devices"]] == ["Tesla V100-PCIE-16GB"]
+
+
+def test_who_computes_on_a_card():
+    compute = {"pid": 9, "name": "/opt/x/python", "type": "C"}
+    screen = {"pid": 5, "name": "/usr/bin/X", "type": "G"}
+    smi = {"gpus": [{"processes": [compute, screen]}, {"processes": None}, {"processes": "unknown"}, {}]}
+    opened = [
+        {"pid": 7, "name": "python3"},
+        {"pid": 9, "name": "python"},
+        {"pid": None, "name": "unknown: x"},
+    ]
+    assert who_computes({"in_use": {"gpu_processes": opened}}, smi) == ["python3 (pid 7)", "python (pid 9)"]
+    assert who_computes({"unreadable": "x"}, {"unreadable": "y"}) == []
+    assert who_computes({"in_use": {"gpu_processes": []}}, {"gpus": [{"processes": [screen]}]}) == []
 
 
 def test_a_build_for_the_cpu(venv):

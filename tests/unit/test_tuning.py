@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MODULE_UTILS
-from gpuwright import tuning_knobs, tuning_store
+from gpuwright import tuning, tuning_knobs, tuning_store
 from gpuwright.tuning_catalogue import BY_NAME, CATALOGUE
 from gpuwright.tuning_plan import make_plan
 from hypothesis import given, settings
@@ -74,6 +74,28 @@ def test_the_second_run_has_nothing_to_do_and_keeps_what_was_found_first(host):
     assert tune(host)[0] is True
     assert (host.folder / "var/lib/gpuwright/tuning-before.json").read_bytes() == before
     assert json.loads(before)["knobs"][SWAPPINESS] == "60"
+
+
+def felt(host: TunedHost, absent: bool = False, program: str = "#!/bin/sh\n", **changes: object) -> list[str]:
+    """What running work would feel of the next run."""
+    before = tuning_store.load(host.root)
+    plan = tuning.NOTHING if absent else make_plan(host.root, {**WISHES, **changes}, program, can_wait=True)
+    return tuning.turns(tuning.compare(host.root, plan, before))
+
+
+def test_running_work_feels_values_and_no_files(host):
+    host.tuned("virtual-guest")
+    fresh = felt(host)
+    assert SWAPPINESS in fresh and "tuned profile" in fresh and "unit irqbalance.service" in fresh
+    assert not [key for key in fresh if "gpuwright-tuning" in key or key.startswith("etc")]
+    tune(host)
+    assert felt(host) == []
+    # A newer gpu-tune, another group for the limits: files for later.
+    assert felt(host, program="#!/bin/sh\n# newer\n", limits_group="others") == []
+    host.put(SWAPPINESS, "99\n")
+    assert felt(host) == [SWAPPINESS]
+    assert "gpu GPU-1 power_limit" in felt(host, values={"gpu_power_limit": "200"})
+    assert {SWAPPINESS, "tuned profile", "unit irqbalance.service"} <= set(felt(host, absent=True))
 
 
 def test_check_mode_predicts_and_changes_nothing(host):

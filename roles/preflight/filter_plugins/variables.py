@@ -48,6 +48,7 @@ UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
 LEAST = {
     "_count": (lambda number: number >= 0, "must be 0 or more"),
     "_timeout": (lambda number: number > 0, "must be greater than 0"),
+    "_wait_seconds": (lambda number: number >= 0, "must be 0 or more"),
     "_steps": (lambda number: number > 0, "must be greater than 0"),
 }
 LONGEST_VALUE = 60

@@ -1,0 +1,133 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: who works on this host at this moment."""
+
+DOCUMENTATION = r"""
+---
+module: workload_info
+short_description: Tell who works on a host right now, and whom a step would hurt
+version_added: "1.0.0"
+description:
+  - Looks at the processes, control groups and jobs of a host - who has a GPU open, which containers were given one, who
+    runs from an environment below /opt/gpuwright/venvs, which Slurm jobs there are.
+  - Meant to be asked right before a step that would disturb work or end it. In doubt somebody is working.
+  - Changes nothing, and looks in check mode as always. Run it as root; what only root may see counts as work otherwise.
+options:
+  touches:
+    description:
+      - What the step would touch. C(gpu) is the driver and its modules, C(cards) is time and memory of the cards,
+        C(environment) is the environment in I(environment), C(host) is everything.
+    type: str
+    choices: [gpu, cards, environment, host]
+    default: host
+  environment:
+    description: Path of an environment, or of a link to one. With C(touches=environment), whose users are looked for.
+    type: path
+    default: ""
+  agents:
+    description: Names of programs that hold GPUs open and lose nothing, beside those that the toolkit knows. Names as
+      C(ps -o comm) shows them. An interpreter's name is refused.
+    type: list
+    elements: str
+    default: []
+  venvs:
+    description: Folder of the environments.
+    type: path
+    default: /opt/gpuwright/venvs
+attributes:
+  check_mode:
+    support: full
+    description: Looks in check mode as always.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to compare.
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: See who would lose work
+  workload_info:
+    touches: gpu
+  register: seen
+
+- name: Say it
+  ansible.builtin.debug:
+    msg: "{{ seen.who or 'nobody' }}"
+"""
+
+RETURN = r"""
+in_way:
+  description: Those of C(workloads) whose work the step would hurt.
+  returned: success
+  type: list
+  elements: dict
+who:
+  description: The same in words, with user and start; empty when nobody is in the way.
+  returned: success
+  type: str
+  sample: train-gan@default.service (python3.11, pid 4321, trainer, since 2026-01-05T10:40:00Z)
+workloads:
+  description: Everybody who works - what (service, job, container or program), name, pid, processes (their number),
+    user, since (UTC), cards, given (a container with a GPU), environments, by_link (called by a link to one, such as
+    current), job (a batch job), unreadable (why nobody can tell what it is).
+  returned: success
+  type: list
+  elements: dict
+users:
+  description: Who is logged in beside this connection.
+  returned: success
+  type: list
+  elements: str
+environments:
+  description: Every environment that somebody runs from, has open or stands in, and who; agents are among them.
+  returned: success
+  type: dict
+uptime_s:
+  description: Seconds since the boot at which this was seen.
+  returned: success
+  type: float
+"""
+
+import os
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.gpu_agents import agent_problem
+from ansible.module_utils.gpuwright.process_use import VENVS
+from ansible.module_utils.gpuwright.workloads import TOUCHES, describe_all, in_way, read_workloads
+
+
+def main():
+    """Look, and answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "touches": {"type": "str", "choices": list(TOUCHES), "default": "host"},
+            "environment": {"type": "path", "default": ""},
+            "agents": {"type": "list", "elements": "str", "default": []},
+            "venvs": {"type": "path", "default": VENVS},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    problems = [problem for problem in map(agent_problem, params["agents"]) if problem]
+    if problems:
+        module.fail_json(msg="agents: {}".format("; ".join(problems)))
+    environment = os.path.realpath(params["environment"]) if params["environment"] else ""
+    if environment and os.path.dirname(environment) == os.path.realpath(params["venvs"]):
+        environment = os.path.join(params["venvs"], os.path.basename(environment))
+    found = read_workloads(agents=params["agents"], venvs=params["venvs"])
+    rows = in_way(found, params["touches"], environment)
+    who = describe_all(rows)
+    # `msg` is what the summary shows of a look that is repeated.
+    module.exit_json(
+        changed=False, in_way=rows, who=who, msg="in use by {}".format(who) if who else "", uptime_s=uptime(), **found
+    )
+
+
+def uptime():
+    """Seconds since the boot; a clock that is set meanwhile does not matter to it."""
+    return time.monotonic()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one process uses: GPUs, Python environments below one folder, and the service, job or container it belongs to.
+
+An environment's interpreter is a link to the system's own, so the program file alone says little: what counts is what
+the process has mapped into its memory, and the name by which it was called.
+"""
+
+import os
+import re
+from typing import Any, Dict, Iterator, List, Optional
+
+from .hostfiles import below, names_in, read_text, resolve
+from .mount_places import Place, place_of, read_mounts, rest_below
+from .processes import command_name
+
+VENVS = "/opt/gpuwright/venvs"
+CARD = re.compile(r"/dev/(nvidia[0-9]+)(?: \(deleted\))?$")
+# What NVIDIA's runtimes mount into a container to which they give a GPU.
+GIVEN = re.compile(r"/dev/nvidia[0-9]+$|/libcuda\.so(?:\.[0-9.]+)?$")
+INTERPRETER = re.compile(r"(?:platform-)?python[0-9.]*$")
+DELETED = " (deleted)"
+INIT = "/init.scope"
+JOB = re.compile(r"/job_([0-9]+)(?:/|$)", re.MULTILINE)
+CONTAINER = re.compile(
+    r"(?:(libpod|docker|cri-containerd|crio|nerdctl)-|/(docker|libpod|kubepods\S*|lxc[^/]*|default)/)"
+    r"(?:conmon-)?([0-9a-f]{12,64})(?:\.scope)?(?=/|$)",
+    re.MULTILINE,
+)
+# A person's own manager (user@1001.service) is no service in this sense.
+UNIT = re.compile(r"/((?!user@)[^/\n]+\.service)(?=/|$)", re.MULTILINE)
+MOST_BYTES = 64 * 1024 * 1024
+MOST_ARGUMENTS_BYTES = 256 * 1024
+
+
+class Folder(object):
+    """The folder of environments, as this process and as any other sees it."""
+
+    def __init__(self, root: str, venvs: str = VENVS) -> None:
+        self.root, self.venvs = root, venvs
+        full = resolve(root, venvs)
+        self.real = "/" + os.path.relpath(full, root) if full else venvs
+        self.own_mounts = _namespace(root, "self")
+        self.place = place_of(read_mounts(root, "self"), self.real)
+        groups = _groups(root, 1).items()
+        self.base = {name: path[: -len(INIT)] if path.endswith(INIT) else path for name, path in groups}
+        self._seen = {}  # type: Dict[str, Any]
+        self._like_ours = {}  # type: Dict[int, bool]
+
+    def sees_as_we_do(self, pid: int) -> bool:
+        """Whether the process has our mounts; so it is taken to be where nobody can tell."""
+        if pid not in self._like_ours:
+            mounts = _namespace(self.root, pid)
+            self._like_ours[pid] = None in (mounts, self.own_mounts) or mounts == self.own_mounts
+        return self._like_ours[pid]
+
+    def groups(self, pid: int) -> List[str]:
+        """Paths of its control groups below those of process 1: a host may itself be a container."""
+        found = []
+        for controllers, path in _groups(self.root, pid).items():
+            base = self.base.get(controllers, "/")
+            found.append("/" + (rest_below(base, path) or "") if rest_below(base, path) is not None else path)
+        return found
+
+    def mounts(self, pid: int) -> Any:
+        """The process's mounts, read once for all processes that share them."""
+        namespace = _namespace(self.root, pid) or str(pid)
+        if namespace not in self._seen:
+            self._seen[namespace] = read_mounts(self.root, pid)
+        return self._seen[namespace]
+
+    def environment_of(self, pid: int, path: str) -> str:
+        """Which environment the path of a process lies in, as a path of the host; "" for none.
+
+        Where the mounts of another view cannot be read the path is taken by its words.
+        """
+        names = [rest_below(folder, path) for folder in {self.venvs, self.real}]
+        if not self.sees_as_we_do(pid) and self.place:
+            place = place_of(self.mounts(pid), path)
+            names = [_rest_of_place(self.place, place)] if place else names
+        name = next((rest.split("/")[0] for rest in names if rest), "")
+        target = _link(self.root, "{}/{}".format(self.real, name)) if name else None
+        name = os.path.basename(target.rstrip("/")) if target else name
+        return "{}/{}".format(self.venvs, name) if name else ""
+
+
+def _groups(root, pid):
+    """{controllers: path} of a process's control groups (cgroups(7))."""
+    lines = [line.split(":", 2) for line in (read_text(root, "/proc/{}/cgroup".format(pid)) or "").splitlines()]
+    return {fields[1]: fields[2] for fields in lines if len(fields) == 3}
+
+
+def _rest_of_place(folder: Place, place: Place) -> Optional[str]:
+    return rest_below(folder.path, place.path) if folder.device == place.device else None
+
+
+def _namespace(root, pid):
+    return _link(root, "/proc/{}/ns/mnt".format(pid))
+
+
+def _link(root, path):
+    try:
+        return _text(os.readlink(below(root, path)))
+    except (OSError, ValueError):
+        return None
+
+
+def _text(name):
+    """A file name as text that any program can print."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
+    """What the process uses; empty for nothing.
+
+    name, cards (names such as nvidia0), given (whether its container was given a GPU), environments (which it runs
+    from), held (which it has open or works in), by_link (whether it was called by a link to an environment, whose
+    change it would see), unit, job, container ("" for none), denied (whether this process may not examine it)
+    """
+    root, home = folder.root, _living(folder.root, pid)
+    group = "\n".join(folder.groups(pid))
+    container, unit = _last(CONTAINER, group), _last(UNIT, group)
+    # A service inside a container, or a container that a service runs: the inner one tells more.
+    inner_is_unit = bool(unit) and (not container or unit.start() > container.start())
+    found = {
+        "name": command_name(root, pid),
+        "cards": [],
+        "given": False,
+        "environments": [],
+        "held": [],
+        "by_link": False,
+        "denied": False,
+        "job": _first(JOB, group, 1) if "slurm" in group else "",
+        "container": container.group(3)[:12] if container and not inner_is_unit else "",
+        "unit": unit.group(1) if inner_is_unit else "",
+    }  # type: Dict[str, Any]
+    paths = _guarded(found, lambda: _open_files(root, home))
+    used = [_link(root, home + "/exe") or ""] + _guarded(found, lambda: list(_mapped(root, home)))
+    cards = {match.group(1) for match in map(CARD.match, paths + used) if match}
+    called = _called(root, home, folder)
+    environments = {folder.environment_of(pid, path) for path in set(used) if path} | {
+        folder.environment_of(pid, path) for path in called
+    }
+    held = {folder.environment_of(pid, path) for path in {*paths, *_places(root, home)}}
+    found["cards"] = sorted(cards)
+    found["environments"] = sorted(environments - {""})
+    found["held"] = sorted(held - {""} - environments)
+    found["by_link"] = any(_is_link(folder, path) for path in called[:1])
+    found["given"] = not folder.sees_as_we_do(pid) and any(GIVEN.search(row.point) for row in folder.mounts(pid))
+    said = ("cards", "given", "environments", "held", "denied", "job")
+    return found if any(found[name] for name in said) else {}
+
+
+def _living(root, pid):
+    """The folder of the process, or where its first thread has ended before others, that of one that lives."""
+    home = "/proc/{}".format(pid)
+    if not _is_zombie(root, home):
+        return home
+    others = ["{}/task/{}".format(home, name) for name in names_in(root, home + "/task")]
+    return next((task for task in others if not _is_zombie(root, task)), home)
+
+
+def _is_zombie(root, home):
+    fields = (read_text(root, home + "/stat") or "").rpartition(")")[2].split()
+    return fields[:1] in (["Z"], ["X"])
+
+
+def _guarded(found, read):
+    """The list that `read` gives; a process that has ended has nothing, one that may not be examined is marked."""
+    try:
+        return read()
+    except PermissionError:
+        found["denied"] = True
+    except OSError:
+        pass
+    return []
+
+
+def _open_files(root, home) -> List[str]:
+    folder = below(root, home + "/fd")
+    paths = [_link(root, "{}/fd/{}".format(home, name)) for name in os.listdir(folder)]
+    return [path for path in paths if path and path.startswith("/")]
+
+
+def _places(root, home):
+    """Where the process stands: its working and its root folder."""
+    paths = [_link(root, "{}/{}".format(home, name)) for name in ("cwd", "root")]
+    return [path for path in paths if path and path != "/"]
+
+
+def _mapped(root, home) -> Iterator[str]:
+    """The files in its memory. "7f12-7f34 r-xp 00000000 fd:00 1234    /path with spaces (deleted)\""""
+    with open(below(root, home + "/maps"), "rb") as file:
+        seen = set()
+        for line in file.read(MOST_BYTES).splitlines():
+            path = line.split(None, 5)[5:]
+            if path and path[0].startswith(b"/") and path[0] not in seen:
+                seen.add(path[0])
+                text = path[0].decode("utf-8", "replace")
+                yield text[: -len(DELETED)] if text.endswith(DELETED) else text
+
+
+def _called(root, home, folder) -> List[str]:
+    """The paths by which it was called: of the program, and where that is an interpreter also of what this runs."""
+    words = _words(root, home + "/cmdline")
+    program = os.path.basename(_link(root, home + "/exe") or (words or [""])[0])
+    if not INTERPRETER.match(program.replace(DELETED, "")):
+        return [word for word in words[:1] if word.startswith("/")]
+    found = [word for word in words if word.startswith("/")]
+    if words and not words[0].startswith("/"):
+        # Called by its bare name in a shell that has an environment activated.
+        active = [word[len("VIRTUAL_ENV=") :] for word in _words(root, home + "/environ")
+                  if word.startswith("VIRTUAL_ENV=/")]  # fmt: skip
+        found = active[:1] + found
+    return found
+
+
+def _words(root, path):
+    try:
+        with open(below(root, path), "rb") as file:
+            data = file.read(MOST_ARGUMENTS_BYTES)
+    except OSError:
+        return []
+    return [word.decode("utf-8", "replace") for word in data.split(b"\0") if word]
+
+
+def _is_link(folder, path):
+    """Whether the path begins with a link to an environment: what is imported later then comes from where it leads."""
+    for top in {folder.venvs, folder.real}:
+        rest = rest_below(top, path)
+        if rest and _link(folder.root, "{}/{}".format(folder.real, rest.split("/")[0])) is not None:
+            return True
+    return False
+
+
+def _first(pattern, text, group):
+    match = pattern.search(text)
+    return match.group(group) if match else ""
+
+
+def _last(pattern, text):
+    """The last match, which of a control group's path is the innermost part; None without one."""
+    found = list(pattern.finditer(text))
+    return found[-1] if found else None

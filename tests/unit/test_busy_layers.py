@@ -1,0 +1,204 @@
+"""What each layer does where somebody works: its own tasks, with modules that answer as told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_system_busy import ALICE, Site
+
+FORCE = {"gpuwright_busy": "force"}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def include(role: str, tasks: str = "main") -> dict[str, Any]:
+    return {"ansible.builtin.include_role": {"name": role, "tasks_from": tasks}}
+
+
+# --- tuning
+
+
+@pytest.mark.parametrize(
+    ("busy", "turns", "variables", "code", "ran"),
+    [
+        (ALICE, "[]", {}, 0, ["host_tuning check", "host_tuning real"]),
+        (ALICE, "['/proc/sys/vm/swappiness']", {}, 2, ["host_tuning check"]),
+        (ALICE, "['/proc/sys/vm/swappiness']", FORCE, 0, ["host_tuning check", "host_tuning real"]),
+        ("", "['/proc/sys/vm/swappiness']", {}, 0, ["host_tuning check", "host_tuning real"]),
+    ],
+)
+def test_settings_wait_for_who_works(site: Site, busy: str, turns: str, variables: dict, code: int, ran: list) -> None:
+    site.module("host_tuning", f"{{'changed': True, 'turns': {turns}, 'settings': []}}")
+    known = {"system_tuning_state": "absent", **variables}
+    assert site.play([busy], [include("system_tuning", "settings")], **known) == code, site.log
+    assert site.ran() == ran
+    assert len(site.looks) == (0 if turns == "[]" else 1)
+    assert ("did not change /proc/sys/vm/swappiness: " + ALICE in site.text) is (code == 2)
+
+
+# --- driver
+
+
+@pytest.mark.parametrize(
+    ("busy", "missing", "commands", "variables", "code", "installed"),
+    [
+        # All packages are there and only the reboot is due: nobody is asked.
+        (ALICE, [], [], {}, 0, True),
+        (ALICE, ["nvidia-driver-cuda"], [], {}, 2, False),
+        (ALICE, [], ["dnf module enable"], {}, 2, False),
+        (ALICE, ["nvidia-driver-cuda"], [], FORCE, 0, False),
+        ("", ["nvidia-driver-cuda"], ["dnf module enable"], {}, 0, True),
+    ],
+)
+def test_a_driver_waits_for_who_works(
+    site: Site, busy: str, missing: list, commands: list, variables: dict, code: int, installed: bool
+) -> None:
+    state = {"changed": False, "missing": missing, "unfinished": [], "locked": False, "holder": None}
+    site.module("missing_packages", repr(state))
+    site.module("dnf_module_stream", f"{{'changed': False, 'commands': {commands}}}")
+    driver = {"stream": "580-dkms", "switch_removes": [], "packages": ["nvidia-driver-cuda"], "present": False}
+    known = {"gpu_node_plan": {"driver": driver}, "gpu_node": {"os": {"family": "redhat"}}}
+    go_on = {"ansible.builtin.file": {"path": f"{site.folder}/done", "state": "touch"}}
+    go_on["when"] = "not __system_driver_in_use"
+    assert site.play([busy], [include("system_driver", "busy"), go_on], **known, **variables) == code, site.log
+    assert ("done" in site.wrote()) is installed
+    assert site.ran() == ["dnf_module_stream check", "missing_packages real"]
+    assert [look["touches"] for look in site.looks] == ["gpu"] * bool(missing or commands)
+
+
+# --- environments
+
+
+class Environments:
+    def __init__(self, site: Site) -> None:
+        self.site, self.venvs = site, site.folder / "venvs"
+        for number, name in enumerate(("oldest", "older", "current-one", "new-one")):
+            (self.venvs / name).mkdir(parents=True)
+            (self.venvs / name / "gpuwright.json").write_text("{}")
+            os.utime(self.venvs / name, (1000 + number, 1000 + number))
+        (self.venvs / "current").symlink_to(self.venvs / "current-one")
+
+    def run(self, answers: list[Any], *tasks: str, **variables: Any) -> int:
+        known = {"__framework_pytorch_venvs": str(self.venvs), "__framework_pytorch_id": "new-one"}
+        known.update({"framework_pytorch_keep": 0, **variables})
+        return self.site.play(answers, [include("framework_pytorch", name) for name in tasks], **known)
+
+    @property
+    def current(self) -> str:
+        return (self.venvs / "current").readlink().name
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.venvs.iterdir() if not path.is_symlink())
+
+
+@pytest.fixture
+def environments(site: Site) -> Environments:
+    return Environments(site)
+
+
+BY_LINK = {"who": ALICE, "by_link": True}
+UNKNOWN = {"who": "1 unknown processes", "unreadable": "not seen"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "variables", "code", "current"),
+    [
+        ("", {}, 0, "new-one"),
+        (ALICE, {}, 2, "current-one"),
+        (BY_LINK, {}, 2, "current-one"),
+        # Told to: who was called by its environment's own path keeps its files, who was called by the link would not.
+        (ALICE, FORCE, 0, "new-one"),
+        (BY_LINK, FORCE, 0, "current-one"),
+        (UNKNOWN, FORCE, 0, "current-one"),
+    ],
+)
+def test_the_switch_waits(environments: Environments, answer: Any, variables: dict, code: int, current: str) -> None:
+    assert environments.run([answer], "switch", **variables) == code, environments.site.log
+    assert environments.current == current
+    (look,) = environments.site.looks
+    assert look["environment"] == f"{environments.venvs}/current" and look["venvs"] == str(environments.venvs)
+
+
+def test_the_current_one_stays_whoever_works(environments: Environments) -> None:
+    assert environments.run([ALICE], "switch", __framework_pytorch_id="current-one") == 0, environments.site.log
+    assert environments.site.looks == [] and "changed=0" in environments.site.text
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ({}, ["new-one"]),
+        ({"environments": {"{venvs}/older": ALICE}}, ["new-one", "older"]),
+        (UNKNOWN, ["current-one", "new-one", "older", "oldest"]),
+    ],
+)
+def test_what_somebody_uses_is_not_removed(environments: Environments, answer: dict, left: list[str]) -> None:
+    used = {path.format(venvs=environments.venvs): who for path, who in answer.get("environments", {}).items()}
+    answer = {"who": "", **answer, **({"environments": used} if used else {})}
+    assert environments.run(["", answer], "switch", "prune") == 0, environments.site.log
+    assert environments.names() == left
+    assert (f"older stays until a later run: {ALICE}" in environments.site.text) is bool(used)
+
+
+def test_what_the_link_leads_to_is_never_removed(environments: Environments) -> None:
+    """The switch was held, and who held it has ended since."""
+    assert environments.run([BY_LINK, ""], "switch", "prune", **FORCE) == 0, environments.site.log
+    assert environments.names() == ["current-one", "new-one"]
+
+
+def test_nobody_is_asked_where_nothing_is_too_many(environments: Environments) -> None:
+    assert environments.run([ALICE], "switch", "prune", __framework_pytorch_id="current-one",
+                            framework_pytorch_keep=3) == 0, environments.site.log  # fmt: skip
+    assert environments.site.looks == [] and len(environments.names()) == 4
+
+
+# --- trainer
+
+
+@pytest.mark.parametrize(
+    ("busy", "stamp", "variables", "code", "looks"),
+    [(ALICE, "same", {}, 0, 0), (ALICE, "other", {}, 2, 1), (ALICE, "other", FORCE, 0, 1)],
+)
+def test_the_trainer_is_not_replaced_under_who_works(
+    site: Site, busy: str, stamp: str, variables: dict, code: int, looks: int
+) -> None:
+    venv = site.folder / "venvs/one"
+    venv.mkdir(parents=True)
+    files = {"gan_trainer/__init__.py": "x = 1\n"}
+    site.module("file_tree", "{'changed': False}")
+    known = {"__model_trainer_files": files, "__model_trainer_venv": str(venv)}
+    write = {"ansible.builtin.copy": {"content": "{{ __model_trainer_files | tree_digest if same else 'other' }}"}}
+    write["ansible.builtin.copy"].update(dest=f"{venv}/gan_trainer.digest", mode="0644")
+    tasks = [{**write, "vars": {"same": stamp == "same"}}, include("model_trainer", "package")]
+    assert site.play([busy], tasks, **known, **variables) == code, site.log
+    assert len(site.looks) == looks and not (venv / "bin").exists()
+    if looks:
+        assert site.looks[0]["environment"] == str(venv)
+        assert f"did not install another version of the trainer: {ALICE}" in site.text
+
+
+# --- verification
+
+
+@pytest.mark.parametrize(
+    ("busy", "device", "variables", "tried", "looks"),
+    [
+        ("", "cuda", {}, True, 1),
+        (ALICE, "cuda", {}, False, 1),
+        (ALICE, "cuda", FORCE, False, 1),
+        (ALICE, "cpu", {}, True, 0),
+    ],
+)
+def test_the_cards_are_not_tried(site: Site, busy: str, device: str, variables: dict, tried: bool, looks: int) -> None:
+    site.module("amp_smoke_test", "{'changed': False, 'smoke': {}}")
+    tell = {"ansible.builtin.debug": {"msg": "busy=<{{ __verify_busy }}>"}}
+    known = {"verify_smoke_device": device, "verify_smoke_steps": 20, "verify_smoke_timeout": 600}
+    assert site.play([busy], [include("verify", "smoke"), tell], **known, **variables) == 0, site.log
+    assert (site.ran() == ["amp_smoke_test real"]) is tried and len(site.looks) == looks
+    assert f"busy=<{'' if tried else ALICE}>" in site.text

@@ -161,7 +161,8 @@ def use_problems(host, plan):
     if plan["driver"]["present"] or not workers:
         return []
     step = "Drain the node or wait for the jobs, then run again."
-    return [problem("The GPUs are in use and the driver would be replaced", ", ".join(workers), step)]
+    row = problem("The GPUs are in use and the driver would be replaced", ", ".join(workers), step)
+    return [dict(row, kind="busy")]
 
 
 def lock_file_problems(plan, wishes):

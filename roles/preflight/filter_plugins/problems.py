@@ -141,7 +141,9 @@ def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def common_problems(results: Iterable[Mapping[str, Any]]) -> list[str]:
     """What is wrong with the variables of every host, from the results of the first check of all hosts of the run."""
     of_hosts = [
-        [line for line in str(result.get("msg", "")).splitlines() if line] if result.get("evaluated_to") is False else []
+        [line for line in str(result.get("msg", "")).splitlines() if line]
+        if result.get("evaluated_to") is False
+        else []
         for result in results
     ]
     return [line for line in (of_hosts or [[]])[0] if all(line in lines for lines in of_hosts)]

@@ -6,15 +6,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# First match wins. Patterns are from OpenSSH 7 to 9 (sshconnect.c, sshconnect2.c, auth messages), the C library's errors,
-# sshpass and ansible-core's ssh connection. ssh itself translates nothing.
+# First match wins. Patterns are from OpenSSH 7 to 9, which translates nothing, the C library's errors, sshpass and
+# ansible-core's ssh connection.
 CAUSES = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for \S+ has changed|DNS SPOOFING",
         "refused",
         "The host key of {host} is not the one that this controller knows",
-        "If the host was installed anew: ssh-keygen -R '{known}', then ssh to it once and compare the fingerprint. If not, "
-        "find out who answers there.",
+        "If the host was installed anew: ssh-keygen -R '{known}', then ssh to it once and compare the fingerprint. "
+        "If not, find out who answers there.",
     ),
     (
         r"Host key verification failed|Host Key checking is enabled|host key is known for|authenticity of host",
@@ -23,10 +23,11 @@ CAUSES = (
         "Compare its fingerprint: ssh {port_option}{host}; answering yes keeps it in known_hosts.",
     ),
     (
-        r"Permission denied \(|Permission denied, please|Too many authentication failures|[Ii]ncorrect username|"
-        r"Invalid/incorrect|[Aa]uthentication (failed|failure)|No more authentication methods|no supported authentication",
+        r"Permission denied \(|Permission denied, please|Too many authentication failures|[Ii]ncorrect username"
+        r"|Invalid/incorrect|[Aa]uthentication (failed|failure)|No more authentication methods"
+        r"|no supported authentication",
         "refused",
-        "{host} was reached and refuses the login of {user}",
+        "{host} was reached and refuses the login of {user}{methods}",
         "Correct ansible_user or the key (ansible_ssh_private_key_file, ssh-add -l), or give a password with -k. "
         "Try: ssh {port_option}{login}{key_file}",
     ),
@@ -72,8 +73,8 @@ CAUSES = (
         r"[Cc]onnection (closed|reset)|closed by remote host|Broken pipe|stdio forwarding failed|kex_exchange",
         "unreachable",
         "The host cannot be reached: {host} closes the connection before a login",
-        "Look at `journalctl -u sshd -u ssh` there: too many logins at once (MaxStartups), fail2ban, or a jump host that "
-        "cannot reach it.",
+        "Look at `journalctl -u sshd -u ssh` there: too many logins at once (MaxStartups), fail2ban, or a jump host "
+        "that cannot reach it.",
     ),
     (
         r"Failed to create temporary directory",
@@ -86,7 +87,9 @@ LONGEST = 400
 
 
 def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[str, str]:
-    """C(kind) (unreachable, or refused where the host or its key was there), C(problem), C(evidence), C(next).
+    """C(kind) (unreachable, or refused where the host was there), C(problem), C(evidence), C(next).
+
+    The evidence is "" where the problem says all of it.
 
     message    what Ansible's connection said      host  the inventory's name
     variables  the host's; ansible_host, ansible_port and ansible_user are named where ssh did not
@@ -96,9 +99,12 @@ def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[s
     for pattern, kind, problem, step in CAUSES:
         match = re.search(pattern, text)
         if match:
-            line = next((line for line in text.splitlines() if match.group() in line), text)
-            row = {"kind": kind, "problem": problem.format(**words), "next": step.format(**words)}
-            return {**row, "evidence": _plain(line)}
+            return {
+                "kind": kind,
+                "problem": problem.format(**words),
+                "evidence": "",
+                "next": step.format(**words),
+            }
     step = "Try: ssh {port_option}{login}".format(**words)
     return {"kind": "unreachable", "problem": "The host cannot be reached", "evidence": _plain(text), "next": step}
 
@@ -108,6 +114,7 @@ def _words(text: str, host: str, variables: Any) -> dict[str, str]:
     asked = re.search(r"connect to host (\S+) port (\d+)", text) or re.search(r"(?:by|server) (\S+) port (\d+)", text)
     told = re.search(r"^\s*(?:\S+: )*?([^\s@]+)@(\S+?): Permission denied", text, re.MULTILINE)
     name = re.search(r"Could not resolve hostname (\S+?):", text)
+    methods = re.search(r"Permission denied (\([\w,-]+\))", text)
     keyed = re.search(r"[Hh]ost key for (\S+) has changed|host key is known for (\S+)", text)
     address = str(variables.get("ansible_host") or host or "the host")
     if name or asked or told:
@@ -125,6 +132,7 @@ def _words(text: str, host: str, variables: Any) -> dict[str, str]:
         "known": address if port == "22" else f"[{address}]:{port}",
         "user": user or "ansible_user",
         "login": f"{user}@{address}" if user else address,
+        "methods": f" {methods.group(1)}" if methods else "",
         "key_file": f" -i {key}" if key else "",
     }
 

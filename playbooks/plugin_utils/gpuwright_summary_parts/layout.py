@@ -14,10 +14,11 @@ WORD_WIDTH = 7
 LEAST_TEXT = 28
 # Above this number of hosts those that are done are counted instead of listed, and the lines below have bounds.
 MANY_HOSTS = 30
-PROBLEM_LINES = 14
+PROBLEM_LINES = 12
+WARNING_LINES = 3
 ACTIONS_PER_HOST = 3
 HOSTS_WITH_ACTIONS = 10
-FEW_ACTION_LINES = 5
+FEW_ACTION_LINES = 3
 
 # (text before the word, the word that gets a colour, text after it); without a word the first part is all.
 Line = tuple[str, str, str]
@@ -34,7 +35,8 @@ def table(rows: list[Row], columns: int, bounded: bool = True, untouched: bool =
     groups = [(title, [row for row in rows if row.word in words]) for title, words in GROUPS]
     groups = [(title, members) for title, members in groups if members]
     many = len(hosts) > MANY_HOSTS
-    budget = PROBLEM_LINES if many and bounded else 0
+    bad = sum(title != "Done" for title, _ in groups)
+    budget = PROBLEM_LINES // max(1, bad) if many and bounded else 0
     label_width = min(HOST_WIDTH, max(len(printable(name)) for name in hosts))
     word_width = max(WORD_WIDTH, *(len(row.word) for row in rows))
     lines: list[Line] = []
@@ -45,20 +47,18 @@ def table(rows: list[Row], columns: int, bounded: bool = True, untouched: bool =
             note = same if title == "Left out" and untouched else ""
             lines.append((f"{title}: {len(named)} of {len(hosts)} hosts.{note}", "", ""))
         if title == "Done":
-            lines += _done(members, many, label_width, word_width, columns)
-            continue
-        found = _problems(members, budget, label_width, word_width, columns)
-        budget = max(3, budget - len(found)) if budget else 0
-        lines += found
+            lines += _done(members, many, bounded, label_width, word_width, columns)
+        else:
+            lines += _problems(members, budget, label_width, word_width, columns)
     return lines
 
 
-def _done(rows: list[Row], many: bool, label_width: int, word_width: int, columns: int) -> list[Line]:
+def _done(rows: list[Row], many: bool, bounded: bool, label_width: int, word_width: int, columns: int) -> list[Line]:
     listed = [row for row in rows if not many or row.word == "WARN" or row.text.startswith("last verdict")]
     lines: list[Line] = []
     # Warnings of many hosts are problems like others, told once each.
     if many:
-        lines += _problems(listed, 5, label_width, word_width, columns) if listed else []
+        lines += _problems(listed, WARNING_LINES if bounded else 0, label_width, word_width, columns)
     else:
         for row in _sorted(listed):
             lines += _block([row], label_width, word_width, columns)
@@ -81,16 +81,23 @@ def _problems(rows: list[Row], budget: int, label_width: int, word_width: int, c
     rest: list[Row] = []
     for same in order:
         block = _block(same, label_width, word_width, columns)
-        if budget and len(lines) + len(block) > budget - 1:
+        # The first is told whatever its length, so that no group is a bare number.
+        if budget and lines and len(lines) + len(block) > budget - 1:
             rest += same
         else:
             lines += block
-    for word in dict.fromkeys(row.word for row in rest):
-        more = {row.host for row in rest if row.word == word}
-        problems = {row.text for row in rest if row.word == word}
-        text = f"{len(more)} host(s) with {len(problems)} other problem(s)"
-        lines.append(("and".ljust(label_width), word.ljust(word_width), text))
-    return lines
+    return lines + [(line, "", "") for line in _counts(rest, columns)]
+
+
+def _counts(rest: list[Row], columns: int) -> list[str]:
+    """The problems that are not listed, as numbers."""
+    if not rest:
+        return []
+    by_word = {word: len({row.host for row in rest if row.word == word}) for word in ORDER}
+    kinds = ", ".join(f"{word} {number}" for word, number in by_word.items() if number)
+    problems = len({(row.word, row.text) for row in rest})
+    text = f"and {len({row.host for row in rest})} hosts with {problems} other problems: {kinds}"
+    return wrapped(text, columns, "", "    ")
 
 
 def _block(same: list[Row], label_width: int, word_width: int, columns: int) -> list[Line]:
@@ -109,7 +116,10 @@ def _block(same: list[Row], label_width: int, word_width: int, columns: int) -> 
         label = ""
     if below:
         indent = 4
-        lines.append((label.ljust(min(label_width, 4) if not label else len(label)), row.word, ""))
+        if len(label) + 2 + len(row.word) > columns:
+            lines.append((label, "", ""))
+            label = ""
+        lines.append((label or "  ", row.word, ""))
         texts = wrapped(text, columns - indent)
     else:
         texts = wrapped(text, columns - indent)

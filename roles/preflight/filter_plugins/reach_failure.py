@@ -70,11 +70,18 @@ CAUSES = (
         "Is it switched on, and does a firewall let port {port} through? Try: ssh {port_option}{login}",
     ),
     (
-        r"[Cc]onnection (closed|reset)|closed by remote host|Broken pipe|stdio forwarding failed|kex_exchange",
+        r"[Cc]onnection (closed|reset)|closed by remote host|stdio forwarding failed|kex_exchange",
         "unreachable",
         "The host cannot be reached: {host} closes the connection before a login",
         "Look at `journalctl -u sshd -u ssh` there: too many logins at once (MaxStartups), fail2ban, or a jump host "
         "that cannot reach it.",
+    ),
+    (
+        # ssh was quicker to end than Ansible to send the module, and what it said is lost.
+        r"Broken pipe",
+        "unreachable",
+        "The host cannot be reached: ssh to {host} (port {port}) ended before anything was sent",
+        "Its reason: ssh {port_option}{login}",
     ),
     (
         r"Failed to create temporary directory",

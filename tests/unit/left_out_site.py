@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from conftest import REPOSITORY
 from test_plan_questions import make_host
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-PARTS = ("site.yml", "ansible.cfg", "playbooks", "roles", "library", "module_utils", "callback_plugins")
+PARTS = ("site.yml", "ansible.cfg", "playbooks", "roles", "library", "module_utils", "callback_plugins", "vars_plugins")
 # Each of them says in the output where it was, and changes nothing.
 MARKING = {"system_driver": "system", "framework_pytorch": "framework", "model_trainer": "model", "verify": "verify"}
 LAYERS = tuple(MARKING.values())
@@ -30,7 +29,6 @@ with open("{folder}/" + module.params["agents"][0] + ".json") as file:
 """
 CPU = {"framework_pytorch_build": "cpu", "framework_pytorch_version": "2.13.0", "verify_expected_gpu_count": 0}
 USE = {"gpu_processes": [], "users": [], "jobs": []}
-BUSY = {"gpu_processes": [{"pid": 77, "name": "python3", "user": "alice", "since": ""}], "users": ["alice"], "jobs": []}
 
 
 class Site:
@@ -77,8 +75,9 @@ class Site:
             own |= {"verify_expected_gpu_count": len(gpus.split()), "system_driver_source": "distribution"}
         self.hosts[name] = {**own, **variables}
 
-    def busy(self, name: str, **variables: Any) -> None:
-        self.host(name, "T4", BUSY, **variables)
+    def busy(self, name: str, program: str = "python3", **variables: Any) -> None:
+        process = {"pid": 77, "name": program, "user": "alice", "since": ""}
+        self.host(name, "T4", {**USE, "gpu_processes": [process]}, **variables)
 
     def unreachable(self, name: str, **variables: Any) -> None:
         gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
@@ -118,7 +117,7 @@ def summary(output: str) -> str:
     return " ".join(output.split("GPU nodes, worst first\n")[1].split())
 
 
-def go_on(output: str) -> list[str]:
-    """The words of the command to go on with."""
+def go_on(output: str) -> str:
+    """The command to go on with."""
     (line,) = [line for line in output.splitlines() if line.startswith("To go on: ")]
-    return shlex.split(line.removeprefix("To go on: "))
+    return line.removeprefix("To go on: ")

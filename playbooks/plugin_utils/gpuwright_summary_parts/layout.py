@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 
 from .rows import BAD_VERDICTS, DONE, FAILED, LEFT_OUT, ORDER, Host, Row, with_status
@@ -73,7 +74,8 @@ def _problems(rows: list[Row], budget: int, label_width: int, word_width: int, c
     """What is the same on several hosts once; at most `budget` lines (0: all), then how many there are besides."""
     alike: dict[tuple[str, ...], list[Row]] = {}
     for row in _sorted(rows):
-        alike.setdefault((row.word, row.text, row.tail, row.next), []).append(row)
+        said = row.common if row.common[0] else (row.text, row.next)
+        alike.setdefault((row.word, row.tail, *said), []).append(row)
     order = (
         sorted(alike.values(), key=lambda same: (ORDER.index(same[0].word), -len(same))) if budget else alike.values()
     )
@@ -95,7 +97,7 @@ def _counts(rest: list[Row], columns: int) -> list[str]:
         return []
     by_word = {word: len({row.host for row in rest if row.word == word}) for word in ORDER}
     kinds = ", ".join(f"{word} {number}" for word, number in by_word.items() if number)
-    problems = len({(row.word, row.text) for row in rest})
+    problems = len({(row.word, row.common[0] or row.text) for row in rest})
     text = f"and {len({row.host for row in rest})} hosts with {problems} other problems: {kinds}"
     return wrapped(text, columns, "", "    ")
 
@@ -107,6 +109,8 @@ def _block(same: list[Row], label_width: int, word_width: int, columns: int) -> 
     if len(names) > 3:
         label += f" ({len(names)} hosts)"
     row = same[0]
+    if len(same) > 1 and row.common[0]:
+        row = dataclasses.replace(row, text=row.common[0], next=row.common[1])
     text = printable(row.text) + row.tail
     lines: list[Line] = []
     indent = label_width + word_width + 4

@@ -25,7 +25,7 @@ class Host:
     checks: list[dict] = dataclasses.field(default_factory=list)
     failure: str = "a task failed"
     lost_in: str = "a task"
-    lost: dict[str, str] = dataclasses.field(default_factory=dict)
+    lost: dict[str, Any] = dataclasses.field(default_factory=dict)
     last_retry: str = ""
     left_out: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Verdict and time of the last report that lies on the node.
@@ -34,13 +34,17 @@ class Host:
 
 @dataclasses.dataclass
 class Row:
-    """One line of the summary: `tail` says how many more there are, `next` what to do."""
+    """One line of the summary: `tail` says how many more there are, `next` what to do.
+
+    `common` is text and next without the host's own names, for several hosts of which the same is to be said.
+    """
 
     host: str
     word: str
     text: str
     tail: str = ""
     next: str = ""
+    common: tuple[str, str] = ("", "")
 
 
 def failure_text(result: Mapping[str, Any]) -> str:
@@ -81,7 +85,10 @@ def left_out_rows(name: str, told: Mapping[str, Any]) -> list[Row]:
     rows = []
     for row in problems:
         seen = f" (seen: {row['evidence']})" if row.get("evidence") else ""
-        rows.append(Row(name, word, f"{row.get('problem') or 'no reason was given'}{seen}", next=row.get("next") or ""))
+        text = f"{row.get('problem') or 'no reason was given'}{seen}"
+        common = row.get("common") or {}
+        alike = (common["problem"] + seen, common["next"]) if common else ("", "")
+        rows.append(Row(name, word, text, next=row.get("next") or "", common=alike))
     return rows
 
 
@@ -89,8 +96,12 @@ def judge_host(name: str, host: Host, stats: Mapping[str, int], verifying: bool,
     """The line of a host that was not left out."""
     changed = f"{stats['changed']} changed"
     if stats["unreachable"]:
-        why = f": {host.lost['problem']}" if host.lost else ""
-        return Row(name, "LOST", f'unreachable in "{host.lost_in}"{why}', next=host.lost.get("next", ""))
+        start = f'unreachable in "{host.lost_in}"'
+        if not host.lost:
+            return Row(name, "LOST", start)
+        common = host.lost["common"]
+        alike = (f"{start}: {common['problem']}", common["next"])
+        return Row(name, "LOST", f"{start}: {host.lost['problem']}", next=host.lost["next"], common=alike)
     # The task that ends a run with a bad verdict has failed too, and the verdict says more than that.
     if host.verdict in BAD_VERDICTS:
         return problem_row(name, host)

@@ -128,7 +128,13 @@ def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
     if not rows:
         return {}
     kinds = {row.get("kind", "refused") for row in rows}
-    problems = [{name: str(row.get(name) or "") for name in ("problem", "evidence", "next")} for row in rows]
+    problems = [
+        {
+            **{name: str(row.get(name) or "") for name in ("problem", "evidence", "next")},
+            "common": row.get("common", {}),
+        }
+        for row in rows
+    ]
     told = {
         "kind": kinds.pop() if len(kinds) == 1 else "refused",
         "reason": "; ".join(row["problem"].rstrip(".") for row in problems) + ".",

@@ -93,10 +93,10 @@ CAUSES = (
 LONGEST = 400
 
 
-def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[str, str]:
-    """C(kind) (unreachable, or refused where the host was there), C(problem), C(evidence), C(next).
+def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[str, Any]:
+    """C(kind) (unreachable, or refused where the host was there), C(problem), C(evidence), C(next), C(common).
 
-    The evidence is "" where the problem says all of it.
+    The evidence is "" where the problem says all of it. C(common) has problem and next for several hosts with the same.
 
     message    what Ansible's connection said      host  the inventory's name
     variables  the host's; ansible_host, ansible_port and ansible_user are named where ssh did not
@@ -106,14 +106,20 @@ def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[s
     for pattern, kind, problem, step in CAUSES:
         match = re.search(pattern, text)
         if match:
-            return {
-                "kind": kind,
-                "problem": problem.format(**words),
-                "evidence": "",
-                "next": step.format(**words),
-            }
-    step = "Try: ssh {port_option}{login}".format(**words)
-    return {"kind": "unreachable", "problem": "The host cannot be reached", "evidence": _plain(text), "next": step}
+            return _row(kind, problem, "", step, words)
+    return _row("unreachable", "The host cannot be reached", _plain(text), "Try: ssh {port_option}{login}", words)
+
+
+def _row(kind: str, problem: str, evidence: str, step: str, words: dict[str, str]) -> dict[str, Any]:
+    anybody = {**words, "login": words["login"].replace(words["host"], "HOST")}
+    anybody |= {"host": "HOST", "name": "HOST", "known": words["known"].replace(words["host"], "HOST")}
+    return {
+        "kind": kind,
+        "problem": problem.format(**words),
+        "evidence": evidence,
+        "next": step.format(**words),
+        "common": {"problem": problem.format(**anybody), "next": step.format(**anybody)},
+    }
 
 
 def _words(text: str, host: str, variables: Any) -> dict[str, str]:

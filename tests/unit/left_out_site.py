@@ -82,6 +82,8 @@ class Site:
     def unreachable(self, name: str, **variables: Any) -> None:
         gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
         self.host(name, **{**gone, **variables})
+        # Looking for a Python comes first then, and ssh's reason is never lost to a broken pipe.
+        del self.hosts[name]["ansible_python_interpreter"]
 
     def refused(self, name: str, **variables: Any) -> None:
         """CUDA 13 knows no V100."""

@@ -125,7 +125,7 @@ def _row(kind: str, problem: str, evidence: str, step: str, words: dict[str, str
 def _words(text: str, host: str, variables: Any) -> dict[str, str]:
     """Names for the sentences: as ssh said them, else as the inventory says, else words for them."""
     asked = re.search(r"connect to host (\S+) port (\d+)", text) or re.search(r"(?:by|server) (\S+) port (\d+)", text)
-    told = re.search(r"^\s*(?:\S+: )*?([^\s@]+)@(\S+?): Permission denied", text, re.MULTILINE)
+    told = re.search(r"([^\s@]+)@(\S+): Permission denied", text)
     name = re.search(r"Could not resolve hostname (\S+?):", text)
     methods = re.search(r"Permission denied (\([\w,-]+\))", text)
     keyed = re.search(r"[Hh]ost key for (\S+) has changed|host key is known for (\S+)", text)

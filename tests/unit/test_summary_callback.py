@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -415,3 +416,44 @@ def test_the_plugin_documents_its_option():
     text = PLUGIN.read_text().split('DOCUMENTATION = """')[1].split('"""')[0]
     option = yaml.safe_load(text)["options"]["heartbeat_seconds"]
     assert option["default"] == 20 and json.dumps(option["env"])
+
+
+LEFT_OUT = {
+    "name": "Leave out",
+    "ansible.builtin.set_fact": {"gpu_node_left_out": {"kind": "busy", "reason": "alice trains.", "next": "Wait."}},
+    "when": "busy is defined",
+}
+
+
+def test_an_interrupted_run_says_who_was_left_out(run):
+    run.host("a5-01")
+    run.host("a5-02", busy=True)
+    tasks = [LEFT_OUT, {"name": "Sleep", "ansible.builtin.command": "sleep 60"}]
+    process = subprocess.Popen(
+        run.command(tasks, {}, ()),
+        cwd=run.folder,
+        env=run.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for line in process.stdout:
+        if line.startswith("  ... Sleep"):
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.stdout.read()
+    assert process.wait(timeout=60) != 0
+    assert summary(output) == [
+        "Left out: 1 of 1 hosts.",
+        "a5-02  busy     alice trains.",
+        "                next: Wait.",
+    ]
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "200"])
+def test_a_narrow_terminal_wraps_and_cuts_nothing(run, columns):
+    text = "The package kernel-devel-4.18.0 is in no repository, and its mirror https://mirror.example/el8 is silent"
+    run.host("a5-01")
+    _code, output = run([{"name": "Look", "ansible.builtin.fail": {"msg": text}}], COLUMNS=columns)
+    lines = summary(output)[:-1]
+    assert text in " ".join(" ".join(lines).split()) and all(len(line) <= int(columns) for line in lines)

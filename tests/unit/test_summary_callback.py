@@ -142,9 +142,8 @@ def test_every_kind_of_end_worst_first(run):
         "                port 1 refuses connections",
         "                next: The machine is on and no ssh server listens there: start",
         "                      sshd, or correct ansible_host and ansible_port.",
-        "a5-04  STOPPED  system_kernel:",
-        "                kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is not in any",
-        "                repository; choose another kernel or a vault mirror",
+        "a5-04  STOPPED  system_kernel: kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is not",
+        "                in any repository; choose another kernel or a vault mirror",
         "a5-02  FAIL     gpu.count: 1 of 2 expected (+1 more)",
         "a5-06  UNKNOWN  driver.ecc: cannot tell",
         "a5-07  UNKNOWN  not verified in this run; 1 changed",
@@ -457,3 +456,17 @@ def test_a_narrow_terminal_wraps_and_cuts_nothing(run, columns):
     _code, output = run([{"name": "Look", "ansible.builtin.fail": {"msg": text}}], COLUMNS=columns)
     lines = summary(output)[:-1]
     assert text in " ".join(" ".join(lines).split()) and all(len(line) <= int(columns) for line in lines)
+
+
+def test_done_names_the_bad_verdict_that_lies_on_the_node(run):
+    """A run with --tags verifies nothing."""
+    (run.folder / "library" / "gpu_probe.py").write_text(STUB)
+    told = {"verdict": "FAIL", "time": "2026-01-05T10:00:00Z"}
+    run.host("a5-01", {"ansible_facts": {"gpu_node": {"last_verdict": told}}})
+    run.host("a5-02", {"ansible_facts": {"gpu_node": {"last_verdict": None}}})
+    code, output = run([{"name": "Probe", "gpu_probe": {"answer": "{{ answer }}"}}])
+    assert code == 0
+    assert summary(output) == [
+        "a5-01  DONE     last verdict FAIL of 2026-01-05T10:00:00Z; 0 changed",
+        "a5-02  DONE     0 changed",
+    ]

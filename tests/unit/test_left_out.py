@@ -86,7 +86,7 @@ def test_the_inventory_may_say_which_busy_hosts_are_skipped(site: Site) -> None:
     failed = dict(re.findall(r"^(\w) .* failed=(\d)", done.stdout, re.MULTILINE))
     assert failed == {**dict.fromkeys("abcde", "1"), "f": "0"}
     end = summary(done.stdout)
-    assert "a..f (6 hosts) busy" in end or "a, b, c, d, e, f (6 hosts) busy" in end
+    assert "a, b, c, d, e, f (6 hosts) busy" in end
     assert "python{{ 7 * 7 }} (pid 77)" in end and "python49" not in done.stdout
 
 
@@ -130,15 +130,13 @@ def test_one_host_may_stop_the_fleet(site: Site) -> None:
     assert f"To go on with all, when that is mended: {command}\n" in done.stdout
 
 
-@pytest.mark.parametrize("where", ["extra", "group"])
-def test_what_is_wrong_everywhere_is_said_once_before_a_host_is_contacted(site: Site, where: str) -> None:
+def test_what_is_wrong_everywhere_is_said_once_before_a_host_is_contacted(site: Site) -> None:
     for number in range(3):
-        site.unreachable(f"a5-0{number}", **({"system_driver_brnach": "580"} if where == "group" else {}))
+        site.unreachable(f"a5-0{number}")
     site.hosts["a5-02"]["verify_expected_gpu_count"] = "eight"
-    arguments = ["-e", "system_driver_brnach=580"] if where == "extra" else []
-    done = site.run("site.yml", *arguments)
+    done = site.run("site.yml", "-e", "system_driver_brnach=580")
     assert done.returncode == 2 and "UNREACHABLE" not in done.stdout
-    assert done.stdout.count("system_driver_brnach:") == 1 and done.stdout.count("did you mean") == 1, done.stdout
+    assert done.stdout.count("system_driver_brnach") == 1 and done.stdout.count("did you mean") == 1, done.stdout
     assert "1 problem(s) on 3 host(s), the same on each" in " ".join(done.stdout.split())
     assert "GPU nodes: nothing was done on any of them" in done.stdout
 

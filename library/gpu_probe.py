@@ -128,6 +128,10 @@ ansible_facts:
         verified:
           description: Whether this host has passed verification before.
           type: bool
+        last_verdict:
+          description: verdict and time (UTC) of the node's last report or check; null where there is none.
+          type: dict
+          sample: {verdict: FAIL, time: "2026-01-05T10:00:00Z"}
         reboot:
           description: Whether a reboot is required, with one sentence for each reason; computed from state alone.
           type: dict

@@ -162,7 +162,7 @@ def use_problems(host, plan, busy):
         else "Nothing: as gpuwright_busy={} says, the run looks again before it would replace the driver.".format(busy)
     )
     text = "The GPUs are in use and the driver would be replaced"
-    return [problem(text, describe_all(workers), step, stops=busy == "skip")]
+    return [dict(problem(text, describe_all(workers), step, stops=busy == "skip"), kind="busy")]
 
 
 def lock_file_problems(plan, wishes):

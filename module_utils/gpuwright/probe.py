@@ -10,6 +10,7 @@ import re
 from .bounded import run_bounded
 from .efi_variables import read_state
 from .hostfiles import exists, names_in, read_assignments, read_text, resolve
+from .last_verdict import read_last_verdict
 from .module_key import enrolled, read_module_key
 from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
 from .probe_kernel import read_kernel
@@ -63,6 +64,7 @@ def probe(root="/", ask=ask, kernels=(), agents=()):
         "disks": read_disks(root),
         "in_use": read_in_use(root, agents=agents),
         "verified": exists(root, VERIFIED_FILE),
+        "last_verdict": read_last_verdict(root),
     }
     reasons = reboot_reasons(host)
     host["reboot"] = {"required": bool(reasons), "reasons": reasons}

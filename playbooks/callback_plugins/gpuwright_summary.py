@@ -1,29 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a run in one line per host, and a sign of life while a long task is silent."""
+"""The end of a run: what is done, left out and failed, how to go on; and a sign of life while a long task is silent."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import dataclasses
-import re
+import importlib
+import importlib.util
+import os
 import sys
-import textwrap
-import threading
-import time
 from pathlib import Path
+from typing import Any
 
 from ansible import constants as C
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible.utils.color import stringc
 
+# Ansible takes every module beside this one for a callback, and loads this one by its path.
+_PLAYBOOKS = Path(__file__).resolve().parents[1]
+if str(_PLAYBOOKS / "plugin_utils") not in sys.path:
+    sys.path.append(str(_PLAYBOOKS / "plugin_utils"))
+_parts = "gpuwright_summary_parts"
+command, layout, rows, words = (
+    importlib.import_module(f"{_parts}.{name}") for name in ("command", "layout", "rows", "words")
+)
+Heartbeat = importlib.import_module(f"{_parts}.heartbeat").Heartbeat
+printable = words.printable
+
+
+def _role_filter(name: str) -> Any:
+    """A function of the role preflight, which knows what ssh says."""
+    path = _PLAYBOOKS.parent / "roles" / "preflight" / "filter_plugins" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"gpuwright_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+reach_failure = _role_filter("reach_failure")
+
 DOCUMENTATION = """
 name: gpuwright_summary
 type: aggregate
-short_description: Verdict of every host, worst first, and a heartbeat for long tasks
+short_description: What became of every host, worst first, how to go on, and a heartbeat for long tasks
 description:
-  - Ends a run with one line per host, its verdict or where it stopped, of at most 80 columns; then what to do and where
-    the reports are.
+  - Ends a run with the hosts that failed, were left out, or are done; what to do; where the reports are; and the
+    command that goes on with those that are not done. Lines are wrapped to the terminal.
   - While a task runs longer than the interval, says which hosts are waited for.
   - Prints why a task is tried again, for example who holds the lock of the package manager.
 options:
@@ -35,240 +58,11 @@ options:
     ini: [{section: gpuwright_summary, key: heartbeat_seconds}]
 """
 
-WIDTH = 80
-HOST_WIDTH = 24
-WORD_WIDTH = 7
-# Above this number of hosts those that are fine are counted instead of listed.
-MANY_HOSTS = 30
-# A password in what dnf, pip or a mirror said.
-LOGIN = re.compile(r"://[^\s/?#]*@")
-ACTIONS_PER_HOST = 3
-HOSTS_WITH_ACTIONS = 10
-
-# Worst first. LOST: no longer reachable. STOPPED: a task failed. DONE: all tasks of a run that verifies nothing.
-ORDER = ("LOST", "STOPPED", "FAIL", "UNKNOWN", "WARN", "DONE", "PASS")
-FINE = ("DONE", "PASS")
-COLOURS = {"WARN": C.COLOR_WARN, "DONE": C.COLOR_OK, "PASS": C.COLOR_OK}
-
-
-@dataclasses.dataclass
-class Host:
-    """What the run has shown of one host."""
-
-    verdict: str | None = None
-    checks: list[dict] = dataclasses.field(default_factory=list)
-    failure: str = "a task failed"
-    lost_in: str = "a task"
-    last_retry: str = ""
-
-
-@dataclasses.dataclass
-class Row:
-    """One line of the summary; `tail` is kept when the text has to be shortened."""
-
-    host: str
-    word: str
-    text: str
-    tail: str = ""
-
-
-@dataclasses.dataclass
-class Running:
-    """A task that some hosts have not finished; times are those of the monotonic clock, in seconds."""
-
-    name: str
-    started: float
-    due: float
-    hosts: set[str] = dataclasses.field(default_factory=set)
-
-
-def printable(text: object) -> str:
-    """One line without control characters, which could repaint the terminal, and without logins in addresses."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
-    return LOGIN.sub("://***@", line)
-
-
-def shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 2)].rstrip() + ".."
-
-
-def duration(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
-
-
-def name_some(names: list[str], width: int) -> str:
-    """As many names as fit, then how many more there are."""
-    for shown in range(len(names), 0, -1):
-        rest = len(names) - shown
-        text = ", ".join(names[:shown]) + (f" and {rest} more" if rest else "")
-        if len(text) <= width:
-            return text
-    return f"{len(names)} hosts"
-
-
-def heartbeat_line(task: str, elapsed: float, hosts: set[str]) -> str:
-    """For example "  ... Reboot: 40 s, waiting for a5-01, a5-02"."""
-    start = f"  ... {shorten(printable(task), 40)}: {duration(elapsed)}, waiting for "
-    return start + name_some(sorted(hosts), WIDTH - len(start))
-
-
-def failure_text(result: dict) -> str:
-    """Why a task failed, in one line, from whatever the module returned."""
-    for item in result.get("results") or []:
-        if isinstance(item, dict) and item.get("failed"):
-            return failure_text(item)
-    if "censored" in result:
-        return "failed; its output is hidden (no_log)"
-    message = result.get("msg") or "failed"
-    if isinstance(message, list):
-        message = " ".join(str(part) for part in message)
-    text = printable(message)
-    # These messages of Ansible say that something failed; the last words of the program say what.
-    if text.startswith(("MODULE FAILURE", "non-zero return code")):
-        output = str(result.get("module_stderr") or result.get("stderr") or result.get("module_stdout") or "")
-        lines = [line for line in output.splitlines() if line.strip()]
-        return printable(lines[-1]) if lines else text
-    return text
-
-
-def with_status(checks: list[dict], status: str) -> list[dict]:
-    return [check for check in checks if check.get("status") == status]
-
-
-def judge_host(name: str, host: Host, stats: dict, verifying: bool, aborted: bool) -> Row:
-    """The host's line. `stats` are Ansible's counts for it, `verifying` whether any host of this run has a verdict,
-    `aborted` whether the run ended early."""
-    changed = f"{stats['changed']} changed"
-    if stats["unreachable"]:
-        return Row(name, "LOST", f'unreachable in "{host.lost_in}"')
-    # The task that ends a run with a bad verdict has failed too, and the verdict says more than that.
-    if host.verdict in ("FAIL", "UNKNOWN"):
-        return problem_row(name, host)
-    if stats["failures"]:
-        return Row(name, "STOPPED", host.failure)
-    if host.verdict == "PASS":
-        return Row(name, "PASS", describe_pass(host.checks))
-    if host.verdict is not None:
-        return problem_row(name, host)
-    if aborted:
-        return Row(name, "STOPPED", f"the run ended because of other hosts; {changed}")
-    if verifying:
-        return Row(name, "UNKNOWN", f"not verified in this run; {changed}")
-    return Row(name, "DONE", changed)
-
-
-def problem_row(name: str, host: Host) -> Row:
-    """The first check that led to the verdict; a verdict that this plugin does not know counts as UNKNOWN."""
-    word = host.verdict if host.verdict in ORDER else "UNKNOWN"
-    found = with_status(host.checks, word)
-    if not found:
-        return Row(name, word, f"gpu_verify says {host.verdict} and names no check")
-    tail = f" (+{len(found) - 1} more)" if len(found) > 1 else ""
-    off = switched_off(host.checks)
-    tail += f" ({off} switched off)" if off else ""
-    return Row(name, word, f"{found[0].get('id')}: {found[0].get('message')}", tail)
-
-
-def describe_pass(checks: list[dict]) -> str:
-    skipped = len(with_status(checks, "SKIP"))
-    device = [str(check.get("value")) for check in checks if check.get("id") == "smoke.amp"]
-    smoke = f"; smoke test on {device[0]}" if device else ""
-    off = switched_off(checks)
-    return f"{len(checks) - skipped} checks, {skipped} skipped{f', {off} switched off' if off else ''}{smoke}"
-
-
-def switched_off(checks: list[dict]) -> int:
-    """How many checks the inventory has switched off."""
-    waivers = [check.get("waived") for check in checks]
-    return sum(isinstance(waived, dict) and waived.get("by") == "inventory" for waived in waivers)
-
-
-def table(rows: list[Row]) -> list[tuple[str, str, str]]:
-    """Lines as (host column, word, rest), worst first; together they have at most 80 columns."""
-    host_width = min(HOST_WIDTH, max(len(printable(row.host)) for row in rows))
-    text_width = WIDTH - host_width - WORD_WIDTH - 4
-    lines = []
-    hidden = dict.fromkeys(FINE, 0)
-    for row in sorted(rows, key=lambda row: (ORDER.index(row.word), row.host)):
-        if len(rows) > MANY_HOSTS and row.word in FINE:
-            hidden[row.word] += 1
-            continue
-        text = shorten(printable(row.text), text_width - len(row.tail)) + row.tail
-        lines.append((shorten(printable(row.host), host_width).ljust(host_width), row.word, text))
-    lines += [("and".ljust(host_width), word, f"{number} hosts") for word, number in hidden.items() if number]
-    return lines
-
-
-def advice(rows: list[Row], hosts: dict[str, Host]) -> list[str]:
-    """What to do: up to three actions for each host with a bad verdict, wrapped to 80 columns."""
-    bad = [
-        row.host
-        for row in sorted(rows, key=lambda row: (ORDER.index(row.word), row.host))
-        if row.word in ("FAIL", "UNKNOWN")
-    ]
-    lines = []
-    for name in bad[:HOSTS_WITH_ACTIONS]:
-        checks = [*with_status(hosts[name].checks, "FAIL"), *with_status(hosts[name].checks, "UNKNOWN")]
-        for check in checks[:ACTIONS_PER_HOST]:
-            text = printable(f"{name} {check.get('id')}: {check.get('action')}")
-            lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
-    if len(bad) > HOSTS_WITH_ACTIONS:
-        lines.append(f"  The reports tell it for {len(bad) - HOSTS_WITH_ACTIONS} more hosts.")
-    return lines
-
-
-class Heartbeat:
-    """A thread that says which tasks are still running; `say` prints a line and must be callable from any thread."""
-
-    def __init__(self, say) -> None:
-        self._say = say
-        self._lock = threading.Lock()
-        self._tasks: dict[str, Running] = {}
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def begin(self, task: str, name: str, host: str, interval: float) -> None:
-        now = time.monotonic()
-        with self._lock:
-            running = self._tasks.setdefault(task, Running(name, now, now + interval))
-            running.hosts.add(host)
-        if self._thread is None:
-            self._stop.clear()
-            self._thread = threading.Thread(target=self._run, args=(interval,), daemon=True)
-            self._thread.start()
-
-    def end(self, task: str, host: str) -> None:
-        with self._lock:
-            running = self._tasks.get(task)
-            if running:
-                running.hosts.discard(host)
-                # A later host of the same task starts its time anew.
-                if not running.hosts:
-                    del self._tasks[task]
-
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=2)
-            self._thread = None
-        with self._lock:
-            self._tasks.clear()
-
-    def _run(self, interval: float) -> None:
-        while not self._stop.wait(min(1.0, interval / 4)):
-            for line in self._due(interval):
-                self._say(line)
-
-    def _due(self, interval: float) -> list[str]:
-        lines = []
-        now = time.monotonic()
-        with self._lock:
-            for running in self._tasks.values():
-                if now >= running.due:
-                    lines.append(heartbeat_line(running.name, now - running.started, running.hosts))
-                    running.due += interval
-        return lines
+COLOURS = {"WARN": C.COLOR_WARN, "DONE": C.COLOR_OK, "PASS": C.COLOR_OK, "busy": C.COLOR_WARN, "locked": C.COLOR_WARN}
+CONNECTION = ("ansible_host", "ansible_port", "ansible_user", "ansible_ssh_private_key_file")
+LEFT_OUT = "gpu_node_left_out"
+# How the role preflight begins what concerns the run as a whole.
+WHOLE_RUN = "Nothing was done: "
 
 
 class CallbackModule(CallbackBase):
@@ -282,14 +76,19 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, Any] = {}
+        self._selected: set[str] = set()
+        self._play: Any = None
         self._task_names: dict[str, str] = {}
         self._reports: dict[str, str] = {}
         self._page = ""
         self._aborted = False
+        self._whole_run = False
         self._heartbeat = Heartbeat(self._say_now)
         # Whoever asked for JSON on stdout parses it.
         self._to_stderr = "json" in C.DEFAULT_STDOUT_CALLBACK
+        # Ctrl-C ends a run without the event that prints the summary; why hosts were left out is said all the same.
+        atexit.register(self._say_left_out)
 
     def _say(self, line: str) -> None:
         self._display.display(line, stderr=self._to_stderr)
@@ -301,8 +100,16 @@ class CallbackModule(CallbackBase):
         with contextlib.suppress(OSError):
             (sys.stderr if self._to_stderr else sys.stdout).flush()
 
-    def _host(self, result) -> Host:
-        return self._hosts.setdefault(result._host.get_name(), Host())
+    def _host(self, result) -> Any:
+        return self._hosts.setdefault(result._host.get_name(), rows.Host())
+
+    def v2_playbook_on_play_start(self, play) -> None:
+        self._play = play
+        manager = play.get_variable_manager()
+        inventory = manager._inventory if manager else None
+        if inventory:
+            found = inventory.get_hosts(play.hosts, ignore_restrictions=True)
+            self._selected |= {host.get_name() for host in found} - {"localhost"}
 
     def v2_playbook_on_task_start(self, task, is_conditional) -> None:
         # Only now does the name have its variables filled in.
@@ -325,6 +132,7 @@ class CallbackModule(CallbackBase):
         self._ended(result)
         host = self._host(result)
         action = result._task.action.rpartition(".")[2]
+        facts = result._result.get("ansible_facts") or {}
         if action == "gpu_verify":
             host.verdict = str(result._result.get("verdict"))
             host.checks = [check for check in result._result.get("checks") or [] if isinstance(check, dict)]
@@ -332,6 +140,10 @@ class CallbackModule(CallbackBase):
             self._reports[result._host.get_name()] = str(result._result.get("dest"))
         elif action == "report_page":
             self._page = str(result._result.get("path"))
+        elif action == "set_fact" and isinstance(facts.get(LEFT_OUT), dict):
+            host.left_out = facts[LEFT_OUT]
+        elif action == "gpu_probe" and isinstance(facts.get("gpu_node"), dict):
+            host.last_verdict = facts["gpu_node"].get("last_verdict") or {}
 
     def v2_runner_on_skipped(self, result) -> None:
         self._ended(result)
@@ -340,13 +152,38 @@ class CallbackModule(CallbackBase):
         self._ended(result)
         if not ignore_errors:
             # The last failure is the one that stopped the host: earlier ones were rescued.
-            role = result._task._role
-            place = role.get_name() if role else result.task_name
-            self._host(result).failure = f"{place}: {failure_text(result._result)}"
+            place = self._role(result) or result.task_name
+            text = rows.failure_text(result._result)
+            self._host(result).failure = f"{place}: {text}"
+            self._whole_run = self._role(result) == "preflight" and text.startswith(WHOLE_RUN)
 
     def v2_runner_on_unreachable(self, result) -> None:
         self._ended(result)
-        self._host(result).lost_in = result.task_name
+        if result._task.ignore_unreachable is True:
+            return
+        host = self._host(result)
+        host.lost_in = result.task_name
+        told = reach_failure(
+            str(result._result.get("msg") or ""), result._host.get_name(), self._connection(result._host)
+        )
+        # Whom preflight does not reach was left out, whom another role no longer reaches was lost.
+        if self._role(result) == "preflight":
+            host.left_out = {"kind": told["kind"], "problems": [told]}
+        host.lost = told
+
+    @staticmethod
+    def _role(result) -> str:
+        role = result._task._role
+        return role.get_name() if role else ""
+
+    def _connection(self, host) -> dict[str, str]:
+        """How the host is contacted, as far as that is text."""
+        found = {"ansible_user": context.CLIARGS.get("remote_user") or C.DEFAULT_REMOTE_USER}
+        manager = self._play.get_variable_manager() if self._play else None
+        if manager:
+            variables = manager.get_vars(play=self._play, host=host, include_hostvars=False)
+            found |= {name: variables[name] for name in CONNECTION if variables.get(name) is not None}
+        return {name: str(value) for name, value in found.items() if value and "{{" not in str(value)}
 
     def v2_runner_retry(self, result) -> None:
         host, text = self._host(result), printable(result._result.get("msg") or "")
@@ -359,25 +196,101 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_stats(self, stats) -> None:
         self._heartbeat.stop()
-        hosts = {name: self._hosts.get(name, Host()) for name in stats.processed}
+        atexit.unregister(self._say_left_out)
+        if self._whole_run:
+            self._say("GPU nodes: nothing was done on any of them; the reason stands above, once for all.")
+            return
+        hosts = {name: self._hosts.get(name, rows.Host()) for name in stats.processed}
         verifying = any(host.verdict is not None for host in hosts.values())
-        rows = [judge_host(name, host, stats.summarize(name), verifying, self._aborted) for name, host in hosts.items()]
+        found = [
+            row
+            for name, host in hosts.items()
+            for row in rows.rows_of(name, host, stats.summarize(name), verifying, self._aborted)
+        ]
         # The controller itself appears when a play works there; it is no node.
-        nodes = [row for row in rows if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
+        nodes = [row for row in found if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
         if not nodes:
             if self._page:
                 self._say(f"Page: {self._page}")
             return
-        self._say("GPU nodes, worst first")
-        for host, word, text in table(nodes):
-            self._say(f"{host}  {stringc(word.ljust(WORD_WIDTH), COLOURS.get(word, C.COLOR_ERROR))}  {text}".rstrip())
-        todo = advice(nodes, hosts)
+        left_out = {row.host for row in nodes if row.word in rows.LEFT_OUT}
+        self._say_table(nodes, untouched=not any(stats.summarize(name)["changed"] for name in left_out))
+        todo = layout.advice(nodes, hosts, words.width())
         for line in ["What to do", *todo] if todo else []:
             self._say(line)
-        for line in self._report_lines(stats):
+        for line in [*self._report_lines(stats), *self._go_on_lines(nodes)]:
             self._say(line)
         if context.CLIARGS.get("check"):
             self._say("Check mode: verdicts are not enforced.")
+
+    def _say_table(self, nodes: list[Any], untouched: bool) -> None:
+        self._say("GPU nodes, worst first")
+        shown = layout.table(nodes, words.width(), untouched=untouched)
+        for before, word, after in shown:
+            gap = "  " if word else ""
+            coloured = stringc(word, COLOURS.get(word.strip(), C.COLOR_ERROR)) if word else ""
+            self._say(f"{before}{gap}{coloured}{gap}{after}".rstrip())
+        whole = layout.table(nodes, words.width(), bounded=False, untouched=untouched)
+        if len(whole) > len(shown):
+            path = self._keep(whole)
+            self._say(f"All of it: {path}" if path else "The same run with fewer hosts (-l) says all of it.")
+
+    def _keep(self, lines: list[Any]) -> str:
+        """Write what was too long for the terminal where only the user reads it; "" where that cannot be."""
+        path = Path(C.config.get_config_value("ANSIBLE_HOME")).expanduser() / "gpuwright-last-run.txt"
+        text = "".join("  ".join(part for part in line if part).rstrip() + "\n" for line in lines)
+        try:
+            path.unlink(missing_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+        except OSError:
+            return ""
+        return str(path)
+
+    def _say_left_out(self) -> None:
+        """Without the end of the run: only that and why hosts were left out."""
+        nodes = [
+            row
+            for name, host in self._hosts.items()
+            if host.left_out
+            for row in rows.left_out_rows(name, host.left_out)
+        ]
+        if nodes:
+            self._say_table(nodes, untouched=False)
+
+    def _go_on_lines(self, nodes: list[Any]) -> list[str]:
+        """The command for the hosts that are not done; where one stopped all, also the one without those."""
+        done = {row.host for row in nodes if row.word in rows.DONE}
+        every = {row.host for row in nodes if row.host != "localhost"} | self._selected
+        wanted = sorted(every - done)
+        if not wanted or any(row.host == "localhost" for row in nodes):
+            return []
+        limit = context.CLIARGS.get("subset")
+        innocent = {row.host for row in nodes if row.word == "STOPPED" and "because of other hosts" in row.text}
+        password = any(row.word == "refused" and "Run again with -K" in row.next for row in nodes)
+        line, secret = self._command(command.limit_for(wanted, sorted(done), limit), password)
+        lines = []
+        if innocent:
+            bad = sorted(every - done - innocent)
+            lines.append(
+                f"To go on without {words.name_some(words.fold_names(bad), 60)}: "
+                + self._command(command.without(bad, limit), False)[0]
+            )
+            lines.append(f"To go on with all, when that is mended: {line}")
+        else:
+            lines.append(f"To go on: {line}")
+        if secret:
+            lines.append(
+                f"  and again with -e for {', '.join(printable(name) for name in secret)}, which may be secret."
+            )
+        return lines
+
+    @staticmethod
+    def _command(limit: str | None, password: bool) -> tuple[str, list[str]]:
+        inventory = os.environ.get("ANSIBLE_INVENTORY", "")
+        line, secret = command.go_on(sys.argv, context.CLIARGS, limit, inventory, password)
+        return printable(line), secret
 
     def _report_lines(self, stats) -> list[str]:
         named = stats.custom.get("_run", {}).get("gpuwright_reports") or []

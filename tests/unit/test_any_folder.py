@@ -15,7 +15,7 @@ import yaml
 from conftest import REPOSITORY
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-PARTS = ("site.yml", "playbooks", "roles", "library", "module_utils", "callback_plugins")
+PARTS = ("site.yml", "playbooks", "roles", "library", "module_utils", "callback_plugins", "vars_plugins")
 # A node without GPUs that is this machine: read, planned for and, by preflight, never changed.
 NODE = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
 NODE |= {"verify_expected_gpu_count": 0, "framework_pytorch_build": "cpu", "framework_pytorch_version": "2.13.0"}

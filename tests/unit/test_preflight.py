@@ -233,3 +233,59 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
     assert "subscription-manager repos --enable=rhel-8-for-x86_64-baseos-rpms" in table
     assert "good" not in table
     assert "powertools" in problems.repository_step("rocky", made["repositories"])
+
+
+def stop(what: str, **more: Any) -> dict[str, Any]:
+    return {"host": "a", "problem": what, "evidence": "e", "next": f"mend {what}", "stops": True, **more}
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ([stop("x", kind="busy")], "busy"),
+        ([stop("x", kind="busy"), stop("y", kind="busy")], "busy"),
+        ([stop("x", kind="busy"), stop("y")], "refused"),
+        ([stop("x", kind="unreachable")], "unreachable"),
+        ([stop("x", kind="unreachable"), stop("y", kind="busy")], "refused"),
+        ([stop("x")], "refused"),
+    ],
+)
+def test_a_host_is_busy_only_where_nothing_else_is_wrong(rows: list[dict[str, Any]], kind: str) -> None:
+    told = problems.left_out(rows)
+    assert told["kind"] == kind and [row["problem"] for row in told["problems"]] == [row["problem"] for row in rows]
+    assert all(f"mend {row['problem']}" in told["next"] and row["problem"] in told["reason"] for row in rows)
+
+
+def test_what_a_host_says_is_no_template_for_ansible() -> None:
+    told = problems.left_out([stop("{{ lookup('pipe', 'id') }}")])
+    for text in (told["reason"], told["next"], told["problems"][0]["problem"]):
+        assert getattr(text, "__UNSAFE__", False)
+
+
+def test_work_on_the_gpus_is_the_row_that_is_busy() -> None:
+    use = {**USE, "gpu_processes": [{"pid": 7, "name": "python3"}]}
+    assert [row["kind"] for row in found(host(in_use=use))] == ["busy"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "common"),
+    [
+        ([["a", "b"], ["b", "a"]], ["a", "b"]),
+        ([["a", "b"], ["b"]], ["b"]),
+        ([["a"], []], []),
+        ([["a"], None], []),
+        ([["a"]], ["a"]),
+        ([], []),
+    ],
+)
+def test_what_is_wrong_on_every_host(hosts: list[list[str] | None], common: list[str]) -> None:
+    results = [{"evaluated_to": not lines, "msg": "\n".join(lines or ["fine"])} for lines in hosts]
+    assert problems.common_problems(results) == common
+
+
+def test_the_same_remarks_of_many_hosts_are_told_once() -> None:
+    remark = {"problem": "p", "evidence": "", "next": "", "stops": False}
+    rows = [{"host": name, **remark} for name in ("a", "b")] + [{"host": "c", **remark, "problem": "q"}]
+    assert problems.problem_table(rows) == (
+        "3 remark(s), nothing that stops a host.\n\na, b\n  1. remark: p\n\nc\n  1. remark: q"
+    )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 KEYS = {
     "schema", "hostname", "os", "machine", "kernel", "secure_boot", "secure_boot_because", "module_key",
     "module_key_enrolled", "module_signature", "cpu", "memory_mib", "numa",
-    "gpus", "nvidia", "nouveau_loaded", "pythons", "disks", "in_use", "verified", "reboot",
+    "gpus", "nvidia", "nouveau_loaded", "pythons", "disks", "in_use", "verified", "last_verdict", "reboot",
 }  # fmt: skip
 
 
@@ -56,6 +56,29 @@ def test_the_same_server_after_the_installation(host):
     assert node["reboot"]["required"] is True
     assert "nouveau is loaded" in node["reboot"]["reasons"]
     assert node["verified"] is True
+
+
+@pytest.mark.parametrize(
+    ("report", "check", "expected"),
+    [
+        (None, None, None),
+        ('{"verdict": "FAIL", "time": "2026-01-05T10:00:00Z"}', None, "FAIL 2026-01-05T10:00:00Z"),
+        ('{"verdict": "FAIL", "time": "2026-01-05T10:00:00Z"}', '{"verdict": "PASS", "time": "2026-01-06T10:00:00Z"}',
+         "PASS 2026-01-06T10:00:00Z"),
+        ('{"verdict": "FAIL", "time": "2026-01-07T10:00:00Z"}', '{"verdict": "PASS", "time": "2026-01-06T10:00:00Z"}',
+         "FAIL 2026-01-07T10:00:00Z"),
+        ("{", '{"verdict": "WARN", "time": "2026-01-06T10:00:00Z"}', "WARN 2026-01-06T10:00:00Z"),
+        ('{"verdict": "GREAT", "time": "2026-01-05T10:00:00Z"}', '{"verdict": "FAIL", "time": 5}', None),
+        ("[" * 100000, "null", None),
+    ],
+)  # fmt: skip
+def test_the_last_verdict_is_the_newer_one(host, report, check, expected):
+    reference_server(host)
+    for name, text in (("report", report), ("boot-check", check)):
+        if text is not None:
+            host.put(f"/var/lib/gpuwright/{name}.json", text)
+    told = probe(host.root, answers())["last_verdict"]
+    assert (told and f"{told['verdict']} {told['time']}") == expected
 
 
 def test_a_host_without_anything(tmp_path):

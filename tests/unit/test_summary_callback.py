@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
@@ -137,17 +136,24 @@ def test_every_kind_of_end_worst_first(run):
     code, output = run(tasks, "-f", "10")
     assert code != 0
     lines = summary(output)
-    assert lines[:7] == [
-        'a5-03  LOST     unreachable in "Reboot"',
-        "a5-04  STOPPED  system_kernel: kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is no..",
+    assert lines[:13] == [
+        "Failed: 5 of 7 hosts.",
+        'a5-03  LOST     unreachable in "Reboot": The host cannot be reached: 127.0.0.1',
+        "                port 1 refuses connections",
+        "                next: The machine is on and no ssh server listens there: start",
+        "                      sshd, or correct ansible_host and ansible_port.",
+        "a5-04  STOPPED  system_kernel: kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is not",
+        "                in any repository; choose another kernel or a vault mirror",
         "a5-02  FAIL     gpu.count: 1 of 2 expected (+1 more)",
         "a5-06  UNKNOWN  driver.ecc: cannot tell",
         "a5-07  UNKNOWN  not verified in this run; 1 changed",
+        "Done: 2 of 7 hosts.",
         "a5-05  WARN     driver.persistence: off",
         "a5-01  PASS     2 checks, 1 skipped; smoke test on cpu",
     ]
     assert all(len(line) <= 80 for line in lines)
-    advice = lines[lines.index("What to do") + 1 :]
+    assert lines[-1] == "To go on: ansible-playbook play.yml -f 10 -l 'gpu_nodes:!a5-01:!a5-05'"
+    advice = lines[lines.index("What to do") + 1 : -1]
     assert advice[0].startswith("  a5-02 gpu.count: Compare lspci -d 10de: with the order, then")
     assert [line for line in advice if not line.startswith("    ")] == [
         advice[0],
@@ -172,10 +178,13 @@ def test_a_run_that_verifies_nothing(run):
     ]
     code, output = run(tasks)
     assert code != 0
-    assert summary(output) == [
-        'a5-03  LOST     unreachable in "Change"',
+    lines = summary(output)
+    assert lines[0] == "Failed: 2 of 3 hosts." and lines[1].startswith('a5-03  LOST     unreachable in "Change": ')
+    assert lines[-4:] == [
         "a5-02  STOPPED  Stop: deep reason",
+        "Done: 1 of 3 hosts.",
         "a5-01  DONE     1 changed",
+        "To go on: ansible-playbook play.yml -l 'a5-02,a5-03'",
     ]
 
 
@@ -197,8 +206,11 @@ def test_a_failure_that_was_rescued_is_none_and_the_last_word_counts(run):
     ]
     _code, output = run(tasks)
     assert summary(output) == [
+        "Failed: 1 of 2 hosts.",
         "a5-02  STOPPED  Say it in words: alice holds the package lock",
+        "Done: 1 of 2 hosts.",
         "a5-01  DONE     0 changed",
+        "To go on: ansible-playbook play.yml -l 'a5-02'",
     ]
 
 
@@ -213,13 +225,15 @@ def test_hosts_that_others_stopped_are_not_done(run):
     assert summary(output) == [
         "a5-01  STOPPED  the run ended because of other hosts; 0 changed",
         "a5-02  STOPPED  Stop: too old",
+        "To go on without a5-02: ansible-playbook play.yml -l 'gpu_nodes:!a5-02'",
+        "To go on with all, when that is mended: ansible-playbook play.yml",
     ]
 
 
 def test_a_good_verdict_does_not_hide_a_later_failure(run):
     run.host("a5-01", PASSED)
     _code, output = run([VERIFY, {"name": "Fetch", "ansible.builtin.fail": {"msg": "disk full"}}])
-    assert summary(output) == ["a5-01  STOPPED  Fetch: disk full"]
+    assert summary(output) == ["a5-01  STOPPED  Fetch: disk full", "To go on: ansible-playbook play.yml"]
 
 
 def test_reports_are_named(run):
@@ -259,7 +273,7 @@ def test_hidden_output_stays_hidden(run):
     run.host("a5-01")
     _code, output = run([{"name": "Secret", "ansible.builtin.fail": {"msg": "hunter2"}, "no_log": True}])
     assert "hunter2" not in output
-    assert summary(output) == ["a5-01  STOPPED  Secret: failed; its output is hidden (no_log)"]
+    assert summary(output)[0] == "a5-01  STOPPED  Secret: failed; its output is hidden (no_log)"
 
 
 def test_json_output_stays_json(run):
@@ -318,8 +332,8 @@ def test_colours_on_a_terminal_and_the_same_text_without(run):
     run.host("a5-01", PASSED)
     run.host("a5-02", FAILED)
     coloured = summary(on_a_terminal(run, [VERIFY]))
-    assert coloured[0].startswith("a5-02  \x1b[0;31mFAIL   \x1b[0m  gpu.count")
-    assert coloured[1].startswith("a5-01  \x1b[0;32mPASS   \x1b[0m  2 checks")
+    assert coloured[1].startswith("a5-02  \x1b[0;31mFAIL   \x1b[0m  gpu.count")
+    assert coloured[3].startswith("a5-01  \x1b[0;32mPASS   \x1b[0m  2 checks")
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured]
     for variable in ("NO_COLOR", "ANSIBLE_NOCOLOR"):
         assert summary(on_a_terminal(run, [VERIFY], **{variable: "1"})) == plain
@@ -397,106 +411,62 @@ def test_a_retry_says_why(run):
     assert output.count("  a5-01: process 77 (dnf update) holds the package lock\n") == 1
 
 
-# --- without a run: what needs many hosts, or words that no run gives
-
-
-@pytest.fixture(scope="module")
-def plugin() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gpuwright_summary", PLUGIN)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-STATS = {"unreachable": 0, "failures": 0, "changed": 2}
-
-
-def test_many_hosts_are_counted_and_the_bad_ones_listed(plugin):
-    rows = [plugin.Row(f"n{number:03}", "PASS", "31 checks") for number in range(100)]
-    rows += [plugin.Row("bad", "FAIL", "x"), plugin.Row("worse", "LOST", "y")]
-    assert [" ".join(line).split() for line in plugin.table(rows)] == [
-        ["worse", "LOST", "y"],
-        ["bad", "FAIL", "x"],
-        ["and", "PASS", "100", "hosts"],
-    ]
-
-
-def test_what_is_switched_off_is_counted(plugin):
-    off = [{**check(name, "SKIP", "why"), "waived": {"by": "inventory", "reason": "why"}} for name in ("x", "y")]
-    assert plugin.describe_pass([*PASSED["checks"], *off]) == "2 checks, 3 skipped, 2 switched off; smoke test on cpu"
-    host = plugin.Host(verdict="WARN", checks=[*WARNED["checks"], *off])
-    assert plugin.problem_row("a5-01", host).tail == " (2 switched off)"
-    host = plugin.Host(verdict="WARN", checks=[*WARNED["checks"], *WARNED["checks"], *off])
-    assert plugin.problem_row("a5-01", host).tail == " (+1 more) (2 switched off)"
-    odd = [{**check("z"), "waived": value} for value in (None, 5, "inventory", [], {"by": "acknowledgement"})]
-    assert plugin.switched_off(odd) == 0
-
-
-def test_advice_has_bounds(plugin):
-    hosts = {f"n{number:02}": plugin.Host(verdict="FAIL", checks=FAILED["checks"] * 3) for number in range(40)}
-    rows = [plugin.judge_host(name, host, STATS, True, False) for name, host in hosts.items()]
-    lines = plugin.advice(rows, hosts)
-    assert sum(not line.startswith("    ") for line in lines) == 10 * 3 + 1
-    assert lines[-1] == "  The reports tell it for 30 more hosts."
-    assert all(len(line) <= 80 for line in lines)
-
-
-@pytest.mark.parametrize("name", ["n", "node-with-a-name.of-the-longest.kind.example.org", "x" * 24, "x" * 25])
-@pytest.mark.parametrize("tail", ["", " (+12 more)"])
-def test_lines_fit_into_80_columns(plugin, name, tail):
-    row = plugin.Row(name, "STOPPED", "word " * 40, tail)
-    host, word, text = plugin.table([row])[0]
-    line = f"{host}  {word.ljust(plugin.WORD_WIDTH)}  {text}"
-    assert len(line) <= 80 and line.endswith(".." + tail)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "checks", "word", "text"),
-    [
-        ("FAIL", [], "FAIL", "gpu_verify says FAIL and names no check"),
-        ("GREAT", [], "UNKNOWN", "gpu_verify says GREAT and names no check"),
-        ("None", [], "UNKNOWN", "gpu_verify says None and names no check"),
-        ("PASS", [], "PASS", "0 checks, 0 skipped"),
-    ],
-)
-def test_verdicts_that_do_not_fit_their_checks(plugin, verdict, checks, word, text):
-    row = plugin.judge_host("a", plugin.Host(verdict=verdict, checks=checks), STATS, True, False)
-    assert (row.word, row.text) == (word, text)
-
-
-@pytest.mark.parametrize(
-    ("result", "text"),
-    [
-        ({}, "failed"),
-        ({"msg": None}, "failed"),
-        ({"msg": "a\nb"}, "a b"),
-        ({"msg": "All items completed", "results": [{"msg": "x"}, {"failed": True, "msg": "y"}]}, "y"),
-        ({"msg": "MODULE FAILURE\nSee", "module_stderr": "Traceback\nKeyError: 'x'\n"}, "KeyError: 'x'"),
-        ({"msg": "non-zero return code", "stderr": "", "module_stdout": ""}, "non-zero return code"),
-        ({"msg": {"a": 1}}, "{'a': 1}"),
-    ],
-)
-def test_why_a_task_failed(plugin, result, text):
-    assert plugin.failure_text(result) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(20.4, "20 s"), (119.4, "119 s"), (120, "2 min 00 s"), (754, "12 min 34 s")]
-)
-def test_duration(plugin, seconds, text):
-    assert plugin.duration(seconds) == text
-
-
-def test_heartbeat_names_as_many_hosts_as_fit(plugin):
-    hosts = {f"node-{number:03}" for number in range(50)}
-    line = plugin.heartbeat_line("A task with a rather long name that goes on and on", 40, hosts)
-    assert len(line) <= 80
-    assert re.fullmatch(r"  \.\.\. A task .*\.\.: 40 s, waiting for .*50 hosts|.* and \d+ more", line)
-    assert plugin.heartbeat_line("Reboot", 40, {"a5-02", "a5-01"}) == "  ... Reboot: 40 s, waiting for a5-01, a5-02"
-
-
 def test_the_plugin_documents_its_option():
     text = PLUGIN.read_text().split('DOCUMENTATION = """')[1].split('"""')[0]
     option = yaml.safe_load(text)["options"]["heartbeat_seconds"]
     assert option["default"] == 20 and json.dumps(option["env"])
+
+
+LEFT_OUT = {
+    "name": "Leave out",
+    "ansible.builtin.set_fact": {"gpu_node_left_out": {"kind": "busy", "reason": "alice trains.", "next": "Wait."}},
+    "when": "busy is defined",
+}
+
+
+def test_an_interrupted_run_says_who_was_left_out(run):
+    run.host("a5-01")
+    run.host("a5-02", busy=True)
+    tasks = [LEFT_OUT, {"name": "Sleep", "ansible.builtin.command": "sleep 60"}]
+    process = subprocess.Popen(
+        run.command(tasks, {}, ()),
+        cwd=run.folder,
+        env=run.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for line in process.stdout:
+        if line.startswith("  ... Sleep"):
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.stdout.read()
+    assert process.wait(timeout=60) != 0
+    assert summary(output) == [
+        "Left out: 1 of 1 hosts.",
+        "a5-02  busy     alice trains.",
+        "                next: Wait.",
+    ]
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "200"])
+def test_a_narrow_terminal_wraps_and_cuts_nothing(run, columns):
+    text = "The package kernel-devel-4.18.0 is in no repository, and its mirror https://mirror.example/el8 is silent"
+    run.host("a5-01")
+    _code, output = run([{"name": "Look", "ansible.builtin.fail": {"msg": text}}], COLUMNS=columns)
+    lines = summary(output)[:-1]
+    assert text in " ".join(" ".join(lines).split()) and all(len(line) <= int(columns) for line in lines)
+
+
+def test_done_names_the_bad_verdict_that_lies_on_the_node(run):
+    """A run with --tags verifies nothing."""
+    (run.folder / "library" / "gpu_probe.py").write_text(STUB)
+    told = {"verdict": "FAIL", "time": "2026-01-05T10:00:00Z"}
+    run.host("a5-01", {"ansible_facts": {"gpu_node": {"last_verdict": told}}})
+    run.host("a5-02", {"ansible_facts": {"gpu_node": {"last_verdict": None}}})
+    code, output = run([{"name": "Probe", "gpu_probe": {"answer": "{{ answer }}"}}])
+    assert code == 0
+    assert summary(output) == [
+        "a5-01  DONE     last verdict FAIL of 2026-01-05T10:00:00Z; 0 changed",
+        "a5-02  DONE     0 changed",
+    ]

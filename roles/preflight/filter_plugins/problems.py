@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.utils.unsafe_proxy import wrap_var
+
 
 # Ansible loads each of these files by its path, so the neighbour is not a module that could be imported by name.
 def _neighbour(name: str) -> Any:
@@ -20,6 +22,7 @@ def _neighbour(name: str) -> Any:
 
 contact_failure = _neighbour("contact_failure")
 package_failure = _neighbour("package_failure")
+reach_failure = _neighbour("reach_failure")
 
 TASK_RESULTS = (
     "__preflight_variables",
@@ -32,7 +35,10 @@ TASK_RESULTS = (
 
 
 def preflight_problems(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows C(host, problem, evidence, next, stops) of these hosts' variables (hostvars), host by host."""
+    """Rows C(host, problem, evidence, next, stops, kind) of these hosts' variables (hostvars), host by host.
+
+    kind  unreachable, busy, or refused, which is what a row without it is
+    """
     found = []
     for variables in hosts:
         results = {name: variables.get(name) or {} for name in TASK_RESULTS}
@@ -50,9 +56,7 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     ]
     probe = results["__preflight_probe"]
     if probe.get("unreachable"):
-        rows.append(
-            _row("The host cannot be reached", _message(probe), "Try `ssh` to it; mend ansible_host, key or network.")
-        )
+        rows.append({**reach_failure(_message(probe), variables["inventory_hostname"], variables), "stops": True})
     elif probe and not probe.get("skipped") and "gpu_node" not in probe.get("ansible_facts", {}):
         rows.append({**contact_failure(probe), "stops": True})
     answer = results["__preflight_answer"]
@@ -115,19 +119,58 @@ def _message(result: Mapping[str, Any]) -> str:
     return re.sub(r"\s+", " ", str(result.get("msg", ""))).strip()[:600]
 
 
+def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """C(preflight_left_out) for a host with these rows that stop it; {} where there are none.
+
+    A host is busy, or unreachable, only where nothing else is wrong with it. What a node said is in it, so that Ansible
+    must never read it as a template.
+    """
+    if not rows:
+        return {}
+    kinds = {row.get("kind", "refused") for row in rows}
+    problems = [
+        {
+            **{name: str(row.get(name) or "") for name in ("problem", "evidence", "next")},
+            "common": row.get("common", {}),
+        }
+        for row in rows
+    ]
+    told = {
+        "kind": kinds.pop() if len(kinds) == 1 else "refused",
+        "reason": "; ".join(row["problem"].rstrip(".") for row in problems) + ".",
+        "next": " ".join(dict.fromkeys(row["next"] for row in problems if row["next"])),
+        "problems": problems,
+    }
+    return wrap_var(told)
+
+
+def common_problems(results: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is wrong with the variables of every host, from the results of the first check of all hosts of the run."""
+    of_hosts = [
+        [line for line in str(result.get("msg", "")).splitlines() if line]
+        if result.get("evaluated_to") is False
+        else []
+        for result in results
+    ]
+    return [line for line in (of_hosts or [[]])[0] if all(line in lines for lines in of_hosts)]
+
+
 def problem_table(rows: list[dict[str, Any]]) -> str:
-    """The rows as text, grouped by host; remarks after what stops the run."""
+    """The rows as text, what is the same on several hosts once; remarks after what stops."""
     stopping = [row for row in rows if row["stops"]]
-    hosts = list(dict.fromkeys(row["host"] for row in rows))
     if stopping:
         bad = len({row["host"] for row in stopping})
         title = f"{len(stopping)} problem(s) on {bad} host(s). Nothing was changed."
     else:
-        title = f"{len(rows)} remark(s), nothing that stops the run."
+        title = f"{len(rows)} remark(s), nothing that stops a host."
     lines = [title]
-    for host in hosts:
-        lines += ["", host]
-        own = sorted((row for row in rows if row["host"] == host), key=lambda row: not row["stops"])
+    alike: dict[str, list[str]] = {}
+    for host in dict.fromkeys(row["host"] for row in rows):
+        own = [{**row, "host": ""} for row in rows if row["host"] == host]
+        alike.setdefault(repr(own), []).append(host)
+    for hosts in alike.values():
+        lines += ["", ", ".join(hosts)]
+        own = sorted((row for row in rows if row["host"] == hosts[0]), key=lambda row: not row["stops"])
         for number, row in enumerate(own, 1):
             lines.append(f"  {number}. {'' if row['stops'] else 'remark: '}{row['problem']}")
             lines += [f"     seen: {row['evidence']}"] if row["evidence"] else []
@@ -139,4 +182,9 @@ class FilterModule:
     """Filters of the role preflight."""
 
     def filters(self) -> dict[str, Any]:
-        return {"preflight_problems": preflight_problems, "problem_table": problem_table}
+        return {
+            "preflight_problems": preflight_problems,
+            "preflight_left_out": left_out,
+            "common_problems": common_problems,
+            "problem_table": problem_table,
+        }

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sign of life while a long task is silent."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+
+from .words import DEFAULT_WIDTH, duration, name_some, printable, shorten
+
+
+@dataclasses.dataclass
+class Running:
+    """A task that some hosts have not finished; times are those of the monotonic clock, in seconds."""
+
+    name: str
+    started: float
+    due: float
+    hosts: set[str] = dataclasses.field(default_factory=set)
+
+
+def heartbeat_line(task: str, elapsed: float, hosts: set[str]) -> str:
+    """For example "  ... Reboot: 40 s, waiting for a5-01, a5-02"."""
+    start = f"  ... {shorten(printable(task), 40)}: {duration(elapsed)}, waiting for "
+    return start + name_some(sorted(hosts), DEFAULT_WIDTH - len(start))
+
+
+class Heartbeat:
+    """A thread that says which tasks are still running; `say` prints a line and must be callable from any thread."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._lock = threading.Lock()
+        self._tasks: dict[str, Running] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, task: str, name: str, host: str, interval: float) -> None:
+        now = time.monotonic()
+        with self._lock:
+            running = self._tasks.setdefault(task, Running(name, now, now + interval))
+            running.hosts.add(host)
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._run, args=(interval,), daemon=True)
+            self._thread.start()
+
+    def end(self, task: str, host: str) -> None:
+        with self._lock:
+            running = self._tasks.get(task)
+            if running:
+                running.hosts.discard(host)
+                # A later host of the same task starts its time anew.
+                if not running.hosts:
+                    del self._tasks[task]
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2)
+            self._thread = None
+        with self._lock:
+            self._tasks.clear()
+
+    def _run(self, interval: float) -> None:
+        while not self._stop.wait(min(1.0, interval / 4)):
+            for line in self._due(interval):
+                self._say(line)
+
+    def _due(self, interval: float) -> list[str]:
+        lines = []
+        now = time.monotonic()
+        with self._lock:
+            for running in self._tasks.values():
+                if now >= running.due:
+                    lines.append(heartbeat_line(running.name, now - running.started, running.hosts))
+                    running.due += interval
+        return lines

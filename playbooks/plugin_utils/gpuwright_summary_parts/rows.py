@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of each host: done, left out, or failed, in one word and one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from .words import printable
+
+# Worst first. LOST: no longer reachable. STOPPED: a task failed. DONE: all tasks of a run that verifies nothing.
+FAILED = ("LOST", "STOPPED", "FAIL", "UNKNOWN")
+LEFT_OUT = ("unreachable", "refused", "locked", "busy")
+DONE = ("WARN", "DONE", "PASS")
+ORDER = (*FAILED, *LEFT_OUT, *DONE)
+BAD_VERDICTS = ("FAIL", "UNKNOWN")
+
+
+@dataclasses.dataclass
+class Host:
+    """What the run has shown of one host."""
+
+    verdict: str | None = None
+    checks: list[dict] = dataclasses.field(default_factory=list)
+    failure: str = "a task failed"
+    lost_in: str = "a task"
+    lost: dict[str, Any] = dataclasses.field(default_factory=dict)
+    last_retry: str = ""
+    left_out: dict[str, Any] = dataclasses.field(default_factory=dict)
+    # Verdict and time of the last report that lies on the node.
+    last_verdict: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Row:
+    """One line of the summary: `tail` says how many more there are, `next` what to do.
+
+    `common` is text and next without the host's own names, for several hosts of which the same is to be said.
+    """
+
+    host: str
+    word: str
+    text: str
+    tail: str = ""
+    next: str = ""
+    common: tuple[str, str] = ("", "")
+
+
+def failure_text(result: Mapping[str, Any]) -> str:
+    """Why a task failed, in one line, from whatever the module returned."""
+    for item in result.get("results") or []:
+        if isinstance(item, dict) and item.get("failed"):
+            return failure_text(item)
+    if "censored" in result:
+        return "failed; its output is hidden (no_log)"
+    message = result.get("msg") or "failed"
+    if isinstance(message, list):
+        message = " ".join(str(part) for part in message)
+    text = printable(message)
+    # These messages of Ansible say that something failed; the last words of the program say what.
+    if text.startswith(("MODULE FAILURE", "non-zero return code")):
+        output = str(result.get("module_stderr") or result.get("stderr") or result.get("module_stdout") or "")
+        lines = [line for line in output.splitlines() if line.strip()]
+        return printable(lines[-1]) if lines else text
+    return text
+
+
+def rows_of(name: str, host: Host, stats: Mapping[str, int], verifying: bool, aborted: bool) -> list[Row]:
+    """The host's lines, one for each problem of a host that was left out, else one.
+
+    stats    Ansible's counts for it      verifying  whether any host of this run has a verdict
+    aborted  whether the run ended early
+    """
+    if host.left_out:
+        return left_out_rows(name, host.left_out)
+    return [judge_host(name, host, stats, verifying, aborted)]
+
+
+def left_out_rows(name: str, told: Mapping[str, Any]) -> list[Row]:
+    """`told` is gpu_node_left_out; its `problems` are there where preflight itself found them."""
+    word = str(told.get("kind"))
+    word = word if word in LEFT_OUT else "refused"
+    problems = told.get("problems") or [{"problem": told.get("reason"), "next": told.get("next")}]
+    rows = []
+    for row in problems:
+        seen = f" (seen: {row['evidence']})" if row.get("evidence") else ""
+        text = f"{row.get('problem') or 'no reason was given'}{seen}"
+        common = row.get("common") or {}
+        alike = (common["problem"] + seen, common["next"]) if common else ("", "")
+        rows.append(Row(name, word, text, next=row.get("next") or "", common=alike))
+    return rows
+
+
+def judge_host(name: str, host: Host, stats: Mapping[str, int], verifying: bool, aborted: bool) -> Row:
+    """The line of a host that was not left out."""
+    changed = f"{stats['changed']} changed"
+    if stats["unreachable"]:
+        start = f'unreachable in "{host.lost_in}"'
+        if not host.lost:
+            return Row(name, "LOST", start)
+        common = host.lost["common"]
+        alike = (f"{start}: {common['problem']}", common["next"])
+        return Row(name, "LOST", f"{start}: {host.lost['problem']}", next=host.lost["next"], common=alike)
+    # The task that ends a run with a bad verdict has failed too, and the verdict says more than that.
+    if host.verdict in BAD_VERDICTS:
+        return problem_row(name, host)
+    if stats["failures"]:
+        return Row(name, "STOPPED", host.failure)
+    if host.verdict == "PASS":
+        return Row(name, "PASS", describe_pass(host.checks))
+    if host.verdict is not None:
+        return problem_row(name, host)
+    if aborted:
+        return Row(name, "STOPPED", f"the run ended because of other hosts; {changed}")
+    if verifying:
+        return Row(name, "UNKNOWN", f"not verified in this run; {changed}")
+    return Row(name, "DONE", last_verdict(host.last_verdict) + changed)
+
+
+def last_verdict(told: Mapping[str, str]) -> str:
+    """What a run that verifies nothing must not hide: the node's last verdict was bad."""
+    if told.get("verdict") not in BAD_VERDICTS:
+        return ""
+    return f"last verdict {told['verdict']} of {told.get('time') or 'an unknown time'}; "
+
+
+def problem_row(name: str, host: Host) -> Row:
+    """The first check that led to the verdict; a verdict that this plugin does not know counts as UNKNOWN."""
+    word = str(host.verdict) if host.verdict in ("FAIL", "UNKNOWN", "WARN") else "UNKNOWN"
+    found = with_status(host.checks, word)
+    if not found:
+        return Row(name, word, f"gpu_verify says {host.verdict} and names no check")
+    tail = f" (+{len(found) - 1} more)" if len(found) > 1 else ""
+    off = switched_off(host.checks)
+    tail += f" ({off} switched off)" if off else ""
+    return Row(name, word, f"{found[0].get('id')}: {found[0].get('message')}", tail)
+
+
+def describe_pass(checks: list[dict]) -> str:
+    skipped = len(with_status(checks, "SKIP"))
+    device = [str(check.get("value")) for check in checks if check.get("id") == "smoke.amp"]
+    smoke = f"; smoke test on {device[0]}" if device else ""
+    off = switched_off(checks)
+    return f"{len(checks) - skipped} checks, {skipped} skipped{f', {off} switched off' if off else ''}{smoke}"
+
+
+def with_status(checks: list[dict], status: str) -> list[dict]:
+    return [check for check in checks if check.get("status") == status]
+
+
+def switched_off(checks: list[dict]) -> int:
+    """How many checks the inventory has switched off."""
+    waivers = [check.get("waived") for check in checks]
+    return sum(isinstance(waived, dict) and waived.get("by") == "inventory" for waived in waivers)

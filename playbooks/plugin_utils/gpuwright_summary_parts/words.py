@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text for a terminal: masked, folded, wrapped and never cut where somebody needs its end."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable
+
+# A login in what dnf, pip or a mirror said.
+LOGIN = re.compile(r"://[^\s/?#]*@")
+DEFAULT_WIDTH = 80
+NARROWEST = 30
+
+
+def width() -> int:
+    """Columns of the terminal (or of COLUMNS); 80 where the output goes into a pipe or a file."""
+    return max(NARROWEST, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
+
+
+def printable(text: object) -> str:
+    """One line without control characters, which could repaint the terminal, and without logins in addresses."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
+    return LOGIN.sub("://***@", line)
+
+
+def shorten(text: str, columns: int) -> str:
+    return text if len(text) <= columns else text[: max(0, columns - 2)].rstrip() + ".."
+
+
+def wrapped(text: str, columns: int, first: str = "", rest: str | None = None) -> list[str]:
+    """Lines of at most `columns`; only a single word that is longer, such as an address, stays whole."""
+    return textwrap.wrap(
+        text,
+        columns,
+        initial_indent=first,
+        subsequent_indent=first if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
+
+
+def duration(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+def name_some(names: list[str], columns: int) -> str:
+    """As many names as fit, then how many more there are."""
+    for shown in range(len(names), 0, -1):
+        rest = len(names) - shown
+        text = ", ".join(names[:shown]) + (f" and {rest} more" if rest else "")
+        if len(text) <= columns:
+            return text
+    return f"{len(names)} hosts"
+
+
+def fold_names(names: Iterable[str]) -> list[str]:
+    """Names in order, three or more that count up as one: ["a5-01", "a5-02", "a5-03", "b"] -> ["a5-01..a5-03", "b"]."""
+    runs: list[list[str]] = []
+    for name in sorted(names, key=natural):
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    folded = []
+    for run in runs:
+        folded += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run
+    return folded
+
+
+def natural(name: str) -> list[tuple[int, int | str]]:
+    """Key that sorts node-9 before node-10."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def _follows(before: str, name: str) -> bool:
+    """Whether `name` is `before` with its last differing number one higher."""
+    old, new = re.split(r"([0-9]+)", before), re.split(r"([0-9]+)", name)
+    if len(old) != len(new):
+        return False
+    differing = [index for index, part in enumerate(old) if part != new[index]]
+    if len(differing) != 1 or differing[0] % 2 == 0:
+        return False
+    one, two = old[differing[0]], new[differing[0]]
+    return int(two) == int(one) + 1 and (len(one) == len(two) or one[0] != "0" != two[0])

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turn what ssh says into whether a host was reached at all, who refused, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# First match wins. Patterns are from OpenSSH 7 to 9, which translates nothing, the C library's errors, sshpass and
+# ansible-core's ssh connection.
+CAUSES = (
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for \S+ has changed|DNS SPOOFING",
+        "refused",
+        "The host key of {host} is not the one that this controller knows",
+        "If the host was installed anew: ssh-keygen -R '{known}', then ssh to it once and compare the fingerprint. "
+        "If not, find out who answers there.",
+    ),
+    (
+        r"Host key verification failed|Host Key checking is enabled|host key is known for|authenticity of host",
+        "refused",
+        "The host key of {host} is not known to this controller",
+        "Compare its fingerprint: ssh {port_option}{host}; answering yes keeps it in known_hosts.",
+    ),
+    (
+        r"Permission denied \(|Permission denied, please|Too many authentication failures|[Ii]ncorrect username"
+        r"|Invalid/incorrect|[Aa]uthentication (failed|failure)|No more authentication methods"
+        r"|no supported authentication",
+        "refused",
+        "{host} was reached and refuses the login of {user}{methods}",
+        "Correct ansible_user or the key (ansible_ssh_private_key_file, ssh-add -l), or give a password with -k. "
+        "Try: ssh {port_option}{login}{key_file}",
+    ),
+    (
+        r"account (has )?expired|account is currently not available|Unprivileged users are not permitted|"
+        r"[Ss]ystem is (booting up|going down)|nologin",
+        "refused",
+        "{host} was reached and lets {user} not log in now",
+        "ssh {port_option}{login} says why: a start or shutdown that is under way, or an account that is closed.",
+    ),
+    (
+        r"Unable to negotiate|no matching (host key|key exchange|cipher|mac)",
+        "refused",
+        "{host} was reached, and its ssh server and this controller have no algorithm in common",
+        "Update the older of the two, or name the algorithm in ansible_ssh_common_args, as `ssh -v` proposes.",
+    ),
+    (
+        r"Could not resolve hostname|Name or service not known|[Nn]ame resolution|nodename nor servname|"
+        r"No address associated|No such host is known",
+        "unreachable",
+        "The host cannot be reached: the name {name} is not known",
+        "Correct the name or set ansible_host; `getent hosts {name}` must answer.",
+    ),
+    (
+        r"Connection refused",
+        "unreachable",
+        "The host cannot be reached: {host} port {port} refuses connections",
+        "The machine is on and no ssh server listens there: start sshd, or correct ansible_host and ansible_port.",
+    ),
+    (
+        r"No route to host|[Nn]etwork is unreachable|Host is down|Host is unreachable",
+        "unreachable",
+        "The host cannot be reached: there is no route to {host}",
+        "Is it switched on and in this network? Try: ping {host}; look at gateway, VPN and firewall.",
+    ),
+    (
+        r"Connection timed out|Operation timed out|[Tt]imed? ?out|not responding",
+        "unreachable",
+        "The host cannot be reached: {host} does not answer in time (port {port})",
+        "Is it switched on, and does a firewall let port {port} through? Try: ssh {port_option}{login}",
+    ),
+    (
+        r"[Cc]onnection (closed|reset)|closed by remote host|stdio forwarding failed|kex_exchange",
+        "unreachable",
+        "The host cannot be reached: {host} closes the connection before a login",
+        "Look at `journalctl -u sshd -u ssh` there: too many logins at once (MaxStartups), fail2ban, or a jump host "
+        "that cannot reach it.",
+    ),
+    (
+        # ssh was quicker to end than Ansible to send the module, and what it said is lost.
+        r"Broken pipe",
+        "unreachable",
+        "The host cannot be reached: ssh to {host} (port {port}) ended before anything was sent",
+        "Its reason: ssh {port_option}{login}",
+    ),
+    (
+        r"Failed to create temporary directory",
+        "refused",
+        "{host} was reached, and {user} can write no temporary file there",
+        "Look at `df -h /var/tmp` and the mounts there (full, read-only), or set ansible_remote_tmp.",
+    ),
+)
+LONGEST = 400
+
+
+def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[str, Any]:
+    """C(kind) (unreachable, or refused where the host was there), C(problem), C(evidence), C(next), C(common).
+
+    The evidence is "" where the problem says all of it. C(common) has problem and next for several hosts with the same.
+
+    message    what Ansible's connection said      host  the inventory's name
+    variables  the host's; ansible_host, ansible_port and ansible_user are named where ssh did not
+    """
+    text = str(message)
+    words = _words(text, host, variables or {})
+    for pattern, kind, problem, step in CAUSES:
+        match = re.search(pattern, text)
+        if match:
+            return _row(kind, problem, "", step, words)
+    return _row("unreachable", "The host cannot be reached", _plain(text), "Try: ssh {port_option}{login}", words)
+
+
+def _row(kind: str, problem: str, evidence: str, step: str, words: dict[str, str]) -> dict[str, Any]:
+    anybody = {**words, "login": words["login"].replace(words["host"], "HOST")}
+    anybody |= {"host": "HOST", "name": "HOST", "known": words["known"].replace(words["host"], "HOST")}
+    return {
+        "kind": kind,
+        "problem": problem.format(**words),
+        "evidence": evidence,
+        "next": step.format(**words),
+        "common": {"problem": problem.format(**anybody), "next": step.format(**anybody)},
+    }
+
+
+def _words(text: str, host: str, variables: Any) -> dict[str, str]:
+    """Names for the sentences: as ssh said them, else as the inventory says, else words for them."""
+    asked = re.search(r"connect to host (\S+) port (\d+)", text) or re.search(r"(?:by|server) (\S+) port (\d+)", text)
+    told = re.search(r"([^\s@]+)@(\S+): Permission denied", text)
+    name = re.search(r"Could not resolve hostname (\S+?):", text)
+    methods = re.search(r"Permission denied (\([\w,-]+\))", text)
+    keyed = re.search(r"[Hh]ost key for (\S+) has changed|host key is known for (\S+)", text)
+    address = str(variables.get("ansible_host") or host or "the host")
+    if name or asked or told:
+        address = name.group(1) if name else asked.group(1) if asked else told.group(2)
+    if keyed:
+        address = (keyed.group(1) or keyed.group(2)).strip("[]").partition("]:")[0]
+    port = asked.group(2) if asked else str(variables.get("ansible_port") or 22)
+    user = told.group(1) if told else str(variables.get("ansible_user") or "")
+    key = str(variables.get("ansible_ssh_private_key_file") or "")
+    return {
+        "host": address,
+        "name": address,
+        "port": port,
+        "port_option": "" if port == "22" else f"-p {port} ",
+        "known": address if port == "22" else f"[{address}]:{port}",
+        "user": user or "ansible_user",
+        "login": f"{user}@{address}" if user else address,
+        "methods": f" {methods.group(1)}" if methods else "",
+        "key_file": f" -i {key}" if key else "",
+    }
+
+
+def _plain(text: str) -> str:
+    """The sentence itself, without what Ansible says around it."""
+    line = re.sub(r"\s+", " ", text).strip()
+    line = re.sub(r"^(Failed to connect to the host via \w+: ?)?(ssh: )?", "", line)
+    return line[:LONGEST].strip()
+
+
+class FilterModule:
+    """Filters of the role preflight."""
+
+    def filters(self) -> dict[str, Any]:
+        return {"reach_failure": reach_failure}

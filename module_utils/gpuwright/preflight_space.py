@@ -75,11 +75,15 @@ def space_needed(plan, facts, wishes):
     return needs
 
 
+def read_only_folders(facts, others=()):
+    """Of the folders that the roles always write into, and of `others`, those whose file system is read-only."""
+    systems = facts["filesystems"]
+    return sorted(name for name in {*WRITTEN, *others} if systems.get(name) and systems[name]["read_only"])
+
+
 def read_only_problems(facts, needs):
     """File systems that take no new file: mounted so, or made so by the kernel after an error."""
-    asked = set(WRITTEN).union(need[1] for need in needs)
-    systems = facts["filesystems"]
-    closed = sorted(folder for folder in asked if (systems.get(folder) or {}).get("read_only"))
+    closed = read_only_folders(facts, {need[1] for need in needs})
     if not closed:
         return []
     step = (

@@ -17,6 +17,7 @@ from gpuwright.preflight import find_problems, read_facts
 from gpuwright.preflight_space import (
     largest_initramfs_mib,
     read_filesystem,
+    read_only_folders,
     read_only_problems,
     space_needed,
     space_problems,
@@ -139,6 +140,15 @@ def test_a_read_only_file_system_stops(folders: tuple[str, ...], present: bool, 
     assert [f"{named}" in row["problem"] and row["stops"] for row in found] == ([True] if named else [])
     for row in found:
         assert "is mounted read-only" in row["problem"] and "remount,rw" in row["next"] and row["evidence"]
+
+
+def test_where_the_package_manager_cannot_write_it_is_not_asked() -> None:
+    assert read_only_folders(closed()) == [] and read_only_folders(closed("/boot", "/tmp")) == []
+    assert read_only_folders(closed("/var", "/boot")) == ["/var"]
+    assert read_only_folders(facts(filesystems={**facts()["filesystems"], "/var": None})) == []
+    tasks = yaml.safe_load((REPOSITORY / "roles/preflight/tasks/host.yml").read_text())
+    rehearsal = next(task for task in tasks if "ansible.builtin.include_tasks" in task)
+    assert any("read_only" in condition for condition in rehearsal["when"])
 
 
 def test_read_only_is_asked_whatever_the_space() -> None:

@@ -15,11 +15,11 @@ def _neighbour(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(f"gpuwright_{name}", Path(__file__).with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, name)
+    return module
 
 
-contact_failure = _neighbour("contact_failure")
-package_failure = _neighbour("package_failure")
+contact = _neighbour("contact_failure")
+package_failure = _neighbour("package_failure").package_failure
 
 TASK_RESULTS = (
     "__preflight_variables",
@@ -50,11 +50,9 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     ]
     probe = results["__preflight_probe"]
     if probe.get("unreachable"):
-        rows.append(
-            _row("The host cannot be reached", _message(probe), "Try `ssh` to it; mend ansible_host, key or network.")
-        )
+        rows.append({**contact.not_reached(probe), "stops": True})
     elif probe and not probe.get("skipped") and "gpu_node" not in probe.get("ansible_facts", {}):
-        rows.append({**contact_failure(probe), "stops": True})
+        rows.append({**contact.contact_failure(probe), "stops": True})
     answer = results["__preflight_answer"]
     for conflict in answer.get("conflicts", []):
         ways = [", ".join(f'{pin}: "{value}"' for pin, value in choice.items()) for choice in conflict["variables"]]

@@ -57,13 +57,13 @@ class Shell:
     environment: Mapping[str, str]
     umask: int
 
-    def call(self, command: Sequence[str], seconds: float = RUN_SECONDS) -> Outcome:
+    def call(self, command: Sequence[str], seconds: float, **environment: str) -> Outcome:
         """Run a program without a terminal, in a session of its own."""
         start = time.monotonic()
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=dict(self.environment),
+            env={**self.environment, **environment},
             umask=self.umask,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -107,7 +107,7 @@ def run_job(
     command = ["ansible-playbook", "-i", str(inventory), str(shell.tree / playbook), *arguments]
     if variables:
         command += ["-e", filled(json.dumps(variables), words)]
-    outcome = shell.call(command)
+    outcome = shell.call(command, RUN_SECONDS, ANSIBLE_SSH_CONTROL_PATH_DIR=words["SOCKETS"])
     with inventory.with_name("ansible.log").open("a", encoding="utf-8") as log:
         log.write(f"\n$ {' '.join(command)}\n{outcome.output}")
     return outcome

@@ -9,13 +9,16 @@ FAKETIME = "/opt/world/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 def clock(offset: str) -> Condition:
-    """Each program that starts from now on reads another time; the machine's own clock stays as it is."""
+    """Each program that root starts through sudo reads another time; the machine's own clock stays as it is.
+
+    sshd's sandbox allows none of the library's system calls, so it is not loaded into everything.
+    """
     return Condition(
-        f"clock {offset} off",
+        f"clock {offset} s off",
         host=f"""
-echo '{offset}' > /etc/faketimerc
-echo {FAKETIME} > /etc/ld.so.preload
-python3 -c 'import time' """,
+printf 'LD_PRELOAD={FAKETIME}\\nFAKETIME={offset}\\nFAKETIME_DISABLE_SHM=1\\n' > /etc/clock
+echo 'Defaults env_file=/etc/clock' > /etc/sudoers.d/clock && chmod 0440 /etc/sudoers.d/clock
+real=$(date +%s); told=$(sudo date +%s); test $((told - real - {int(offset)})) -ge -2""",
     )
 
 

@@ -201,7 +201,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
 NEEDS_FLEET = ("molecule", "faults", "world", "real", "container")
 # Lanes of their own beside `all`, which must stay short enough to be run before every change.
 SLOW = ("faults", "world", "real", "container", "vm")
-# Where the administrator of a hardened site is: nothing may depend on UTC, or on files that others can read by themselves.
+# As an administrator of a hardened site has it: nothing may depend on UTC, or on files being open by themselves.
 ZONE, UMASK = "America/New_York", 0o027
 
 

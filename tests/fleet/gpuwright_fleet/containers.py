@@ -18,8 +18,9 @@ from .shell import FleetError, run, say
 
 READY_SECONDS = 120
 REPOSITORY_HOST = "repo.fleet.test"
-# Beyond podman's defaults: mounting over /sys and /proc (SYS_ADMIN), device nodes (MKNOD), NUMA binding (SYS_NICE).
-CAPABILITIES = ("SYS_ADMIN", "SYS_NICE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
+# Beyond podman's defaults: mounting over /sys and /proc (SYS_ADMIN), device nodes (MKNOD), NUMA binding (SYS_NICE), and
+# what lets root see everybody's processes where /proc hides them (SYS_PTRACE).
+CAPABILITIES = ("SYS_ADMIN", "SYS_NICE", "SYS_PTRACE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ SUDO_PASSWORD = Condition(
     "sudo with a password",
     host="echo 'admin:@PASSWORD@' | chpasswd; echo 'admin ALL=(ALL) ALL' > /etc/sudoers.d/admin",
     words=("--become-password-file", "@PASSWORD_FILE@"),
-    seen="runuser -u admin -- sudo -n true 2>&1 | grep 'password is required'",
+    seen="! sudo -l -U admin | grep NOPASSWD; sudo -l -U admin | grep '(ALL) ALL'",
 )
 REQUIRETTY = Condition(
     "sudo with requiretty",
@@ -100,7 +100,7 @@ findmnt -no OPTIONS /proc | head -1 | grep -E 'hidepid=(2|invisible)' """,
 NOSUID_HOMES = Condition(
     "nosuid, nodev and noexec homes",
     boot="mount --bind /home /home && mount -o remount,bind,nosuid,nodev,noexec /home",
-    seen="findmnt -no OPTIONS /home | grep -E 'nosuid.*noexec'",
+    seen="findmnt -no OPTIONS /home | grep -o 'rw,nosuid,nodev,noexec'",
 )
 OTHER_PYTHON = Condition(
     "python3 points to another version",

@@ -104,7 +104,10 @@ NOSUID_HOMES = Condition(
 )
 OTHER_PYTHON = Condition(
     "python3 points to another version",
+    # RHEL's own programs name platform-python; those of the fleet's userland do so from here on.
     host=f"""
+sed -i '1s|^#!/usr/bin/python3|#!/usr/libexec/platform-python|' \\
+  $(grep -lIs '^#!/usr/bin/python3' /usr/bin/* /usr/sbin/* /usr/lib/dnf/* || true)
 cat > /opt/world/python3 <<'END'
 #!/bin/sh
 {LOADER} exec /opt/world/usr/bin/pypy3.9 "$@"

@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-container test-real test-vm bench-runtime \
+.PHONY: help demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
   bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock clean
 
 help: ## this list
@@ -48,6 +48,9 @@ molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
+
+test-world: venv ## slower: the main job in a hostile but normal world (umask, sudo, proxy, mirror, IPv6, clock ...), each condition with what was seen
+	@$(RUN) world
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real

@@ -107,10 +107,17 @@ problems:
       evidence: "1 on the PCI bus: 0000:3b:00.0"
       next: Look for the missing card
       stops: true
+read_only:
+  description: Folders of read-only file systems that the roles write to; no package manager can be asked there.
+  type: list
+  elements: str
+  returned: always
+  sample: []
 """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.preflight import find_problems, read_facts
+from ansible.module_utils.gpuwright.preflight_space import read_only_folders
 from ansible.module_utils.gpuwright.probe import ask
 
 
@@ -153,7 +160,7 @@ def main():
         problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:
         module.fail_json(msg="{} is missing in host, plan or space: gpu_node, gpu_node_plan expected".format(error))
-    module.exit_json(changed=False, problems=problems)
+    module.exit_json(changed=False, problems=problems, read_only=read_only_folders(facts))
 
 
 if __name__ == "__main__":

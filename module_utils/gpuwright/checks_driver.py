@@ -5,6 +5,7 @@ import re
 
 from .checks_gpu import ASK_FIRST
 from .confined import kept_away
+from .evidence import Unreadable
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
@@ -113,8 +114,23 @@ def device_nodes(readings, expected):
     if missing:
         return failed(value, "all", "{} is missing".format(" and ".join(missing)))
     if shut:
-        return failed(value, "all", "{} may not use {}".format(user, ", ".join(shut)))
+        return failed(value, "all", *_shut(nodes, user, shut))
     return passed(value, "all", "{} may use all {}".format(user, len(needed)))
+
+
+def _shut(nodes, user, names):
+    """(message, action) for device files that the user may not open; the first one's mode and group stand for all."""
+    message = "{} may not use {}".format(user, ", ".join(names))
+    try:
+        mode, group = nodes.text(names[0], "mode"), nodes.text(names[0], "group")
+    except Unreadable:
+        return message, ""
+    message += " (mode {}, group {})".format(mode, group)
+    # Root's own group is no way for a user who shall have no power.
+    if len(mode) == 4 and mode[2] in "67" and group not in ("root", "0"):
+        join = "Run: usermod -aG {} {} (or NVreg_DeviceFileMode=0666), and start its services anew."
+        return message + "; that group may", join.format(group, user)
+    return message, ""
 
 
 def uvm(readings, expected):

@@ -5,24 +5,28 @@
 it is pure. A problem says what is wrong, what was seen, and what to do; one that does not stop the run is a remark.
 """
 
-import os
 import time
 
 from .cards import could_be
 from .devices import describe_device, find_devices
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
-from .hostfiles import below, exists
+from .hostfiles import exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages
 from .preflight_driver import downgrade_problems, guard_remarks, read_guarded
 from .preflight_secure_boot import secure_boot_problems
-from .preflight_space import largest_initramfs_mib, space_needed, space_problems
+from .preflight_space import (
+    FOLDERS,
+    largest_initramfs_mib,
+    read_filesystem,
+    read_only_problems,
+    space_needed,
+    space_problems,
+)
 from .problem import problem
 from .repositories import unreachable
 from .workloads import describe_all
 
-# Folders that grow, and what grows there.
-FOLDERS = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.
 MOST_SKEW_SECONDS = 60
 # Written last: an environment without it is built anew.
@@ -58,7 +62,7 @@ def read_facts(
         "unreachable": look(needed, major, root, family, passwords) if needed else [],
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
-        "filesystems": {folder: _read_filesystem(root, folder) for folder in FOLDERS},
+        "filesystems": {folder: read_filesystem(root, folder) for folder in FOLDERS},
         "initramfs_mib": largest_initramfs_mib(root),
         "rpm": rpm,
         "lock_holder": lock_holder(root),
@@ -80,17 +84,6 @@ def _lacks(names, family, missing):
         return True
 
 
-def _read_filesystem(root, folder):
-    """None where the folder cannot be read; `free_inodes` is None where the file system has no fixed number."""
-    try:
-        path = below(root, folder)
-        status, device = os.statvfs(path), os.stat(path).st_dev
-    except OSError:
-        return None
-    mib = status.f_bavail * status.f_frsize // (1024 * 1024)
-    return {"device": device, "free_mib": mib, "free_inodes": status.f_favail if status.f_files else None}
-
-
 def find_problems(host, plan, facts, wishes):
     """Problems and remarks, in the order in which a person would look at them.
 
@@ -109,8 +102,10 @@ def find_problems(host, plan, facts, wishes):
     found += clock_problems(facts, wishes)
     found += package_manager_problems(facts)
     found += repository_problems(facts)
+    needs = space_needed(plan, facts, wishes)
+    found += read_only_problems(facts, needs)
     if wishes["space_percent"] > 0:
-        found += space_problems(facts, space_needed(plan, facts, wishes), wishes["space_percent"])
+        found += space_problems(facts, needs, wishes["space_percent"])
     return found
 
 

@@ -1,14 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the file systems of a node hold what a plan will put there."""
+"""Whether the file systems of a node take and hold what a plan will put there."""
 
 import os
 
 from .hostfiles import below
 from .problem import problem
 
+# Folders that the roles write into; a driver's images go to /boot, an environment's download to /tmp.
+WRITTEN = ("/etc", "/usr", "/usr/local", "/var", "/opt")
+FOLDERS = WRITTEN + ("/tmp", "/boot")
 # As dracut and update-initramfs call what they write.
 INITRAMFS = ("initramfs-", "initrd.img-", "initrd-")
 CPU_ENVIRONMENT_PARTS = 6
+
+
+def read_filesystem(root, folder):
+    """`{device, free_mib, free_inodes, read_only}` of the file system that a folder is on, None where nobody can tell.
+
+    `free_inodes` is None where the file system has no fixed number.
+    """
+    try:
+        path = below(root, folder)
+        status, device = os.statvfs(path), os.stat(path).st_dev
+    except OSError:
+        return None
+    mib = status.f_bavail * status.f_frsize // (1024 * 1024)
+    free_inodes = status.f_favail if status.f_files else None
+    return {
+        "device": device,
+        "free_mib": mib,
+        "free_inodes": free_inodes,
+        "read_only": bool(status.f_flag & os.ST_RDONLY),
+    }
 
 
 def largest_initramfs_mib(root="/"):
@@ -50,6 +73,25 @@ def space_needed(plan, facts, wishes):
             1 if plan["pytorch"]["build"] != "cpu" else CPU_ENVIRONMENT_PARTS,
         )
     return needs
+
+
+def read_only_folders(facts, others=()):
+    """Of the folders that the roles always write into, and of `others`, those whose file system is read-only."""
+    systems = facts["filesystems"]
+    return sorted(name for name in {*WRITTEN, *others} if systems.get(name) and systems[name]["read_only"])
+
+
+def read_only_problems(facts, needs):
+    """File systems that take no new file: mounted so, or made so by the kernel after an error."""
+    closed = read_only_folders(facts, {need[1] for need in needs})
+    if not closed:
+        return []
+    step = (
+        "Look why (`dmesg | grep -iE 'remount|I/O error'`, `findmnt -T {}`): after an error of the disk repair that "
+        "first, else `mount -o remount,rw` what is mounted there, and mend /etc/fstab."
+    )
+    text = "The file system of {} is mounted read-only".format(", ".join(closed))
+    return [problem(text, "mount option ro", step.format(closed[0]))]
 
 
 def space_problems(facts, needs, percent):

@@ -58,16 +58,21 @@ def allows(mode, owner, group, account, wanted):
     return mode & wanted == wanted
 
 
-def read_device_access(root, paths, account):
-    """`{path: {readable, writable, mode, owner}}` for the account; access lists (setfacl) are not looked at."""
+def read_device_access(root, paths, account, look=os.stat):
+    """`{path: {readable, writable, mode, owner, group}}` for the account; access lists (setfacl) are not looked at.
+
+    owner  "uid:gid"          group  its name, or its number where /etc/group has none          look  stands for os.stat
+    """
+    groups = {fields[2]: fields[0] for fields in read_lines(root, "/etc/group") if len(fields) == 4}
     found = {}
     for path in paths:
-        status = os.stat(below(root, path))
+        status = look(below(root, path))
         found[path] = {
             "readable": allows(status.st_mode, status.st_uid, status.st_gid, account, 4),
             "writable": allows(status.st_mode, status.st_uid, status.st_gid, account, 2),
             "mode": "{:04o}".format(stat.S_IMODE(status.st_mode)),
             "owner": "{}:{}".format(status.st_uid, status.st_gid),
+            "group": groups.get(str(status.st_gid), str(status.st_gid)),
         }
     return found
 

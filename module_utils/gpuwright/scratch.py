@@ -5,6 +5,7 @@ The UUID of the file system is made from the serial number: by it a later run kn
 """
 
 import errno
+import hashlib
 import os
 import re
 import uuid
@@ -29,7 +30,10 @@ class Refused(Exception):
 
 
 def uuid_for(serial):
-    return str(uuid.uuid5(NAMESPACE, serial))
+    # Version 8 (RFC 9562) of SHA-256: version 5 is SHA-1, which FIPS 140-3 modules withdraw.
+    digest = bytearray(hashlib.sha256(NAMESPACE.bytes + serial.encode("utf-8")).digest()[:16])
+    digest[6], digest[8] = digest[6] & 0x0F | 0x80, digest[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(digest)))
 
 
 def find_disk(root, serial):

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import ansible
@@ -18,6 +18,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 MODULE_UTILS = REPOSITORY / "module_utils"
 # Tests import the shared code as the node's tools do: from the folder that holds the package.
 sys.path.insert(0, str(MODULE_UTILS))
+
+
+@pytest.fixture
+def open_umask() -> Iterator[int]:
+    """For what a test makes and another user reads or runs. The value: what the tests themselves run under."""
+    before = os.umask(0o022)
+    yield before
+    os.umask(before)
 
 
 @functools.cache

@@ -7,6 +7,8 @@ from healthy_node import KERNEL, PCI_ID
 from row_values import A100, DOWN, GEFORCE, NVIDIA, SMI, SMI_GPU
 
 KEY = ("probe", "module_key", "state")
+KEY_ENROLLED = ("probe", "module_key_enrolled")
+SHUT = {"readable": False, "writable": False}
 
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
@@ -52,8 +54,30 @@ ROWS = [
         {("device_nodes", "/dev/nvidia0", "writable"): False},
         {},
         FAIL,
+        "may not use /dev/nvidia0 (mode 0666, group root)",
+    ),
+    (
+        "driver.device_nodes",
+        {("device_nodes", "/dev/nvidia0"): {**SHUT, "mode": "0660", "group": "video"}},
+        {},
+        FAIL,
+        "may not use /dev/nvidia0 (mode 0660, group video); that group may",
+    ),
+    (
+        "driver.device_nodes",
+        {("device_nodes", "/dev/nvidia0"): {**SHUT, "mode": "0640", "group": "video"}},
+        {},
+        FAIL,
+        "(mode 0640, group video)",
+    ),
+    (
+        "driver.device_nodes",
+        {("device_nodes", "/dev/nvidia0"): {**SHUT, "mode": "rw"}},
+        {},
+        FAIL,
         "may not use /dev/nvidia0",
     ),
+    ("driver.device_nodes", {("device_nodes", "/dev/nvidia0"): SHUT}, {}, FAIL, "may not use /dev/nvidia0"),
     ("driver.device_nodes", {("device_nodes", "/dev/nvidia-modeset"): {"readable": False}}, {}, PASS, "may use all 3"),
     ("driver.device_nodes", {("device_nodes", "/dev/nvidiactl", "readable"): False}, {}, FAIL, "/dev/nvidiactl"),
     (

@@ -374,7 +374,7 @@ READINGS = {
         "password": "locked",
     },
     "device_nodes": {
-        path: {"readable": True, "writable": True, "mode": "0666", "owner": "0:0"}
+        path: {"readable": True, "writable": True, "mode": "0666", "owner": "0:0", "group": "root"}
         for path in ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl")
     },
     "cuda": {

@@ -16,6 +16,9 @@ _spec = importlib.util.spec_from_file_location(
 )
 contact = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(contact)
+_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "roles/preflight/filter_plugins/problems.py")
+problems = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(problems)
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 CENSORED = "MODULE FAILURE\nSee stdout/stderr for the exact error"
 # Stands in for ssh: a command that becomes root meets sudo's sentence, every other runs on this machine.
@@ -111,3 +114,35 @@ def test_it_is_one_row_of_the_summary(tmp_path: Path, said: str, words: str) -> 
     assert text.count(words) == 1 and "WARNING" not in done.stderr
     # Where a password is all that is missing, the command to go on with asks for it.
     assert done.stdout.rstrip().endswith(" -K") is (said is PASSWORD)
+
+
+NO_FOLDER = (
+    "Failed to create temporary directory. In some cases, you may have been able to authenticate and did not have "
+    "permissions on the target directory. Consider changing the remote tmp path in ansible.cfg to a path rooted in "
+    '"/tmp", for more error information use -vvv. Failed command was: ( umask 77 && mkdir -p "` echo /var/tmp `"&& '
+    'mkdir "` echo /var/tmp/ansible-1 `" && echo ansible-1 ), exited with result 1'
+)
+FULL = "mkdir: cannot create directory ‘/home/admin/.ansible/tmp/ansible-tmp-1’: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem", "step"),
+    [
+        (NO_FOLDER, "can write no temporary file there", "findmnt"),
+        (
+            NO_FOLDER + ", stderr output: mkdir: Read-only file system",
+            "can write no temporary file there",
+            "df -h",
+        ),
+        (FULL, "a file system there is full", "Free space"),
+        ("Failed to connect to the host via ssh: Connection refused", "The host cannot be reached", "start sshd"),
+        ("Failed to connect to the host via ssh: Permission denied (publickey).", "refuses the login", "key"),
+        ("Failed to connect to the host via ssh: sudo: not found", "The host cannot be reached", "Try: ssh"),
+    ],
+)
+def test_a_host_that_takes_no_file_is_reached(said: str, problem: str, step: str) -> None:
+    """Ansible says unreachable of both."""
+    probe = {"unreachable": True, "msg": said, "changed": False}
+    rows = problems.preflight_problems([{"inventory_hostname": "a5-01", "__preflight_probe": probe}])
+    assert len(rows) == 1 and problem in rows[0]["problem"] and step in rows[0]["next"], rows
+    assert rows[0]["stops"]

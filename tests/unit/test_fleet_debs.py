@@ -78,6 +78,7 @@ def test_whatever_is_planned_from_nvidias_repository_is_there(packages: list[spe
 
 
 @pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="this controller builds no packages for Debian")
+@pytest.mark.usefixtures("open_umask")
 def test_the_index_describes_the_files(tmp_path: Path, packages: list[specs.Package]) -> None:
     wanted = [package for package in packages if package.name in ("libnccl2", "nvidia-kernel-dkms")]
     (tmp_path / "work").mkdir()

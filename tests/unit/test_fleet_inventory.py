@@ -119,3 +119,15 @@ def test_the_cache_forgets_what_is_old_unused_and_not_the_newest(tmp_path: Path)
         folders.append(tmp_path / name)
     # b serves a running fleet; the repositories were all used within the hour.
     assert cli.surplus(folders, {str(tmp_path / "base_el8-b")}, NOW) == [tmp_path / "base_el8-a"]
+
+
+def test_a_fleet_without_ipv4_has_addresses_of_its_own() -> None:
+    subnets = {containers.ipv6_subnet(fleet) for fleet in ("world", "demo")}
+    assert len(subnets) == 2
+    for subnet in subnets:
+        network = ipaddress.ip_network(subnet)
+        assert network.subnet_of(ipaddress.ip_network("fd00::/8"))
+        plan = containers.address_plan(network, ["a5-01", "a5-02"])
+        assert len(set(map(containers.mac_address, plan.values()))) == len(plan) == 3
+        assert containers.address_words(plan["repo"])[0] == "--ip6"
+    assert containers.address_words("10.9.8.2") == ["--ip", "10.9.8.2", "--mac-address", "02:67:0a:09:08:02"]

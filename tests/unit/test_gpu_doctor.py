@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up 
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def folder(open_umask: int) -> Iterator[Path]:
     """Not pytest's own folder, into which an ordinary user cannot look."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
@@ -57,7 +57,7 @@ def put_report(host: HostTree, readings: dict | None = None, smoke: dict | None 
 
 
 @pytest.fixture
-def doctor(folder: Path, node: HostTree, node_python: str) -> Run:
+def doctor(folder: Path, node: HostTree, node_python: str, open_umask: int) -> Run:
     """The script as installed, but with a copy of this checkout's library, the interpreter under test and that node."""
     shutil.copytree(REPOSITORY / "module_utils", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     text = SCRIPT.read_text()
@@ -84,7 +84,8 @@ def doctor(folder: Path, node: HostTree, node_python: str) -> Run:
     def run(*arguments: str, **more: object) -> subprocess.CompletedProcess:
         command = [programs / "gpu-doctor", *arguments]
         environment = {"PATH": f"{programs}:/usr/bin:/bin"}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, cwd="/", **more)
+        more = {"env": environment, "umask": open_umask, **more}
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", **more)
 
     return run
 

@@ -208,7 +208,7 @@ def calibrate(python: str, root: Path, *words: str, **environment: str) -> subpr
 
 
 @pytest.fixture
-def real() -> Iterator[Path]:
+def real(open_umask: int) -> Iterator[Path]:
     """A root with a policy and a library, which lies at the same path below "/" too, where the loader looks.
 
     Not in pytest's own folder, into which the user who runs the command cannot look.

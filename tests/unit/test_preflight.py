@@ -19,7 +19,7 @@ problems = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(problems)
 
 GIB = 1024
-PLENTY = {"device": 1, "free_mib": 78 * GIB, "free_inodes": 5_000_000}
+PLENTY = {"device": 1, "free_mib": 78 * GIB, "free_inodes": 5_000_000, "read_only": False}
 USE = {"gpu_processes": [], "users": [], "jobs": []}
 
 
@@ -39,7 +39,7 @@ def key(state: str, because: str = "") -> dict[str, Any]:
 
 
 def facts(**changes: Any) -> dict[str, Any]:
-    folders = ("/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
+    folders = ("/etc", "/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
     found |= {"unreachable": [], "packages": None, "initramfs_mib": 90}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +13,17 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
-from gpuwright.preflight import read_facts
-from gpuwright.preflight_space import largest_initramfs_mib, space_needed, space_problems
+from gpuwright.preflight import find_problems, read_facts
+from gpuwright.preflight_space import (
+    largest_initramfs_mib,
+    read_filesystem,
+    read_only_folders,
+    read_only_problems,
+    space_needed,
+    space_problems,
+)
 from test_plan_questions import MATRIX
-from test_preflight import facts, plan, wishes
+from test_preflight import facts, host, plan, wishes
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 STAMP = "opt/gpuwright/venvs/{}/gpuwright.json"
@@ -76,3 +85,80 @@ def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool) -> None:
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     folders = {role: done.stdout.partition(f"{role}=")[2].partition("=")[0] for role in names}
     assert folders["preflight"] == folders["framework_pytorch"] and len(folders["preflight"]) == 16, done.stdout
+
+
+def statvfs(flag: int = 0, **changes: int) -> Any:
+    fields = {"f_flag": flag, "f_bavail": 1000, "f_frsize": 1024 * 1024, "f_files": 10, "f_favail": 7, **changes}
+    return lambda path: type("Status", (), fields)()
+
+
+@pytest.mark.parametrize(
+    ("flag", "closed"), [(0, False), (os.ST_RDONLY, True), (os.ST_RDONLY | os.ST_NODEV, True), (os.ST_NOSUID, False)]
+)
+def test_a_file_system_says_whether_it_is_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: int, closed: bool
+) -> None:
+    (tmp_path / "opt").mkdir()
+    monkeypatch.setattr(os, "statvfs", statvfs(flag))
+    read = read_filesystem(str(tmp_path), "/opt")
+    assert read["read_only"] is closed and read["free_mib"] == 1000 and read["free_inodes"] == 7
+
+
+def test_what_cannot_be_read_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_filesystem(str(tmp_path), "/usr") is None
+    (tmp_path / "usr").mkdir()
+    assert read_filesystem(str(tmp_path), "/usr")["device"] == (tmp_path / "usr").stat().st_dev
+
+    def broken(path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "statvfs", broken)
+    assert read_filesystem(str(tmp_path), "/usr") is None
+
+
+def closed(*folders: str) -> dict[str, Any]:
+    known = facts()["filesystems"]
+    return facts(filesystems={name: {**row, "read_only": name in folders} for name, row in known.items()})
+
+
+@pytest.mark.parametrize(
+    ("folders", "present", "named"),
+    [
+        ((), False, ""),
+        (("/etc", "/usr", "/usr/local", "/var", "/opt", "/boot", "/tmp"), False, "/boot, /etc, /opt, /tmp, /usr"),
+        (("/usr",), False, "/usr"),
+        (("/opt",), True, "/opt"),
+        (("/etc",), True, "/etc"),
+        # Mounted so on purpose on many nodes; a driver that stays writes nothing there.
+        (("/boot",), False, "/boot"),
+        (("/boot",), True, ""),
+    ],
+)
+def test_a_read_only_file_system_stops(folders: tuple[str, ...], present: bool, named: str) -> None:
+    the_facts = closed(*folders)
+    found = read_only_problems(the_facts, space_needed(plan(present=present), the_facts, wishes()))
+    assert [f"{named}" in row["problem"] and row["stops"] for row in found] == ([True] if named else [])
+    for row in found:
+        assert "is mounted read-only" in row["problem"] and "remount,rw" in row["next"] and row["evidence"]
+
+
+def test_where_the_package_manager_cannot_write_it_is_not_asked() -> None:
+    assert read_only_folders(closed()) == [] and read_only_folders(closed("/boot", "/tmp")) == []
+    assert read_only_folders(closed("/var", "/boot")) == ["/var"]
+    assert read_only_folders(facts(filesystems={**facts()["filesystems"], "/var": None})) == []
+    tasks = yaml.safe_load((REPOSITORY / "roles/preflight/tasks/host.yml").read_text())
+    rehearsal = next(task for task in tasks if "ansible.builtin.include_tasks" in task)
+    assert any("read_only" in condition for condition in rehearsal["when"])
+
+
+def test_read_only_is_asked_whatever_the_space() -> None:
+    the_facts = closed("/opt")
+    rows = find_problems(host(), plan(), the_facts, wishes(space_percent=0))
+    assert ["read-only" in row["problem"] for row in rows] == [True]
+
+
+def test_every_folder_that_is_judged_is_read(tmp_path: Path) -> None:
+    for name in ("etc", "usr/local", "var", "opt", "tmp", "boot"):
+        (tmp_path / name).mkdir(parents=True)
+    read = read_facts(plan(), lambda command: "", str(tmp_path))["filesystems"]
+    assert set(read) == set(facts()["filesystems"]) and None not in read.values()

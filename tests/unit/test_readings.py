@@ -42,7 +42,7 @@ READER = "nobody"
 
 
 @pytest.fixture
-def host():
+def host(open_umask):
     """Not below pytest's own folder, into which the user who reads the environment cannot look."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
@@ -269,7 +269,7 @@ def venv():
         folder = Path(name)
         folder.chmod(0o755)
         # The system's Python: one below /root can be started by root alone.
-        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True)
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True, umask=0o022)
         yield folder, next(folder.glob("lib/python*/site-packages"))
 
 

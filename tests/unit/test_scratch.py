@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,9 @@ def test_the_module_refuses_in_check_mode_too(run_module):
         answer = run_module("scratch_disk", {"serial": "NO-SUCH-DISK"}, check=check)
         assert answer["failed"] is True and "no NVMe disk has the serial number NO-SUCH-DISK" in answer["msg"]
     assert "serial is empty" in run_module("scratch_disk", {"serial": " "})["msg"]
+
+
+def test_a_serial_number_has_one_uuid() -> None:
+    told = [uuid.UUID(scratch.uuid_for(serial)) for serial in (SERIAL, SERIAL + "x", "Größe", "")]
+    assert len(set(told)) == 4 and told[0] == uuid.UUID(scratch.uuid_for(SERIAL))
+    assert {one.variant for one in told} == {uuid.RFC_4122} and {one.bytes[6] >> 4 for one in told} == {8}

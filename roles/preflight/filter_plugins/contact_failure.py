@@ -9,6 +9,17 @@ from typing import Any
 
 SUDOERS = "`<ansible_user> ALL=(ALL) NOPASSWD: ALL`, written with `visudo -f /etc/sudoers.d/ansible`"
 # First match wins. Patterns are from the messages of sudo 1.8 and 1.9, doas, and ansible-core's become plugins.
+NO_SPACE = (
+    r"No space left on device",
+    "A file system of the host is full",
+    "Free space there (`df -h / /tmp /var/tmp`) and run again.",
+)
+NO_FILES = (
+    r"Failed to create temporary directory",
+    "Ansible cannot write its temporary files on the host",
+    "As ansible_user on the host: `df -h . /var/tmp; findmnt -T .` tells whether it is full or read-only; repair that, "
+    "or name a folder to write to in ansible_remote_tmp.",
+)
 CAUSES = (
     (
         r"Missing \w+ password|a password is required|a terminal is required|no tty present|no askpass program",
@@ -62,11 +73,8 @@ CAUSES = (
         "The host has no Python that Ansible can use",
         "Install python3 there, or name one in ansible_python_interpreter (RHEL 8: /usr/libexec/platform-python).",
     ),
-    (
-        r"No space left on device",
-        "A file system of the host is full",
-        "Free space there (`df -h / /tmp /var/tmp`) and run again.",
-    ),
+    NO_SPACE,
+    NO_FILES,
 )
 # What ssh, login banners and Ansible say around the sentence that matters.
 NOISE = re.compile(

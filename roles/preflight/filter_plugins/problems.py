@@ -17,12 +17,12 @@ def _neighbour(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(f"gpuwright_{name}", Path(__file__).with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, name)
+    return module
 
 
-contact_failure = _neighbour("contact_failure")
-package_failure = _neighbour("package_failure")
-reach_failure = _neighbour("reach_failure")
+contact_failure = _neighbour("contact_failure").contact_failure
+package_failure = _neighbour("package_failure").package_failure
+reach_failure = _neighbour("reach_failure").reach_failure
 
 TASK_RESULTS = (
     "__preflight_variables",

@@ -84,10 +84,16 @@ CAUSES = (
         "Its reason: ssh {port_option}{login}",
     ),
     (
+        r"No space left on device",
+        "refused",
+        "{host} was reached, and a file system there is full",
+        "Free space there (`df -h / /tmp /var/tmp`) and run again.",
+    ),
+    (
         r"Failed to create temporary directory",
         "refused",
         "{host} was reached, and {user} can write no temporary file there",
-        "Look at `df -h /var/tmp` and the mounts there (full, read-only), or set ansible_remote_tmp.",
+        "As {user} there: `df -h . /var/tmp; findmnt -T .` says whether it is full or read-only; or set ansible_remote_tmp.",
     ),
 )
 LONGEST = 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import os
 import re
 import shutil
 import sys
@@ -112,7 +113,7 @@ def ensure_key(state: Path) -> None:
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "fleet", "-f", state / "id_ed25519"])
 
 
-def up(fleet: str, only: str | None) -> None:
+def up(fleet: str, only: str | None, ipv6: bool = False) -> None:
     started = time.monotonic()
     data = yaml.safe_load(HOSTS_FILE.read_text())
     names = host_names(data, fleet, only)
@@ -121,7 +122,7 @@ def up(fleet: str, only: str | None) -> None:
     state.mkdir(parents=True, exist_ok=True)
     with locked(f"fleet-{fleet}"):
         ensure_key(state)
-        network = containers.ensure_network(fleet)
+        network = containers.ensure_network(fleet, ipv6)
         plan = containers.address_plan(network, list(data["hosts"]))
         hosts = [containers.Host(name, plan[name], data["hosts"][name]) for name in names]
         say(f"-> fleet {fleet}: {', '.join(names)}")
@@ -177,6 +178,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     for name, text in (("up", "start a fleet"), ("reset", "make its hosts bare again"), ("down", "remove it")):
         command = commands.add_parser(name, help=text)
         command.add_argument("--fleet", default="demo", help="default: demo")
+        if name == "up":
+            command.add_argument("--ipv6", action="store_true", help="a new fleet's network has no IPv4")
         if name != "down":
             command.add_argument("--hosts", help="comma-separated, default: the fleet's hosts in hosts.yml")
     options = parser.parse_args(arguments)
@@ -187,6 +190,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
+    # What is built here is installed elsewhere: the same under every umask.
+    os.umask(0o022)
     try:
         require_containers()
         if options.command == "build":
@@ -195,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
             image = built.images[options.platform]
             say(f"   image {image}, repositories {built.repositories}, wheelhouse {wheelhouse}")
         elif options.command == "up":
-            up(options.fleet, options.hosts)
+            up(options.fleet, options.hosts, options.ipv6)
         elif options.command == "reset":
             reset(options.fleet, options.hosts)
         elif options.command == "down":

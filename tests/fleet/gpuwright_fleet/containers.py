@@ -18,8 +18,9 @@ from .shell import FleetError, run, say
 
 READY_SECONDS = 120
 REPOSITORY_HOST = "repo.fleet.test"
-# Beyond podman's defaults: mounting over /sys and /proc (SYS_ADMIN), device nodes (MKNOD), NUMA binding (SYS_NICE).
-CAPABILITIES = ("SYS_ADMIN", "SYS_NICE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
+# Beyond podman's defaults: mounting over /sys and /proc (SYS_ADMIN), device nodes (MKNOD), NUMA binding (SYS_NICE), and
+# what lets root see everybody's processes where /proc hides them (SYS_PTRACE).
+CAPABILITIES = ("SYS_ADMIN", "SYS_NICE", "SYS_PTRACE", "MKNOD", "AUDIT_WRITE", "NET_RAW")
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,26 @@ def labels(fleet: str) -> list[str]:
     return [f"--label=gpuwright.fleet={fleet}", f"--label=gpuwright.checkout={REPO_ROOT}"]
 
 
-def ensure_network(fleet: str) -> ipaddress.IPv4Network:
-    """The fleet's network; podman picks a free subnet when it is created."""
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def ipv6_subnet(fleet: str) -> str:
+    """A subnet for local use (RFC 4193) that is the fleet's own; podman picks none where IPv6 stands alone."""
+    digits = hashlib.sha256(network_name(fleet).encode()).hexdigest()
+    return f"fd{digits[:2]}:{digits[2:6]}:{digits[6:10]}:{digits[10:14]}::/64"
+
+
+def ensure_network(fleet: str, ipv6: bool = False) -> Network:
+    """The fleet's network; podman picks a free subnet when it is created, with `ipv6` there is no IPv4 in it."""
     name = network_name(fleet)
     if podman("network", "exists", name, check=False).returncode != 0:
-        podman("network", "create", "--disable-dns", *labels(fleet), name)
+        only = ["--subnet", ipv6_subnet(fleet)] if ipv6 else []
+        podman("network", "create", "--disable-dns", *only, *labels(fleet), name)
     data = json.loads(podman("network", "inspect", name).stdout)
-    return ipaddress.IPv4Network(data[0]["subnets"][0]["subnet"])
+    return ipaddress.ip_network(data[0]["subnets"][0]["subnet"])
 
 
-def address_plan(network: ipaddress.IPv4Network, hosts: list[str]) -> dict[str, str]:
+def address_plan(network: Network, hosts: list[str]) -> dict[str, str]:
     """Fixed addresses: .2 for the repository server, from .10 for hosts, by their place in hosts.yml."""
     plan = {"repo": str(network[2])}
     return plan | {name: str(network[10 + number]) for number, name in enumerate(hosts)}
@@ -71,7 +82,13 @@ def address_plan(network: ipaddress.IPv4Network, hosts: list[str]) -> dict[str, 
 
 def mac_address(address: str) -> str:
     """The same for a host that is made anew: others keep the old one in their ARP tables for half a minute."""
-    return "02:67:" + ":".join(f"{octet:02x}" for octet in ipaddress.IPv4Address(address).packed)
+    return "02:67:" + ":".join(f"{octet:02x}" for octet in ipaddress.ip_address(address).packed[-4:])
+
+
+def address_words(address: str) -> list[str]:
+    """What gives a container its address."""
+    option = "--ip6" if ":" in address else "--ip"
+    return [option, address, "--mac-address", mac_address(address)]
 
 
 def state_of(name: str) -> dict[str, str]:
@@ -103,9 +120,9 @@ def start_repository_server(fleet: str, image: str, repositories: Path, address:
     podman(
         "run", "--detach", "--name", name, "--hostname", "repo", "--restart", "always", "--systemd=false",
         *labels(fleet), "--network", network_name(fleet),
-        "--ip", address, "--mac-address", mac_address(address),
-        "--volume", f"{repositories}:/srv/repositories:ro", image,
-        "/usr/libexec/platform-python", "-m", "http.server", "--directory", "/srv/repositories", "80",
+        *address_words(address), "--volume", f"{repositories}:/srv/repositories:ro", image,
+        "/usr/libexec/platform-python", "-m", "http.server", "--directory", "/srv/repositories",
+        *(["--bind", "::"] if ":" in address else []), "80",
     )  # fmt: skip
 
 
@@ -129,7 +146,7 @@ def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Pat
     podman(
         "run", "--detach", "--name", name, "--hostname", host.name, "--restart", "always", "--systemd=always",
         *labels(fleet), "--network", network_name(fleet),
-        "--ip", host.address, "--mac-address", mac_address(host.address),
+        *address_words(host.address),
         "--add-host", f"{REPOSITORY_HOST}:{repo_address}", "--security-opt", "unmask=ALL", "--shm-size", "2g",
         *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in volumes), image,
     )  # fmt: skip

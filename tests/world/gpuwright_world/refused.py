@@ -1,0 +1,64 @@
+"""Conditions in which the main job must end before it changes anything, and the words with which it does."""
+
+from __future__ import annotations
+
+from .condition import Condition, Refusal
+from .done import PROXY_ONLY, REQUIRETTY, SUDO_PASSWORD
+
+FAKETIME = "/opt/world/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+
+
+def clock(offset: str) -> Condition:
+    """Each program that root starts through sudo reads another time; the machine's own clock stays as it is.
+
+    sshd's sandbox allows none of the library's system calls, so it is not loaded into everything.
+    """
+    return Condition(
+        f"clock {offset} s off",
+        host=f"""
+printf 'LD_PRELOAD={FAKETIME}\\nFAKETIME={offset}\\nFAKETIME_DISABLE_SHM=1\\n' > /etc/clock
+echo 'Defaults env_file=/etc/clock' > /etc/sudoers.d/clock && chmod 0440 /etc/sudoers.d/clock
+real=$(date +%s); told=$(sudo date +%s); test $((told - real - {int(offset)})) -ge -2""",
+    )
+
+
+def full(folder: str, mib: int) -> Condition:
+    """A file system of its own with so much space, and what was there before."""
+    script = f"""
+cp -a {folder} /run/world-copy
+mount -t tmpfs -o size={mib}m none {folder}
+cp -a /run/world-copy/. {folder}/"""
+    return Condition(f"full {folder}", host=script)
+
+
+NO_PASSWORD = Condition("sudo with a password, none given", host=SUDO_PASSWORD.host)
+WRONG_PASSWORD = Condition(
+    "sudo with a password, a wrong one given", host=SUDO_PASSWORD.host, words=("--become-password-file", "@WRONG_FILE@")
+)
+NO_RIGHTS = Condition(
+    "sudo without rights",
+    host="echo 'admin:@PASSWORD@' | chpasswd; rm /etc/sudoers.d/admin",
+    words=("--become-password-file", "@PASSWORD_FILE@"),
+)
+TERMINAL = Condition("sudo with requiretty, pipelining on", host=REQUIRETTY.host, words=())
+LOCALE_C = Condition("controller with locale C alone", environment={"LC_ALL": "C", "LANG": "C"})
+READ_ONLY = Condition("read-only root", host="mount -o remount,bind,ro /")
+NO_PROXY = Condition("a proxy is the only way out, and nobody named it", boot=PROXY_ONLY.boot)
+READ_ONLY_WITH_FILES = Condition(
+    "read-only root, pipelining off", READ_ONLY.host, variables={"ansible_pipelining": False}
+)
+
+REFUSALS = (
+    Refusal(LOCALE_C, ("Ansible requires the locale encoding to be UTF-8",)),
+    Refusal(NO_PASSWORD, ("The host's sudo asks for a password and none was given", "Run again with -K")),
+    Refusal(WRONG_PASSWORD, ("The host's sudo refuses the password",)),
+    Refusal(NO_RIGHTS, ("On the host ansible_user may not become root", "admin is not in the sudoers file")),
+    Refusal(TERMINAL, ("The host's sudo wants a terminal (requiretty)", "you must have a tty to run sudo")),
+    Refusal(full("/boot", 9), ("The file system of /boot has", "MiB free and about")),
+    Refusal(full("/opt", 100), ("The file system of /opt has", "MiB free and about", "Python environment")),
+    Refusal(READ_ONLY, ("The file system of /etc, /opt, /usr", "is mounted read-only")),
+    Refusal(READ_ONLY_WITH_FILES, ("Ansible cannot write its temporary files on the host", "findmnt")),
+    Refusal(clock("+600"), ("The clock is 600 s ahead of the controller's", "chronyc makestep")),
+    Refusal(clock("-600"), ("The clock is 600 s behind the controller's", "chronyc makestep")),
+    Refusal(NO_PROXY, ("The repository epel cannot be reached from this host", "proxy in /etc/dnf/dnf.conf")),
+)

@@ -3,6 +3,7 @@
 
 import re
 
+from .checks_environment import REBUILD, TRAINER, damage
 from .confined import hidden_from_programs, kept_away
 from .verdict import CONTACT_SUPPORT, DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
@@ -118,12 +119,15 @@ def matrix_product(readings, expected):
 
 
 def trainer_installed(readings, expected):
-    """The trainer package can be imported by the venv's Python."""
+    """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
     if readings.absent("venv"):
         return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
     result = readings.text("venv", "imports", "gan_trainer")
     if result != "ok":
         return failed(result, "ok", "import gan_trainer: {}".format(result))
+    damaged, words = damage(readings)
+    if TRAINER in damaged:
+        return failed("damaged", "ok", words if TRAINER in words else "files of {} are damaged".format(TRAINER))
     version = readings.version("venv", "versions", "gan_trainer")
     return passed(version, "importable", "gan_trainer {}".format(version))
 
@@ -176,7 +180,7 @@ CHECKS = (
         question="Can PyTorch be imported?",
         judge=imports,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags framework; it builds the venv anew when it is damaged.",
+        action=REBUILD,
     ),
     Check(
         id="framework.pytorch_version",
@@ -247,7 +251,7 @@ CHECKS = (
         question="Can the trainer be imported?",
         judge=trainer_installed,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags model",
+        action="Run: ansible-playbook site.yml --tags model,verify",
     ),
     Check(
         id="model.trainer_user",

@@ -7,6 +7,7 @@ from .acknowledgements import read_acknowledgements
 from .boot_check import read_moment
 from .bounded import run_bounded
 from .confinement import read_confinement
+from .environment_files import read_environment
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
@@ -71,6 +72,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     readings.update(collect_software(expectations, root, host))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
     if level == DEEP:
+        readings["environment"] = attempt(read_environment, root, expectations["venv"], True)
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
 

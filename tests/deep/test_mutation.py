@@ -37,6 +37,7 @@ MODULES = (
     "links",
     "storage",
     "software",
+    "environment",
     "framework",
     "smoke",
     "performance",

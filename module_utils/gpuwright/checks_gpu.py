@@ -7,6 +7,7 @@ checks of Azure and AWS), without their habit of passing a value that cannot be 
 
 from .cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
 from .confined import given_some
+from .kept_plan import made_for
 from .nvidia_smi_absent import VGPU
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
 
@@ -39,6 +40,14 @@ def count(readings, expected):
     if len(seen) != wanted:
         return failed(len(seen), wanted, "nvidia-smi shows {} of {} expected".format(len(seen), wanted))
     return passed(wanted, wanted, "{} of {} expected".format(wanted, wanted))
+
+
+def plan_of_all(readings, expected):
+    """The plan that the node is held to was made while all GPUs that the inventory expects were there."""
+    wanted, found = expected.number("gpu_count"), made_for(expected.value)
+    if found < wanted:
+        return failed(found, wanted, "the plan was made for {} of {} GPUs".format(found, wanted))
+    return passed(found, wanted, "the plan was made for {} GPUs".format(found))
 
 
 def model(readings, expected):
@@ -178,6 +187,16 @@ CHECKS = (
             "Compare lspci -d 10de: with the order; power off and reseat a missing card, or correct the expected "
             "number."
         ),
+    ),
+    Check(
+        id="gpu.plan",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Was the plan made for all GPUs of the node?",
+        judge=plan_of_all,
+        action="When gpu.count is PASS, run: ansible-playbook site.yml ; it plans for all GPUs, installs and verifies.",
     ),
     Check(
         id="gpu.model",

@@ -19,6 +19,7 @@ from .readings_access import (
     read_device_links,
 )
 from .readings_containers import read_containers
+from .readings_file_systems import read_file_systems
 from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_modules import read_asked, read_kernel_modules, read_parameters
 from .readings_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
@@ -55,6 +56,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "switches": attempt(read_switches, root),
         "driver_files": attempt(read_driver_files, root),
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
+        "file_systems": attempt(read_file_systems, root, expectations),
         "device_nodes": attempt(read_device_nodes, root, host, user),
         "device_links": attempt(read_links_of_nodes, root, host),
         "parameters": {"asked": attempt(read_asked, root), "loaded": attempt(read_parameters, root)},

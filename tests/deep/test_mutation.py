@@ -32,6 +32,7 @@ MODULES = (
     "driver",
     "next_boot",
     "host",
+    "space",
     "kernel",
     "xid",
     "links",

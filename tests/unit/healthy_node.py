@@ -183,6 +183,26 @@ READINGS = {
         "nouveau_loaded": False,
         "reboot": {"required": False, "reasons": []},
     },
+    "file_systems": [
+        {
+            "use": use,
+            "folder": folder,
+            "there": True,
+            "mount": mount,
+            "kind": "xfs",
+            "read_only": False,
+            "free_mib": free,
+            "free_inodes": files,
+        }
+        for use, folder, mount, free, files in (
+            ("system", "/", "/", 50000, 1000000),
+            ("boot", "/boot", "/boot", 600, 500000),
+            ("state", "/var", "/var", 40000, 800000),
+            ("environment", "/opt/gpuwright", "/opt", 45000, 900000),
+            ("data", "/srv/gan/data", "/srv", 70000, 900000),
+            ("runs", "/srv/gan/runs", "/srv", 70000, 900000),
+        )
+    ],
     "nvidia_smi": {
         "reachable": True,
         "rc": 0,

@@ -34,6 +34,7 @@ from . import (
     checks_waivers,
     checks_xid,
 )
+from .causes import with_causes
 from .checks_smoke import smoke_record
 from .strikes import counted
 from .verdict import STANDARD, within
@@ -89,4 +90,4 @@ def run_checks(readings, expectations, smoke=None, checks=CHECKS, level=STANDARD
     by_id = {record["id"]: record for record in records}
     last = [check for check in asked if check.id not in by_id]
     by_id.update((record["id"], record) for record in run_with_waivers(last, CHECKS, seen, expectations))
-    return [by_id[check.id] for check in asked]
+    return with_causes([by_id[check.id] for check in asked])

@@ -133,7 +133,8 @@ def failure_text(result: dict) -> str:
 
 
 def with_status(checks: list[dict], status: str) -> list[dict]:
-    return [check for check in checks if check.get("status") == status]
+    """Those of this status that do not follow from another one."""
+    return [check for check in checks if check.get("status") == status and not check.get("caused_by")]
 
 
 def judge_host(name: str, host: Host, stats: dict, verifying: bool, aborted: bool) -> Row:

@@ -92,6 +92,8 @@ EXPECTATIONS = {
     "link_width": 0,
     "slowdowns": [],
     "skip_checks": {},
+    "data_dir": "/srv/gan/data",
+    "runs_dir": "/srv/gan/runs",
 }
 
 # What gan_trainer.performance says of a V100 that is as fast as others have measured.
@@ -423,8 +425,8 @@ READINGS = {
         },
     },
     "environment": {
-        "distributions": 61,
-        "files": 30592,
+        "distributions": 2,
+        "files": 2,
         "hashed": 0,
         "problem_count": 0,
         "problems": [],

@@ -11,7 +11,7 @@ STAMP = ("stamp", "pytorch")
 def damaged(*packages: str, count: int = 1) -> dict:
     """An environment of which files of these packages are missing."""
     first = {"distribution": packages[-1], "path": f"{packages[-1]}/x.py", "problem": "is missing"}
-    record = {"distributions": 61, "files": 30592, "hashed": 0, "problem_count": count}
+    record = {"distributions": 2, "files": 2, "hashed": 0, "problem_count": count}
     return {**record, "problems": [first], "damaged": list(packages)}
 
 
@@ -59,7 +59,7 @@ ROWS = [
     ("framework.files", {("environment",): damaged("torch")}, {}, FAIL, "one problem: torch/x.py is missing (torch)"),
     ("framework.files", {("environment",): damaged("torch", count=2)}, {}, FAIL, "2 problems, such as: torch"),
     ("framework.files", {("environment",): damaged("gan-trainer", "torch")}, {}, FAIL, "torch/x.py is missing"),
-    ("framework.files", {("environment",): damaged("gan-trainer")}, {}, PASS, "30592 files of 61 packages"),
+    ("framework.files", {("environment",): damaged("gan-trainer")}, {}, PASS, "2 files of 2 packages"),
     ("framework.files", {("environment", "problem_count"): 3}, {}, FAIL, "3 problems, such as: files are damaged"),
     ("framework.files", {("environment", "problem_count"): 1}, {}, FAIL, "one problem: files are damaged"),
     ("framework.files", {("environment", "files"): 0}, {}, UNKNOWN, "no file of the environment"),

@@ -5,6 +5,7 @@ import re
 
 from .checks_environment import REBUILD, TRAINER, damage
 from .confined import hidden_from_programs, kept_away
+from .readings_standard import ROOT_ONLY
 from .verdict import CONTACT_SUPPORT, DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
@@ -155,6 +156,15 @@ def trainer_user(readings, expected):
     return passed(name, name, "{} cannot log in".format(name))
 
 
+def close_again(paths):
+    """What makes the named files root's alone again: whole folders of ours, since only the first files are named."""
+    folders = sorted({folder for folder in ROOT_ONLY for path in paths if (path + "/").startswith(folder + "/")})
+    if not folders:
+        return ""
+    # -h: a link's own owner, and never that of what it leads to.
+    return "Run: chown -Rh root:root {0} ; chmod -R go-w {0} ; then find out who changed it.".format(" ".join(folders))
+
+
 def permissions(readings, expected):
     """Only root may change programs, shared code, venv and expectations."""
     missing = [path.text() for path in readings.each("permissions", "missing")]
@@ -164,7 +174,8 @@ def permissions(readings, expected):
     if missing:
         return failed(len(missing), 0, "missing: {}".format(", ".join(missing)), "Run ansible-playbook site.yml again.")
     if number or examples:
-        return failed(number, 0, "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones"))
+        words = "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones")
+        return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
     if not looked_at:
         return unknown("no file was looked at")
     return passed(0, 0, "{} files, all changeable by root only".format(looked_at))

@@ -76,7 +76,10 @@ def environment(readings, expected):
     names = {name.text() for name in readings.each("host", "environment")}
     bad = sorted(names.intersection(BAD_VARIABLES))
     if bad:
-        return warned(", ".join(bad), "none", "set for everybody: {}".format(", ".join(bad)))
+        action = "Run: sed -i -E '/^ *({}) *=/d' /etc/environment ; then log in again."
+        return warned(
+            ", ".join(bad), "none", "set for everybody: {}".format(", ".join(bad)), action.format("|".join(bad))
+        )
     return passed("none", "none", "nothing that disturbs CUDA programs")
 
 

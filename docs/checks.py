@@ -182,7 +182,7 @@ def sections(rows: tuple[Any, ...]) -> list[str]:
             f"{check.question} {cell(check.judge.__doc__)}",
             "",
             f"* If not: {cell(check.action)}",
-            f"* Done by: {FOLLOWED[check.id][0]}. Its advice is a {FOLLOWED[check.id][1]} ({FOLLOWED[check.id][2]})",
+            f"* Done by: {FOLLOWED[check.id][0]}. Tried: {FOLLOWED[check.id][1]}, {FOLLOWED[check.id][2]}",
             f"* Limit from: {cell(check.source) or 'the plan or the inventory'}",
             f"* Can be waived: {WAIVED if check.waivable else f'no: {check.firm_because}'}",
         ]

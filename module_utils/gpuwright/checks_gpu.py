@@ -42,11 +42,16 @@ def count(readings, expected):
     return passed(wanted, wanted, "{} of {} expected".format(wanted, wanted))
 
 
+FIRST_THE_GPUS = "First do what gpu.count says, then run: ansible-playbook site.yml ; it plans for all GPUs."
+
+
 def plan_of_all(readings, expected):
     """The plan that the node is held to was made while all GPUs that the inventory expects were there."""
     wanted, found = expected.number("gpu_count"), made_for(expected.value)
+    here = len([gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")])
     if found < wanted:
-        return failed(found, wanted, "the plan was made for {} of {} GPUs".format(found, wanted))
+        words = "the plan was made for {} of {} GPUs, and {} are here".format(found, wanted, here)
+        return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")
     return passed(found, wanted, "the plan was made for {} GPUs".format(found))
 
 
@@ -196,7 +201,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Was the plan made for all GPUs of the node?",
         judge=plan_of_all,
-        action="When gpu.count is PASS, run: ansible-playbook site.yml ; it plans for all GPUs, installs and verifies.",
+        action="Run: ansible-playbook site.yml ; it plans for all GPUs that are here, installs and verifies.",
     ),
     Check(
         id="gpu.model",

@@ -22,7 +22,8 @@ def link(active: int, errors: dict | None = None, **changes: object) -> list[dic
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
-    ("gpu.plan", {}, {"plan_gpus": 0}, FAIL, "made for 0 of 1 GPUs"),
+    ("gpu.plan", {}, {"plan_gpus": 0}, FAIL, "made for 0 of 1 GPUs, and 1 are here"),
+    ("gpu.plan", {("probe", "gpus"): []}, {"plan_gpus": 0}, FAIL, "and 0 are here"),
     ("gpu.plan", {}, {"plan_gpus": 1}, PASS, "made for 1 GPUs"),
     ("gpu.plan", {}, {"gpu_count": 2}, PASS, "made for 2 GPUs"),
     ("gpu.plan", {}, {"gpu_count": 2, "plan_gpus": 1}, FAIL, "made for 1 of 2 GPUs"),

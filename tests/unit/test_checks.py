@@ -147,6 +147,8 @@ def test_nothing_at_all_is_unknown(check_id, readings):
 
 # Texts that a check shows and does not judge by, or one of several that may all be right.
 SHOWN_ONLY = (
+    "folder",
+    "mount",
     "sandbox_because",
     "amp_dtype",
     "allocator.why",

@@ -12,6 +12,7 @@ from pathlib import Path
 import healthy_node
 import pytest
 import yaml
+from gpuwright.checks import run_checks
 from gpuwright.kept_plan import hold, made_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -65,6 +66,22 @@ def test_what_the_inventory_says_counts_beside_a_kept_plan():
     held = hold(wanted(EMPTY, services=["slurmd"], link_width="8"), RECORDED, [])
     assert (held.expectations["services"], held.expectations["link_width"]) == (["slurmd"], 8)
     assert "0 of 1 GPUs are on the PCI bus" in held.because and made_for(held.expectations) == 1
+
+
+@pytest.mark.parametrize(("cards", "words"), [(1, "Run: ansible-playbook"), (0, "First do what gpu.count says")])
+def test_the_cards_come_before_the_plan(cards, words):
+    readings = healthy_node.readings()
+    readings["probe"]["gpus"] = readings["probe"]["gpus"][:cards]
+    records = run_checks(readings, {**wanted(), "plan_gpus": 0})
+    assert next(record for record in records if record["id"] == "gpu.plan")["action"].startswith(words)
+
+
+def test_files_elsewhere_keep_the_checks_action():
+    readings = healthy_node.readings()
+    readings["permissions"].update(unsafe_count=1, unsafe=["/elsewhere/x: writable"])
+    records = run_checks(readings, wanted())
+    [found] = [record for record in records if record["id"] == "model.permissions"]
+    assert found["action"].startswith("Run: chown -R root:root and chmod")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the role writes files of root's")

@@ -26,7 +26,9 @@ sad_paths = importlib.import_module("test_checks_sad_paths")
 log_table = importlib.import_module("test_kernel_log_table")
 field_lane = importlib.import_module("test_field_mutation")
 healthy_node = importlib.import_module("healthy_node")
+advice = importlib.import_module("advice")
 
+FOLLOWED = {name: rest for name, *rest in advice.table()}
 BAD = (verdict.WARN, verdict.FAIL, verdict.UNKNOWN)
 HEAD = """\
 # Checks
@@ -46,6 +48,9 @@ on a node.
   them. **Tried, broken** counts inputs on which it must warn, fail or say UNKNOWN, and behind the stroke those that it
   missed. Inputs are nodes of the tests, whole records of the kernel's log, healthy answers of nvidia-smi of every
   architecture and form of driver, and the same answers with one field broken as hardware breaks it.
+* **Done by** says who can do what is printed. Advice is tried by following it: *host*, a made or recorded host is
+  broken, the printed command is run as it stands, and the check passes; *playbook*, a test runs the playbook's own
+  tasks. *look*: the command shows, and who reads it decides. *person*: done by hand at the machine.
 * What nvidia-smi says and no check judges is in [nvidia-smi-fields.md](nvidia-smi-fields.md), each with the reason.
 """
 WAIVED = "yes: `gpu-doctor --acknowledge` for a time, or `verify_skip_checks` in the inventory"
@@ -177,6 +182,7 @@ def sections(rows: tuple[Any, ...]) -> list[str]:
             f"{check.question} {cell(check.judge.__doc__)}",
             "",
             f"* If not: {cell(check.action)}",
+            f"* Done by: {FOLLOWED[check.id][0]}. Tried: {FOLLOWED[check.id][1]}, {FOLLOWED[check.id][2]}",
             f"* Limit from: {cell(check.source) or 'the plan or the inventory'}",
             f"* Can be waived: {WAIVED if check.waivable else f'no: {check.firm_because}'}",
         ]

@@ -116,6 +116,10 @@ checks:
     action:
       description: What to do, empty for PASS and SKIP.
       type: str
+    caused_by:
+      description: Only where this follows from another check - the id of the first cause.
+      type: str
+      sample: driver.reachable
     waived:
       description:
         - Only where somebody has decided that the finding does not count - C(by) is C(inventory) for a check that is

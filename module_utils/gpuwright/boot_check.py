@@ -42,6 +42,7 @@ def make_record(report, level, holds_s, root="/"):
         for check in report["checks"]
         if check["status"] in (FAIL, UNKNOWN)
     ]
+    caused = {check["id"] for check in report["checks"] if check.get("caused_by")}
     return {
         "schema": SCHEMA,
         "boot_id": boot_id,
@@ -51,7 +52,7 @@ def make_record(report, level, holds_s, root="/"):
         "time": report["time"],
         "level": level,
         "verdict": report["verdict"],
-        "findings": sorted(findings, key=lambda finding: finding["status"] != FAIL),
+        "findings": sorted(findings, key=lambda found: (found["id"] in caused, found["status"] != FAIL)),
         # For ordinary users, who cannot read all that root can.
         "checks": report["checks"],
         "expectations_sha256": digest(report["expectations"]),

@@ -6,6 +6,7 @@ from . import (
     checks_clocks,
     checks_containers,
     checks_driver,
+    checks_environment,
     checks_fabric,
     checks_framework,
     checks_gpu,
@@ -26,12 +27,14 @@ from . import (
     checks_size,
     checks_smoke,
     checks_software,
+    checks_space,
     checks_storage,
     checks_strikes,
     checks_tuning,
     checks_waivers,
     checks_xid,
 )
+from .causes import with_causes
 from .checks_smoke import smoke_record
 from .strikes import counted
 from .verdict import STANDARD, within
@@ -52,6 +55,7 @@ MODULES = (
     checks_modules,
     checks_packages,
     checks_host,
+    checks_space,
     checks_size,
     checks_tuning,
     checks_containers,
@@ -62,6 +66,7 @@ MODULES = (
     checks_storage,
     checks_services,
     checks_software,
+    checks_environment,
     checks_framework,
     checks_smoke,
     checks_performance,
@@ -85,4 +90,4 @@ def run_checks(readings, expectations, smoke=None, checks=CHECKS, level=STANDARD
     by_id = {record["id"]: record for record in records}
     last = [check for check in asked if check.id not in by_id]
     by_id.update((record["id"], record) for record in run_with_waivers(last, CHECKS, seen, expectations))
-    return [by_id[check.id] for check in asked]
+    return with_causes([by_id[check.id] for check in asked])

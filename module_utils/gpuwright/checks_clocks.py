@@ -24,7 +24,9 @@ def clocks(readings, expected):
     if not chosen:
         return over_gpus(own_clocks, "its default", "not below the card's default")(readings, expected)
     if not CLOCKS.fullmatch(chosen):
-        raise Unreadable("gpu_clocks in tuning.json are no MEMORY,GRAPHICS in MHz: {!r}".format(chosen))
+        raise Unreadable(
+            "gpu_clocks in tuning.json are no MEMORY,GRAPHICS in MHz: {!r}".format(chosen), "readings.tuning"
+        )
     fine = "{} MHz, as system_tuning was told to set".format(chosen)
     return over_gpus(lambda gpu: chosen_clocks(gpu, chosen), chosen, fine)(readings, expected)
 

@@ -47,7 +47,7 @@ def one_specification(readings, expected):
     if others:
         words = "also described by {}, which nothing renews".format(", ".join(others))
         return warned(
-            len(others), 0, words, "Remove it: rm {} ; nvidia-ctk cdi list shows the rest".format(" ".join(others))
+            len(others), 0, words, "Run: rm {} ; see what is left: nvidia-ctk cdi list".format(" ".join(others))
         )
     return passed(0, 0, "one specification describes the GPUs")
 
@@ -96,7 +96,7 @@ CHECKS = (
         question="Does one file alone describe the GPUs to containers?",
         judge=one_specification,
         unit="files",
-        action="Remove the others: rm /etc/cdi/nvidia.yaml ; nvidia-ctk cdi list shows the rest",
+        action="Run: rm /etc/cdi/nvidia.yaml ; see what is left: nvidia-ctk cdi list",
         source="Container Device Interface, SPEC.md: devices of one name in two files; nvidia-container-toolkit#450",
     ),
     Check(

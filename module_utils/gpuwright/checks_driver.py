@@ -216,7 +216,7 @@ CHECKS = (
         judge=device_nodes,
         firm_because="a card without its device file, or with a closed one, is lost to every training",
         unit="files",
-        action="Run: nvidia-modprobe -u -c 0 and compare ls -l /dev/nvidia* with NVreg_DeviceFileMode.",
+        action="Run: nvidia-modprobe -u -c 0 ; if they stay shut: ls -l /dev/nvidia* against NVreg_DeviceFileMode.",
     ),
     Check(
         id="driver.uvm",
@@ -227,6 +227,6 @@ CHECKS = (
         question="Is the module that CUDA needs loaded?",
         judge=uvm,
         firm_because="it is a part of the driver that is missing",
-        action="Run: modprobe nvidia_uvm; it must be listed in /etc/modules-load.d to be there after a boot.",
+        action="Run: modprobe nvidia_uvm ; it must be listed in /etc/modules-load.d to be there after a boot.",
     ),
 )

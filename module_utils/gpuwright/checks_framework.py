@@ -3,7 +3,9 @@
 
 import re
 
+from .checks_environment import REBUILD, TRAINER, damage
 from .confined import hidden_from_programs, kept_away
+from .readings_standard import ROOT_ONLY
 from .verdict import CONTACT_SUPPORT, DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
@@ -121,12 +123,15 @@ def matrix_product(readings, expected):
 
 
 def trainer_installed(readings, expected):
-    """The trainer package can be imported by the venv's Python."""
+    """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
     if readings.absent("venv"):
         return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
     result = readings.text("venv", "imports", "gan_trainer")
     if result != "ok":
         return failed(result, "ok", "import gan_trainer: {}".format(result))
+    damaged, words = damage(readings)
+    if TRAINER in damaged:
+        return failed("damaged", "ok", words if TRAINER in words else "files of {} are damaged".format(TRAINER))
     version = readings.version("venv", "versions", "gan_trainer")
     return passed(version, "importable", "gan_trainer {}".format(version))
 
@@ -154,6 +159,15 @@ def trainer_user(readings, expected):
     return passed(name, name, "{} cannot log in".format(name))
 
 
+def close_again(paths):
+    """What makes the named files root's alone again: whole folders of ours, since only the first files are named."""
+    folders = sorted({folder for folder in ROOT_ONLY for path in paths if (path + "/").startswith(folder + "/")})
+    if not folders:
+        return ""
+    # -h: a link's own owner, and never that of what it leads to.
+    return "Run: chown -Rh root:root {0} ; chmod -R go-w {0} ; then find out who changed it.".format(" ".join(folders))
+
+
 def permissions(readings, expected):
     """Only root may change programs, shared code, venv and expectations."""
     missing = [path.text() for path in readings.each("permissions", "missing")]
@@ -163,7 +177,8 @@ def permissions(readings, expected):
     if missing:
         return failed(len(missing), 0, "missing: {}".format(", ".join(missing)), "Run ansible-playbook site.yml again.")
     if number or examples:
-        return failed(number, 0, "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones"))
+        words = "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones")
+        return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
     if not looked_at:
         return unknown("no file was looked at")
     return passed(0, 0, "{} files, all changeable by root only".format(looked_at))
@@ -179,7 +194,7 @@ CHECKS = (
         question="Can PyTorch be imported?",
         judge=imports,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags framework; it builds the venv anew when it is damaged.",
+        action=REBUILD,
     ),
     Check(
         id="framework.pytorch_version",
@@ -250,7 +265,7 @@ CHECKS = (
         question="Can the trainer be imported?",
         judge=trainer_installed,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags model",
+        action="Run: ansible-playbook site.yml --tags model,verify",
     ),
     Check(
         id="model.trainer_user",

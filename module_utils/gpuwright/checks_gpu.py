@@ -7,6 +7,7 @@ checks of Azure and AWS), without their habit of passing a value that cannot be 
 
 from .cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
 from .confined import given_some
+from .kept_plan import made_for
 from .nvidia_smi_absent import VGPU
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
 
@@ -39,6 +40,19 @@ def count(readings, expected):
     if len(seen) != wanted:
         return failed(len(seen), wanted, "nvidia-smi shows {} of {} expected".format(len(seen), wanted))
     return passed(wanted, wanted, "{} of {} expected".format(wanted, wanted))
+
+
+FIRST_THE_GPUS = "First do what gpu.count says, then run: ansible-playbook site.yml ; it plans for all GPUs."
+
+
+def plan_of_all(readings, expected):
+    """The plan that the node is held to was made while all GPUs that the inventory expects were there."""
+    wanted, found = expected.number("gpu_count"), made_for(expected.value)
+    here = len([gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")])
+    if found < wanted:
+        words = "the plan was made for {} of {} GPUs, and {} are here".format(found, wanted, here)
+        return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")
+    return passed(found, wanted, "the plan was made for {} GPUs".format(found))
 
 
 def model(readings, expected):
@@ -179,6 +193,16 @@ CHECKS = (
             "Compare lspci -d 10de: with the order; power off and reseat a missing card, or correct the expected "
             "number."
         ),
+    ),
+    Check(
+        id="gpu.plan",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Was the plan made for all GPUs of the node?",
+        judge=plan_of_all,
+        action="Run: ansible-playbook site.yml ; it plans for all GPUs that are here, installs and verifies.",
     ),
     Check(
         id="gpu.model",

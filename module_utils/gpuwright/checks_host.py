@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the host below the driver: its files, its clock, its processors, its disks."""
+"""Checks of the host below the driver: its files, its clock, its processors."""
 
 from .checks_gpu import ASK_FIRST
 from .checks_tuning import tuned_to
@@ -25,10 +25,6 @@ BAD_VARIABLES = (
 )
 # Fast clocks: the processor's own, and those that virtual machines are given.
 GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
-FOLDERS = ("/", "/boot", "/opt", "/var")
-FREE_MIB_LEAST = 512
-FREE_MIB_GOOD = 4096
-FREE_INODES_GOOD = 10000
 
 
 def bad_program(file, name, expected):
@@ -80,7 +76,10 @@ def environment(readings, expected):
     names = {name.text() for name in readings.each("host", "environment")}
     bad = sorted(names.intersection(BAD_VARIABLES))
     if bad:
-        return warned(", ".join(bad), "none", "set for everybody: {}".format(", ".join(bad)))
+        action = "Run: sed -i -E '/^ *({}) *=/d' /etc/environment ; then log in again."
+        return warned(
+            ", ".join(bad), "none", "set for everybody: {}".format(", ".join(bad)), action.format("|".join(bad))
+        )
     return passed("none", "none", "nothing that disturbs CUDA programs")
 
 
@@ -117,42 +116,6 @@ def governor(readings, expected):
     if names != [wanted]:
         return warned(", ".join(names), wanted, "governor: {} instead of {}{}".format(", ".join(names), wanted, why))
     return passed(wanted, wanted, "all processors run with {}{}".format(wanted, why))
-
-
-def disk_space(readings, expected):
-    """More than 4 GiB are free where system and trainings write; below 512 MiB is a failure."""
-    free = {folder: readings.number("probe", "disks", folder, "free_mib") for folder in FOLDERS}
-    # Bought small on many servers, and written by kernel updates only.
-    boot = free.pop("/boot")
-    folder = min(sorted(free), key=lambda name: free[name])
-    words = "{} MiB free on {}".format(free[folder], folder)
-    if free[folder] < FREE_MIB_LEAST:
-        return failed(free[folder], FREE_MIB_GOOD, words)
-    if free[folder] < FREE_MIB_GOOD:
-        return warned(free[folder], FREE_MIB_GOOD, words)
-    if boot < FREE_MIB_LEAST // 4:
-        return warned(boot, FREE_MIB_LEAST // 4, "{} MiB free on /boot".format(boot))
-    return passed(free[folder], FREE_MIB_GOOD, words)
-
-
-def inodes(readings, expected):
-    """File systems with a fixed number of files have more than 10,000 left: venvs and data sets are many files."""
-    free, without = {}, []
-    for folder in FOLDERS:
-        # null: this file system has no fixed number.
-        if readings.absent("probe", "disks", folder, "free_inodes"):
-            without.append(folder)
-        else:
-            free[folder] = readings.number("probe", "disks", folder, "free_inodes")
-    folder = min(sorted(free), key=lambda name: free[name]) if free else ""
-    words = "{} files may still be made on {}".format(free.get(folder), folder)
-    if free and free[folder] == 0:
-        return failed(0, FREE_INODES_GOOD, words)
-    if free and free[folder] < FREE_INODES_GOOD:
-        return warned(free[folder], FREE_INODES_GOOD, words)
-    if without:
-        return skipped("no fixed number of files on {}".format(", ".join(without)))
-    return passed(free[folder], FREE_INODES_GOOD, words)
 
 
 def blocked_tasks(readings, expected):
@@ -236,32 +199,6 @@ CHECKS = (
             "GOVERNOR"
         ),
         source="gcm check_processor.py",
-    ),
-    Check(
-        id="host.disk_space",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=DRAIN,
-        question="Is there room on the disks?",
-        judge=disk_space,
-        unit="MiB",
-        needs_gpu=False,
-        action="Find what fills them: du -xh --max-depth=2 / | sort -h | tail -20",
-        source="own: a checkpoint of 1 GiB, its temporary twin, and a package transaction",
-    ),
-    Check(
-        id="host.inodes",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=DRAIN,
-        question="May more files be made?",
-        judge=inodes,
-        unit="files",
-        needs_gpu=False,
-        action="Find the folder with the most files: du --inodes -x --max-depth=2 / | sort -n | tail -20",
-        source="own: a venv with PyTorch has some 30,000 files",
     ),
     Check(
         id="host.blocked_tasks",

@@ -204,7 +204,7 @@ CHECKS = (
         rule=mig_mode,
         expected_value="Disabled",
         fine="no card is cut into slices",
-        action="Run when no program uses the card: nvidia-smi -mig 0",
+        action="Stop what uses the card ; run: nvidia-smi -mig 0",
     ),
     card(
         name="recovery_action",

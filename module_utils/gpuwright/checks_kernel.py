@@ -35,7 +35,10 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:
         for event in events_of(readings, "findings"):
             row = about(event["kind"])
             if row is None:
-                raise Unreadable("the kernel's log has a finding {!r} that no row describes".format(event["kind"]))
+                raise Unreadable(
+                    "the kernel's log has a finding {!r} that no row describes".format(event["kind"]),
+                    "readings.kernel_log",
+                )
             check, kind, remedy = row
             if check == check_id:
                 events.append((event, _of_gpu(readings, event) if check == IOMMU else kind, remedy))

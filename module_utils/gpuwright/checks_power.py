@@ -104,7 +104,7 @@ def power_limit(readings, expected):
     if not chosen:
         return over_gpus(own_limit, "its default", "the card's own limit")(readings, expected)
     if not chosen.isdigit():
-        raise Unreadable("gpu_power_limit in tuning.json is no number of watts: {!r}".format(chosen))
+        raise Unreadable("gpu_power_limit in tuning.json is no number of watts: {!r}".format(chosen), "readings.tuning")
     fine = "{} W, as system_tuning was told to set".format(chosen)
     return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine)(readings, expected)
 

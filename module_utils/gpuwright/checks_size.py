@@ -35,7 +35,7 @@ def size(readings, expected):
             found = readings.number(*WEIGHED[name])
             fits, found = near(found, wanted), round(found / float(MIB), 1)
         else:
-            raise Unreadable("expectations.host.{} is nothing that can be counted".format(name))
+            raise Unreadable("expectations.host.{} is nothing that can be counted".format(name), "expectations")
         if not fits:
             wrong.append("{}: {:g} instead of {}".format(name, found, wanted))
     if wrong:

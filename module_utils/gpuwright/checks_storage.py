@@ -74,7 +74,7 @@ def limits(readings, expected):
 
 def count(text):
     if not re.match("[0-9]{1,20}$", text):
-        raise Unreadable("a limit is neither a number nor {}: {!r}".format(NO_LIMIT, text))
+        raise Unreadable("a limit is neither a number nor {}: {!r}".format(NO_LIMIT, text), "readings.smoke")
     return int(text)
 
 

@@ -118,7 +118,7 @@ def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, 
             filled(odd[0][1].action, "kernel." + kind, odd[0][0]),
         )
     if overrides is None:
-        raise Unreadable("readings.xid_policy was not read")
+        raise Unreadable("readings.xid_policy was not read", "readings.xid_policy")
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
     words = "no event that needs an action ({})".format(_short(remarks[0])) if remarks else nothing
     acknowledged = any(event["closed_by"].startswith(ACKNOWLEDGED) for event in ended)

@@ -2,18 +2,22 @@
 """gpu-doctor: the checks of a verification, run on the node itself, without Ansible and without root."""
 
 import argparse
+import collections
 import difflib
 import json
 import os
 import platform
+import re
+import shutil
 import signal
 import sys
 import textwrap
 import time
 
-from .boot_check import RECORD_PATH, forget_record, gate, keep_record
+from .boot_check import RECORD_PATH, forget_record, gate, keep_record, read_uptime
 from .checks import CHECKS, run_checks
 from .doctor_files import add_file_options, bundle_option, refuse, replay_option
+from .doctor_recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
 from .doctor_waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
 from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
@@ -22,15 +26,14 @@ from .readings import QUICK_NVIDIA_SMI_SECONDS, collect
 from .report import (
     REPORT_PATH,
     exit_status,
-    finding_lines,
     make_report,
     now_utc,
     printable,
     read_json,
     summary_line,
-    table,
     write_text,
 )
+from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
 from .smoke_history import last_smoke
 from .strikes import keep_strikes
@@ -41,6 +44,8 @@ from .waiver_report import with_waivers
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
 TEXT_WIDTH = 100
+# How many checks are offered in place of one that there is not.
+NEAR = 3
 
 DESCRIPTION = """\
 Check this node against what its inventory expects. Nothing is changed. Level quick starts no GPU work, level standard
@@ -49,7 +54,19 @@ last verification. What only root can read is, for other users, what root's last
 recorded, or skipped.
 """
 GATE = "check nothing: exit 0 if the last check of this boot was good or nobody monitors this node, else 1 and why"
-EXIT_STATUSES = "exit status: 0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN (with --nagios: 0, 1 WARN, 2 FAIL, 3)"
+EXIT_STATUSES = """\
+exit status:
+  checks           0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN or no expectations
+  --nagios         0 PASS, 1 WARN, 2 FAIL, 3 UNKNOWN
+  --gate           0 open, 1 closed
+  --explain        0, 2 no such check
+  --acknowledge    0, 2 refused, 3 a file cannot be read or written; also --withdraw, --acknowledgements, --strikes
+  --bundle         0, 3 not written
+  --replay         0 all PASS or WARN, 1 a FAIL, 2 usage error, 3 an UNKNOWN or nothing to judge
+
+For ordinary users: sudo gpu-doctor sees more. --nagios then tells what root's last check recorded on a node that checks
+itself, and UNKNOWN when that is older than it counts for.
+"""
 
 
 def main(arguments=None, root="/"):
@@ -79,6 +96,11 @@ def main(arguments=None, root="/"):
         if options.record:
             forget_record(root)
         return USAGE_ERROR if options.expectations else UNKNOWN_STATUS
+    as_user = os.geteuid() != 0
+    if options.nagios and as_user and not options.expectations and is_watched(root):
+        line, status = nagios_of_recorded(root)
+        print(line)
+        return status
     begin = time.monotonic()
     report = examine(expectations, root, options.level, bool(options.record))
     seconds = time.monotonic() - begin
@@ -101,22 +123,29 @@ def main(arguments=None, root="/"):
     elif options.record and not options.json:
         print_findings(report)
     elif not options.prom:
-        print_report(report, options.json)
+        print_report(report, options.json, options.all)
+        if as_user and not options.json:
+            print("root's last check: {}".format(recorded_words(read_recorded(root), read_uptime(root))))
     return exit_status(report["verdict"])
 
 
 def parse(arguments):
     """The options, or an exit with status 2."""
     parser = argparse.ArgumentParser(
-        prog="gpu-doctor", description=DESCRIPTION, epilog=EXIT_STATUSES, allow_abbrev=False
+        prog="gpu-doctor",
+        description=DESCRIPTION,
+        epilog=EXIT_STATUSES,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     levels = "quick: seconds; standard: with toolkit, venv and trainer (default); deep: minutes, measures idle GPUs"
     parser.add_argument("--level", choices=LEVELS, default=STANDARD, help=levels)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the report as JSON")
     output.add_argument("--nagios", action="store_true", help="print one line and end with a status for Nagios")
-    prom = "write metrics for node_exporter's textfile collector, in one step; - prints them"
-    output.add_argument("--prom", metavar="FILE", help=prom)
+    prom = "write metrics for node_exporter's textfile collector, in one step; without FILE they are printed"
+    output.add_argument("--prom", metavar="FILE", nargs="?", const="-", help=prom)
+    output.add_argument("--all", action="store_true", help="also say why each check was skipped, and each consequence")
     output.add_argument("--gate", action="store_true", help=GATE)
     output.add_argument("--explain", metavar="ID", help="say what a check asks, its rule and what to do; check nothing")
     add_waiver_options(parser, output)
@@ -160,13 +189,31 @@ def explain(name):
                 lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10)
                 print("\n".join("{:<10}{}".format("" if index else title, line) for index, line in enumerate(lines)))
             return 0
-    near = difflib.get_close_matches(check_id, [check.id for check in CHECKS], 1, 0.8)
+    near = near_checks(check_id)
     if near:
-        print("gpu-doctor: there is no check {!r}: did you mean {}?".format(name, near[0]), file=sys.stderr)
+        print("gpu-doctor: there is no check {!r}: did you mean {}?".format(name, " or ".join(near)), file=sys.stderr)
         return USAGE_ERROR
     print("gpu-doctor: there is no check {!r}; the checks are:".format(name), file=sys.stderr)
     print("\n".join("  " + check.id for check in CHECKS), file=sys.stderr)
     return USAGE_ERROR
+
+
+def near_checks(word):
+    """Up to three ids that somebody who typed `word` may mean: part of an id, misspelled, or a word of a question."""
+    ids = [check.id for check in CHECKS]
+    word = word.strip().lower().replace("-", "_").replace(" ", "_")
+    if not word:
+        return []
+    inside = [name for name in ids if word in name.split(".")] or [
+        name for name in ids if len(word) > 2 and word in name
+    ]
+    if 0 < len(inside) <= NEAR:
+        return inside
+    last = {name.partition(".")[2]: name for name in ids}
+    close = difflib.get_close_matches(word, ids, NEAR, 0.8)
+    close += [last[part] for part in difflib.get_close_matches(word.rpartition(".")[2], sorted(last), NEAR, 0.8)]
+    asked = [check.id for check in CHECKS if word in re.findall(r"[a-z]{3,}", check.question.lower())]
+    return list(collections.OrderedDict.fromkeys(inside[:NEAR] + close + asked))[:NEAR]
 
 
 def examine(expectations, root="/", level=STANDARD, recorded=False):
@@ -199,11 +246,13 @@ def print_findings(report):
     print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))
 
 
-def print_report(report, as_json):
+def print_report(report, as_json, everything=False):
     if as_json:
         print(json.dumps(report, indent=2, sort_keys=True))
         return
-    print("\n".join(table(report["checks"])))
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    environment = environment_lines(report["readings"])
+    # What is bad stands last: a terminal shows the end.
+    print("\n".join(environment + [""] * bool(environment) + report_lines(report["checks"], columns, everything)))
     print()
-    print("\n".join(environment_lines(report["readings"])))
     print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))

@@ -17,10 +17,15 @@ DEVICE = re.compile(r"cuda:[0-9]+|cpu")
 class Unreadable(Exception):
     """A value that a check needs cannot be had; the message says which and why.
 
+    name       of the reading or expectation, such as "readings.probe.gpus"; "" when it is none in particular
     only_root  an ordinary user asked, and root could read it
     """
 
     only_root = False
+
+    def __init__(self, message, name=""):
+        super().__init__(message)
+        self.name = name
 
 
 class Evidence(object):
@@ -37,7 +42,7 @@ class Evidence(object):
             record = here._known(dict, "a record")
             name = "{}.{}".format(here.name, key)
             if key not in record:
-                raise Unreadable("{} was not read".format(name))
+                raise Unreadable("{} was not read".format(name), name)
             here = Evidence(record[key], name)
         return here
 
@@ -56,7 +61,7 @@ class Evidence(object):
         here = self.at(*path)
         value = here._known(str, "a text")
         if NOT_A_VALUE.fullmatch(value.strip()):
-            raise Unreadable("{} reads {!r}".format(here.name, value))
+            raise Unreadable("{} reads {!r}".format(here.name, value), here.name)
         return value
 
     def version(self, *path):
@@ -75,14 +80,14 @@ class Evidence(object):
         """A whole number, zero or more."""
         here = self.at(*path)
         if isinstance(here.value, bool) or here._known(int, "a number") < 0:
-            raise Unreadable("{} is not a count: {!r}".format(here.name, here.value))
+            raise Unreadable("{} is not a count: {!r}".format(here.name, here.value), here.name)
         return here.value
 
     def signed(self, *path):
         """A whole number that may be below zero, such as degrees or a margin."""
         here = self.at(*path)
         if isinstance(here.value, bool):
-            raise Unreadable("{} is not a number: {!r}".format(here.name, here.value))
+            raise Unreadable("{} is not a number: {!r}".format(here.name, here.value), here.name)
         return here._known(int, "a number")
 
     def amount(self, *path):
@@ -91,7 +96,7 @@ class Evidence(object):
         value = here.value
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
             here._known(float, "a number")
-            raise Unreadable("{} is no amount: {!r}".format(here.name, value))
+            raise Unreadable("{} is no amount: {!r}".format(here.name, value), here.name)
         return value
 
     def flag(self, *path):
@@ -110,21 +115,23 @@ class Evidence(object):
         """A text that is one of `choices`."""
         value = self.text(*path)
         if value not in choices:
-            raise Unreadable("{} is none of {}: {!r}".format(self.at(*path).name, ", ".join(choices), value))
+            name = self.at(*path).name
+            raise Unreadable("{} is none of {}: {!r}".format(name, ", ".join(choices), value), name)
         return value
 
     def matching(self, pattern, words, *path):
         """A text that matches the compiled `pattern` as a whole; `words` say what it should be."""
         value = self.text(*path)
         if not pattern.fullmatch(value):
-            raise Unreadable("{} is not {}: {!r}".format(self.at(*path).name, words, value))
+            name = self.at(*path).name
+            raise Unreadable("{} is not {}: {!r}".format(name, words, value), name)
         return value
 
     def _known(self, kind, words):
         if isinstance(self.value, dict) and "unreadable" in self.value:
-            error = Unreadable("{}: {}".format(self.name, self.value["unreadable"]))
+            error = Unreadable("{}: {}".format(self.name, self.value["unreadable"]), self.name)
             error.only_root = self.value.get("only_root") is True
             raise error
         if not isinstance(self.value, kind):
-            raise Unreadable("{} is not {}: {!r}".format(self.name, words, self.value))
+            raise Unreadable("{} is not {}: {!r}".format(self.name, words, self.value), self.name)
         return self.value

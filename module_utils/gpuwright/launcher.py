@@ -11,6 +11,7 @@ import sys
 
 from .launch_decision import decide
 from .launch_options import help_text, parse
+from .launch_program import not_found, take_program
 from .ranks import find_launcher, find_rank
 from .runtime_policy import LaunchError, load_policy
 
@@ -57,7 +58,7 @@ def _amend(decision, setting, why):
             row[1:] = ["unchanged", why]
 
 
-def start(command, environment):
+def start(command, environment, root="/"):
     """Become `command`; returns a shell's exit code, with one line on stderr, only when that fails."""
     # Python ignores these two, and what is ignored stays ignored across exec.
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
@@ -65,7 +66,7 @@ def start(command, environment):
     try:
         os.execvpe(command[0], command, environment)
     except (FileNotFoundError, ValueError):
-        return _complain("{}: command not found".format(command[0]), EXIT_NOT_FOUND)
+        return _complain(not_found(command[0], root), EXIT_NOT_FOUND)
     except OSError as error:
         return _complain("{}: cannot be executed: {}".format(command[0], error.strerror), EXIT_NOT_EXECUTABLE)
 
@@ -90,6 +91,8 @@ def main(arguments=None, root="/"):
         launcher = find_launcher(rank) if rank else None
         policy = load_policy(root)
         decision = decide(options, command, environ, allowed, policy, root, launcher)
+        if command:
+            take_program(command[0], decision, root)
         apply(decision)
         if options.calibrate:
             from .calibration import calibrate
@@ -103,7 +106,7 @@ def main(arguments=None, root="/"):
         return _explain(options, decision, command)
     for warning in decision.warnings:
         _complain("warning: " + warning, 0)
-    return start(command, decision.environment)
+    return start(command, decision.environment, root)
 
 
 def _explain(options, decision, command):

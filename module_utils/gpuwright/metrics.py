@@ -5,6 +5,7 @@ import datetime
 
 from .metrics_gpu import COUNTER, GAUGE, gpu_families
 from .report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
+from .report_text import first_finding
 from .verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
 
 # -1 stands for what nobody knows, so that it can never be taken for good or bad.
@@ -95,7 +96,7 @@ def _gpus(report):
 def nagios_line(checks, verdict):
     """For example "GPU CRITICAL: driver.uvm: nvidia_uvm is not loaded | fail=1 ..."."""
     number = {status: sum(check["status"] == status for check in checks) for status in STATUS_VALUE}
-    worst = next((check for check in checks if check["status"] == verdict and verdict != PASS), None)
+    worst = first_finding(checks, verdict)
     # A bar would begin the performance data.
     words = printable("{}: {}".format(worst["id"], worst["message"])) if worst else summary_line(checks)
     data = " ".join("{}={}".format(status.lower(), number[status]) for status in (FAIL, UNKNOWN, WARN, PASS, SKIP))

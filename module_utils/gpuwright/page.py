@@ -7,6 +7,7 @@ from .page_drawing import draw_share
 from .page_facts import changes
 from .page_host import anchor, entry, host_card, to_do, verdict_of
 from .page_markup import el, join, soft, table, word
+from .page_people import usable, who_acts
 from .page_style import STYLE
 from .page_values import in_words, look, shorten
 from .report import SCHEMA, age_seconds, read_json
@@ -15,7 +16,7 @@ from .verdict import SEVERITY, SKIP
 PREVIOUS = "previous"
 CHECK_KEYS = ("id", "status", "message", "action")
 RANK = {status: rank for rank, status in enumerate(SEVERITY)}
-HEAD = ("Host", "Verdict", "To do", "GPUs", "Driver", "CUDA", "PyTorch", "Checked")
+HEAD = ("Host", "Verdict", "To do", "GPUs usable", "Driver", "CUDA", "PyTorch", "Checked")
 # On a page of more hosts than this, what a host is made of is folded.
 FEW = 3
 STALE_S = 7 * 86400
@@ -102,13 +103,12 @@ def _overview(hosts, now):
     rows = []
     for host in hosts:
         name, report, _before, problem = host
-        gpus = look(report, "readings", "probe", "gpus")
         rows.append(
             (
                 el("a", name, href="#" + anchor(name)),
                 word(verdict_of(report)),
                 len(to_do(report)) if report else "?",
-                len(gpus) if isinstance(gpus, list) else "?",
+                usable(report),
                 shorten(in_words(look(report, "readings", "probe", "nvidia", "loaded", "version")), CELL),
                 shorten(in_words(look(report, "readings", "cuda", "version_file")), CELL),
                 shorten(in_words(look(report, "readings", "venv", "versions", "torch")), CELL),
@@ -147,12 +147,22 @@ def _next_steps(hosts):
             status,
             checks,
             [" on {}: ".format(how_many(hosts_of)), *links(hosts_of)],
-            ("" if len({message for _name, message in hosts_of}) == 1 else "For example: ") + hosts_of[0][1],
+            one_message(hosts_of),
             action,
+            ["To be done by {}".format(who_acts(action))],
         )
         for (status, checks, action), hosts_of in ordered
     ]
     return join([el("h2", "What to do next in the fleet"), el("ul", *items, class_="plain")])
+
+
+def one_message(hosts_of):
+    """What all these hosts say, or what each of the first says: one host's detail is never told of another."""
+    if len({message for _name, message in hosts_of}) == 1:
+        return hosts_of[0][1]
+    items = [el("li", name, ": ", message) for name, message in hosts_of[:NAMED_HOSTS]]
+    more = len(hosts_of) - NAMED_HOSTS
+    return el("ul", *items, el("li", "{} more, each on its own card".format(more)) if more > 0 else "")
 
 
 def how_many(names):

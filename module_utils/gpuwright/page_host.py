@@ -3,15 +3,17 @@
 
 import collections
 
+from .causes import consequences, own_findings
 from .page_bench import seed_report
 from .page_drawing import draw_bar, draw_topology
 from .page_facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning
-from .page_markup import el, join, listed, soft, table, word
+from .page_markup import Markup, el, join, listed, soft, table, word
+from .page_people import question, since, usable, who_acts
 from .page_speed import missing_measures, performance_bars, smoke_bars, status_of, why_no_performance
 from .page_values import NOT_READ, look
 from .page_waivers import strikes, waivers
 from .report import counts, summary_line
-from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN, WARN
+from .verdict import PASS, SEVERITY, SKIP, UNKNOWN, WARN
 
 RANK = {status: rank for rank, status in enumerate(SEVERITY + (SKIP,))}
 BAR_HEAD = ("Measurement", "Value", "Against its floor", "Floor", "Peak")
@@ -47,8 +49,9 @@ def host_card(name, report, before, problem, unfolded):
     )
     card = [
         title,
+        el("p", "GPUs that can be used: ", el("b", usable(report))),
         soft("{}; {}".format(report["time"], summary_line(report["checks"]))),
-        el("div", el("div", _to_do(report)), el("div", _drift(changes(before, report), before)), class_="pair"),
+        el("div", el("div", _to_do(report, before)), el("div", _drift(changes(before, report), before)), class_="pair"),
         *[part(title, content) for title, content in _decided(report) if content],
         part("As built", _as_built(report)),
         el("div", part("Topology", draw_topology(look(report, "readings", "probe"))), measured, class_="beside"),
@@ -76,30 +79,47 @@ def folded(title, content, unfolded, class_=None):
 def to_do(report):
     """`[(status, ids, message, action)]`, worst first: what asks for something.
 
-    Checks that end so for one reason, such as a log that nobody may read, are one entry. Nothing without a report.
+    Checks that end so for one reason, such as a log that nobody may read, are one entry; what follows from another
+    finding is none. Nothing without a report.
     """
-    found = [check for check in report["checks"] if check["status"] in (FAIL, UNKNOWN, WARN)] if report else []
+    found = own_findings(report["checks"]) if report else []
     groups = collections.OrderedDict()
     for check in sorted(found, key=lambda check: RANK[check["status"]]):
         groups.setdefault((check["status"], check["message"], check["action"]), []).append(check["id"])
     return [(status, tuple(names), message, action) for (status, message, action), names in groups.items()]
 
 
-def entry(status, names, sentence, message, action):
+def entry(status, names, sentence, message, action, notes=()):
     """One thing to do. Of many checks the first are named, and all where they are unfolded, as they are on paper.
 
-    names  the ids of its checks        sentence  what follows them
+    names  the ids of its checks        sentence  what follows them        notes  sentences for people, such as who acts
     """
     few, all_of_them = ", ".join(names), ""
     if len(names) > NAMED_CHECKS + 1:
         few = "{} and {} more".format(", ".join(names[:NAMED_CHECKS]), len(names) - NAMED_CHECKS)
         all_of_them = el("details", el("summary", "All {} checks".format(len(names))), el("p", ", ".join(names)))
-    parts = [el("p", word(status), " ", el("b", few), *sentence), el("p", message) if message else ""]
-    return el("li", *parts, el("p", action, class_="next"), all_of_them, class_=status)
+    asked = question(names)
+    parts = [el("p", word(status), " ", el("b", asked)), el("p", few, *sentence)] if asked else []
+    parts = parts or [el("p", word(status), " ", el("b", few), *sentence)]
+    if message:
+        parts.append(message if isinstance(message, Markup) else el("p", message))
+    parts += [el("p", action, class_="next"), all_of_them, soft("; ".join(notes) + ".") if notes else ""]
+    return el("li", *parts, class_=status)
 
 
-def _to_do(report):
-    items = [entry(status, names, [" ", message], "", action) for status, names, message, action in to_do(report)]
+def notes_of(report, before, names, action):
+    """For people: who must act, since when, and how much follows from it."""
+    record = next(check for check in report["checks"] if check["id"] == names[0])
+    follows = [name for cause in names for name in consequences(report["checks"], cause)]
+    found = ["To be done by {}".format(who_acts(action, record.get("remedy", ""))), since(names[0], report, before)]
+    return found + (["{} more findings are because of this".format(len(follows))] if follows else [])
+
+
+def _to_do(report, before):
+    items = [
+        entry(status, names, [" ", message], "", action, notes_of(report, before, names, action))
+        for status, names, message, action in to_do(report)
+    ]
     body = el("ul", *items, class_="plain") if items else el("p", NOTHING_TO_DO)
     return join([el("h3", "What to do next"), body])
 

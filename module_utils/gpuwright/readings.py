@@ -7,6 +7,7 @@ from .acknowledgements import read_acknowledgements
 from .boot_check import read_moment
 from .bounded import run_bounded
 from .confinement import read_confinement
+from .environment_files import read_environment
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
@@ -18,6 +19,7 @@ from .readings_access import (
     read_device_links,
 )
 from .readings_containers import read_containers
+from .readings_file_systems import read_file_systems
 from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_modules import read_asked, read_kernel_modules, read_parameters
 from .readings_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
@@ -55,6 +57,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
         "switches": attempt(read_switches, root),
         "driver_files": attempt(read_driver_files, root),
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
+        "file_systems": attempt(read_file_systems, root, expectations),
         "device_nodes": attempt(read_device_nodes, root, host, user),
         "device_links": attempt(read_links_of_nodes, root, host),
         "parameters": {"asked": attempt(read_asked, root), "loaded": attempt(read_parameters, root)},
@@ -73,6 +76,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     readings.update(collect_software(expectations, root, host, busy))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
     if level == DEEP:
+        readings["environment"] = attempt(read_environment, root, expectations["venv"], True)
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
 

@@ -2,6 +2,7 @@
 """What is read from level standard on: it takes longer than a timer may, from the toolkit to the trainer's files."""
 
 from .calibrated import calibrated_arm
+from .environment_files import read_environment
 from .hostfiles import names_in
 from .initramfs import read_initramfs
 from .preload import PACKAGES, check_library
@@ -50,6 +51,7 @@ def collect_software(expectations, root, host, busy=()):
         "allocators": attempt(read_allocators, root, plan),
         "launcher": attempt(read_launcher, root),
         "venv": attempt(read_venv, root, expectations["venv"], expectations["trainer_user"], busy),
+        "environment": attempt(read_environment, root, expectations["venv"]),
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
         "infiniband": attempt(read_infiniband, root),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a verification: its record, its file, and the table that a person reads."""
+"""The report of a verification: its record, its file, and its sums."""
 
-import collections
 import datetime
 import json
 import os
@@ -15,7 +14,6 @@ TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 PUBLIC_MODE = 0o644
 TABLE_ORDER = SEVERITY + (SKIP,)
 PASSING = (PASS, WARN)
-VALUE_WIDTH = 22
 # Who has decided that a finding does not count: `waived.by` of a check.
 BY_ROOT = "acknowledgement"
 BY_INVENTORY = "inventory"
@@ -136,38 +134,6 @@ def summary_line(checks):
     waived = waived_words(checks)
     more = ", " + waived if waived else ""
     return "{} checks: {}; {} skipped{}".format(counted, done or "none", number[SKIP], more)
-
-
-def table(checks):
-    """Lines of text, worst first, each failing check followed by its message and its action."""
-    width = max([len(check["id"]) for check in checks] or [0])
-    row = "{:<7}  {:<" + str(width) + "}  {:<" + str(VALUE_WIDTH) + "}  {}"
-    lines = [row.format("STATUS", "CHECK", "VALUE", "EXPECTED")]
-    for check in sorted(checks, key=lambda check: TABLE_ORDER.index(check["status"])):
-        lines.append(row.format(check["status"], check["id"], _cell(check["value"]), _cell(check["expected"])).rstrip())
-        if check["status"] in SEVERITY[:-1]:
-            lines.append("         {}".format(printable(check["message"])))
-            lines.append("         -> {}".format(printable(check["action"])))
-        elif check["status"] == SKIP:
-            lines.append("         {}".format(printable(check["message"])))
-    return lines
-
-
-def finding_lines(checks):
-    """For the journal: what is not good, worst first; what stands in the same words for many checks is one line."""
-    same = collections.OrderedDict()
-    for check in sorted(checks, key=lambda check: TABLE_ORDER.index(check["status"])):
-        if check["status"] not in (PASS, SKIP):
-            same.setdefault((check["status"], check["message"], check["action"]), []).append(check["id"])
-    return [
-        printable("{} {}: {} -> {}".format(status, ", ".join(names), message, action))
-        for (status, message, action), names in same.items()
-    ]
-
-
-def _cell(value):
-    text = "-" if value is None else printable(str(value))
-    return text if len(text) <= VALUE_WIDTH else text[: VALUE_WIDTH - 2] + ".."
 
 
 def printable(text):

@@ -34,7 +34,7 @@ def roots_results(expectations, now, root="/"):
     found = {}
     for path, parts in ((REPORT_PATH, _of_report), (RECORD_PATH, _of_boot_check)):
         try:
-            record = _read_roots(below(root, path))
+            record = read_roots(below(root, path))
             then, wanted = parts(record)
             age_s = age_seconds(str(record.get("time")), now)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -47,7 +47,7 @@ def roots_results(expectations, now, root="/"):
     return {name: _aged(check, age_s) for name, (age_s, check) in found.items()}
 
 
-def _read_roots(path):
+def read_roots(path):
     """The JSON record of a file that root alone may change; ValueError for another."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

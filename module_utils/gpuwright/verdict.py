@@ -9,6 +9,7 @@ import collections
 from typing import Callable, NamedTuple
 
 from .evidence import Evidence, Unreadable
+from .reading_sources import OURS, source_of
 
 PASS = "PASS"
 WARN = "WARN"
@@ -122,10 +123,13 @@ def judge(check, readings, expectations):
         else:
             outcome = check.judge(Evidence(readings, "readings"), expected)
     except Unreadable as error:
-        reason = "{} ({})".format(ONLY_ROOT, error) if error.only_root else "cannot tell: {}".format(error)
-        outcome = skipped(reason) if error.only_root else unknown(reason)
+        if error.only_root:
+            outcome = skipped("{} ({})".format(ONLY_ROOT, error))
+        else:
+            source = source_of(error.name)
+            outcome = unknown("cannot tell: {} (read from {})".format(error, source.what), action=source.look)
     except Exception as error:
-        outcome = unknown("this check broke: {}: {}".format(type(error).__name__, error))
+        outcome = unknown("this check broke: {}: {}".format(type(error).__name__, error), action=OURS.look)
     return {
         "id": check.id,
         "layer": check.layer,
@@ -142,6 +146,4 @@ def judge(check, readings, expectations):
 def _action(check, outcome):
     if outcome.status in (PASS, SKIP):
         return ""
-    if outcome.status == UNKNOWN and not outcome.action:
-        return "Make this readable, then run on the node: sudo gpu-doctor"
     return outcome.action or check.action

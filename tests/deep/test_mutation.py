@@ -32,11 +32,13 @@ MODULES = (
     "driver",
     "next_boot",
     "host",
+    "space",
     "kernel",
     "xid",
     "links",
     "storage",
     "software",
+    "environment",
     "framework",
     "smoke",
     "performance",
@@ -68,6 +70,10 @@ CODE_AND_CARDS = rows_of_tests.test_code_runs_on_the_card.pytestmark[0].args[1]
 AGES = rows_of_tests.test_the_age_of_a_smoke_test.pytestmark[0].args[1]
 # Mutants that no row can show, each with its reason: the module and the text of the line.
 EQUIVALENT = {
+    'checks_gpu return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")': (
+        "the action, in test_the_cards_come_before_the_plan"
+    ),
+    "checks_framework if not folders:": "the action, in test_advice.py and test_files_elsewhere_keep_the_checks_action",
     'checks_packages if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):': (
         "of one version alone the libraries' own changes nothing: it is not read for its own sake"
     ),

@@ -22,6 +22,13 @@ def link(active: int, errors: dict | None = None, **changes: object) -> list[dic
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
+    ("gpu.plan", {}, {"plan_gpus": 0}, FAIL, "made for 0 of 1 GPUs, and 1 are here"),
+    ("gpu.plan", {("probe", "gpus"): []}, {"plan_gpus": 0}, FAIL, "and 0 are here"),
+    ("gpu.plan", {}, {"plan_gpus": 1}, PASS, "made for 1 GPUs"),
+    ("gpu.plan", {}, {"gpu_count": 2}, PASS, "made for 2 GPUs"),
+    ("gpu.plan", {}, {"gpu_count": 2, "plan_gpus": 1}, FAIL, "made for 1 of 2 GPUs"),
+    ("gpu.plan", {}, {"driver.branch": ""}, FAIL, "made for 0 of 1 GPUs"),
+    ("gpu.plan", {}, {"driver.branch": "", "plan_gpus": True}, FAIL, "made for 0 of 1 GPUs"),
     ("gpu.count", {("probe", "gpus"): []}, {}, FAIL, "0 of 1 expected"),
     ("gpu.count", {}, {"gpu_count": 2}, FAIL, "1 of 2 expected"),
     ("gpu.count", {}, {"gpu_count": 0}, WARN, "1 on the PCI bus of a node without GPUs"),

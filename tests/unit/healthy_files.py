@@ -112,7 +112,18 @@ def put_node(host: HostTree) -> None:
         host, "/opt/gpuwright/venvs/abc/bin/python", f"echo noise\ncat <<'E'\n{json.dumps(READINGS['venv'])}\nE"
     )
     host.put("/opt/gpuwright/venvs/abc/gpuwright.json", json.dumps(READINGS["stamp"]))
+    for folder in ("boot", "var", "opt/gpuwright", "srv/gan/data", "srv/gan/runs"):
+        (host.folder / folder).mkdir(parents=True, exist_ok=True)
+    mounts = (f"{number} 1 8:{number} / {at} rw - xfs /dev/sda{number} rw\n" for number, at in enumerate(MOUNTS))
+    host.put("/proc/self/mountinfo", "".join(mounts))
+    host.put("/opt/gpuwright/venvs/abc/lock.txt", "torch==2.10.0 --hash=sha256:00\n")
+    packages = "/opt/gpuwright/venvs/abc/lib/python3.11/site-packages"
+    for name in ("torch-2.10.0+cu128", "gan_trainer-0.1.0"):
+        host.put(f"{packages}/{name}.dist-info/RECORD", f"{name}.dist-info/RECORD,,\n")
     host.link("/opt/gpuwright/venvs/current", "abc")
+
+
+MOUNTS = ("/", "/boot", "/var", "/opt", "/srv")
 
 
 def put_device(file: Path, major: int, minor: int) -> None:

@@ -92,6 +92,8 @@ EXPECTATIONS = {
     "link_width": 0,
     "slowdowns": [],
     "skip_checks": {},
+    "data_dir": "/srv/gan/data",
+    "runs_dir": "/srv/gan/runs",
 }
 
 # What gan_trainer.performance says of a V100 that is as fast as others have measured.
@@ -197,6 +199,26 @@ READINGS = {
         "nouveau_loaded": False,
         "reboot": {"required": False, "reasons": []},
     },
+    "file_systems": [
+        {
+            "use": use,
+            "folder": folder,
+            "there": True,
+            "mount": mount,
+            "kind": "xfs",
+            "read_only": False,
+            "free_mib": free,
+            "free_inodes": files,
+        }
+        for use, folder, mount, free, files in (
+            ("system", "/", "/", 50000, 1000000),
+            ("boot", "/boot", "/boot", 600, 500000),
+            ("state", "/var", "/var", 40000, 800000),
+            ("environment", "/opt/gpuwright", "/opt", 45000, 900000),
+            ("data", "/srv/gan/data", "/srv", 70000, 900000),
+            ("runs", "/srv/gan/runs", "/srv", 70000, 900000),
+        )
+    ],
     "nvidia_smi": {
         "reachable": True,
         "rc": 0,
@@ -415,6 +437,14 @@ READINGS = {
             ],
             "product": "right on cpu, cuda:0",
         },
+    },
+    "environment": {
+        "distributions": 2,
+        "files": 2,
+        "hashed": 0,
+        "problem_count": 0,
+        "problems": [],
+        "damaged": [],
     },
     "stamp": {"schema": 1, "python": "3.11", "pytorch": PLAN["pytorch"]},
     "permissions": {"missing": [], "looked_at": 31234, "unsafe_count": 0, "unsafe": []},

@@ -6,6 +6,15 @@ from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
 from row_values import NVIDIA
 
 STAMP = ("stamp", "pytorch")
+
+
+def damaged(*packages: str, count: int = 1) -> dict:
+    """An environment of which files of these packages are missing."""
+    first = {"distribution": packages[-1], "path": f"{packages[-1]}/x.py", "problem": "is missing"}
+    record = {"distributions": 2, "files": 2, "hashed": 0, "problem_count": count}
+    return {**record, "problems": [first], "damaged": list(packages)}
+
+
 CONTAINERS = ("containers",)
 SPEC = ("containers", "spec")
 PRODUCT = ("venv", "torch", "product")
@@ -47,6 +56,18 @@ ROWS = [
     ("runtime.launcher", {("launcher", "file", "unsafe"): "owned by uid 1000"}, {}, FAIL, "owned by uid 1000"),
     ("runtime.launcher", {("launcher", "policy"): "is not JSON"}, {}, FAIL, "is not JSON"),
     ("runtime.launcher", {("launcher", "allocator", "name"): "mimalloc"}, {}, UNKNOWN, "mimalloc"),
+    ("framework.files", {("environment",): None}, {}, FAIL, "no venv at /opt/gpuwright/venvs/current"),
+    ("framework.files", {("environment",): damaged("torch")}, {}, FAIL, "one problem: torch/x.py is missing (torch)"),
+    ("framework.files", {("environment",): damaged("torch", count=2)}, {}, FAIL, "2 problems, such as: torch"),
+    ("framework.files", {("environment",): damaged("gan-trainer", "torch")}, {}, FAIL, "torch/x.py is missing"),
+    ("framework.files", {("environment",): damaged("gan-trainer")}, {}, PASS, "2 files of 2 packages"),
+    ("framework.files", {("environment", "problem_count"): 3}, {}, FAIL, "3 problems, such as: files are damaged"),
+    ("framework.files", {("environment", "problem_count"): 1}, {}, FAIL, "one problem: files are damaged"),
+    ("framework.files", {("environment", "files"): 0}, {}, UNKNOWN, "no file of the environment"),
+    ("framework.files", {("environment",): {"unreadable": "a disk error"}}, {}, UNKNOWN, "a disk error"),
+    ("model.trainer_installed", {("environment",): damaged("gan-trainer")}, {}, FAIL, "(gan-trainer)"),
+    ("model.trainer_installed", {("environment",): damaged("gan-trainer", "torch")}, {}, FAIL, "files of gan-trainer"),
+    ("model.trainer_installed", {("environment",): damaged("torch")}, {}, PASS, "gan_trainer 0.1.0"),
     ("framework.imports", {("venv",): None}, {}, FAIL, "no venv at /opt/gpuwright/venvs/current"),
     (
         "framework.imports",

@@ -12,6 +12,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -26,6 +27,9 @@ from conftest import REPOSITORY
 from gpuwright.tree_modes import wrong_modes
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+# The system's own, as on a node: an ordinary user can start it, and perhaps not the one that runs the tests.
+WITH_VENV = subprocess.run(["/usr/bin/python3", "-c", "import venv, ensurepip"], capture_output=True, check=False)
+PYTHON = sys.executable if WITH_VENV.returncode else "/usr/bin/python3"
 CANARY = "c4nary-secret"
 WHEEL = "tiny_thing-1.0-py3-none-any.whl"
 
@@ -33,11 +37,18 @@ WHEEL = "tiny_thing-1.0-py3-none-any.whl"
 def make_wheel(folder: Path) -> str:
     """A package of one module, and its SHA-256."""
     info = "tiny_thing-1.0.dist-info"
+    files = {
+        "tiny_thing/__init__.py": "value = 1\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = f"{info}/RECORD,,\n"
+    for name, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        record += f"{name},sha256={digest},{len(text)}\n"
     with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
-        wheel.writestr("tiny_thing/__init__.py", "value = 1\n")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(name, text)
     return hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
 
 
@@ -74,12 +85,13 @@ class Environment:
         known = {
             "gpu_node": {"os": {"family": "redhat"}},
             "gpu_node_plan": {
-                "python": {"version": "3", "executable": sys.executable, "packages": []},
+                "python": {"version": "3", "executable": PYTHON, "packages": []},
                 "pytorch": torch,
             },
             "framework_pytorch_lock_file": str(lock),
             "framework_pytorch_wheelhouse": "" if "framework_pytorch_index_url" in variables else str(self.wheels),
             "__framework_pytorch_venvs": str(self.venvs),
+            "__framework_pytorch_imports": ["tiny_thing"],
             "ansible_python_interpreter": sys.executable,
             **variables,
         }
@@ -108,8 +120,11 @@ class Environment:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Environment:
-    return Environment(tmp_path)
+def made() -> Iterator[Environment]:
+    # Not pytest's own folder, which the ordinary user who imports the packages cannot enter.
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Environment(Path(name))
 
 
 def closed(top: Path) -> list[str]:
@@ -164,7 +179,7 @@ def test_a_refused_login_tells_no_password(made: Environment, index: str, monkey
 
 def test_a_plan_without_a_lock_file_is_a_line_for_each_package(made: Environment) -> None:
     torch = {"version": "1.0", "build": "cpu", "lock": "none.txt", "locked": False, "index_url": ""}
-    plan = {"python": {"version": "3", "executable": sys.executable, "packages": []}, "pytorch": torch}
+    plan = {"python": {"version": "3", "executable": PYTHON, "packages": []}, "pytorch": torch}
     plan["requirements"] = ["tiny-thing==1.0", "tiny-thing>=1"]
     assert made.run(0o022, gpu_node_plan=plan, framework_pytorch_lock_file="") == 0, made.log
     assert (made.venv / "lock.txt").read_text() == "tiny-thing==1.0\ntiny-thing>=1\n"

@@ -94,7 +94,11 @@ def test_a_healthy_node(doctor):
     done = doctor()
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["STATUS", "CHECK", "VALUE", "EXPECTED"]
+    assert ["STATUS", "CHECK", "VALUE", "EXPECTED"] in [line.split() for line in lines]
+    # What was not looked at is one line, not two for each.
+    assert done.stdout.count("SKIP") == 1 and f"{SKIPPED} checks say nothing of this node" in done.stdout
+    everything = doctor("--all").stdout
+    assert everything.count("SKIP ") == SKIPPED and "tells why" not in everything
     judged = len([check for check in checks.CHECKS if check.level != DEEP]) - SKIPPED
     assert f": PASS ({judged} checks: {judged} PASS; {SKIPPED} skipped)" in lines[-1]
 
@@ -112,14 +116,15 @@ def test_json_is_the_report(doctor):
     assert answer["smoke"]["age_s"] > 0
 
 
-def test_a_failing_check_comes_first_with_its_action(doctor, node):
+def test_what_is_bad_stands_last_with_its_action(doctor, node):
     (node.folder / "usr/local/cuda").unlink()
     done = doctor()
     lines = done.stdout.splitlines()
     assert done.returncode == 1
-    assert lines[1].split() == ["FAIL", "cuda.link", "none", "/usr/local/cuda-12.9"]
-    assert lines[2].strip() == "/usr/local/cuda leads nowhere"
-    assert lines[3].strip().startswith("-> Run alternatives --display cuda")
+    assert lines[-5] == "FAIL     cuda.link: /usr/local/cuda leads nowhere"
+    assert lines[-4].strip() == "found none, expected /usr/local/cuda-12.9"
+    assert lines[-3].strip().startswith("-> Run alternatives --display cuda")
+    assert lines[-2] == ""
     judged = len([check for check in checks.CHECKS if check.level != DEEP]) - SKIPPED
     assert f": FAIL ({judged} checks: 1 FAIL, {judged - 1} PASS; {SKIPPED} skipped)" in lines[-1]
 
@@ -245,6 +250,7 @@ def test_metrics_are_written_in_one_step(doctor, folder):
     assert oct(target.stat().st_mode & 0o777) == "0o644"
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
     assert "gpuwright_verdict 0\n" in doctor("--level", "quick", "--prom", "-").stdout
+    assert "gpuwright_verdict 0\n" in doctor("--prom", "--level", "quick").stdout
 
 
 def gated(node: HostTree) -> Path:
@@ -367,6 +373,59 @@ def test_explain(doctor):
     assert done.returncode == 0
     assert done.stdout.startswith("driver.uvm (system layer)\nquestion  Is the module that CUDA needs loaded?\nrule")
     assert "modprobe nvidia_uvm" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("trainer_user", "model.trainer_user"),
+        ("disk", "host.disk_space or host.disks"),
+        ("persistance", "driver.persistence"),
+        ("driver.persistance", "driver.persistence"),
+        ("XID", "kernel.xid"),
+        ("trainer", "model.trainer_installed or model.trainer_user"),
+        ("lockup", "kernel.lockups"),
+        ("pytorch-version", "framework.pytorch_version"),
+    ],
+)
+def test_explain_offers_what_was_meant(doctor, word, meant):
+    done = doctor("--explain", word)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.endswith(f"did you mean {meant}?\n"), done.stderr
+
+
+def test_the_help_names_every_exit_status(doctor):
+    done = doctor("--help")
+    for words in (
+        "--nagios         0 PASS, 1 WARN",
+        "--gate           0 open",
+        "0 PASS or WARN, 1 FAIL, 2 usage error",
+    ):
+        assert words in done.stdout
+
+
+def test_an_ordinary_user_is_told_roots_last_check(doctor, node):
+    """On a node that checks itself: its verdict with its age, UNKNOWN when it is too old, never for a closed file."""
+    user = {"user": 65534, "group": 65534, "extra_groups": []}
+    gated(node)
+    before = doctor("--nagios", **user)
+    assert (before.returncode, before.stdout[:11]) == (3, "GPU UNKNOWN") and "No such file" in before.stdout
+    assert doctor("--level", "quick", "--record", "900").returncode == 0
+    told = doctor("--nagios", **user)
+    assert (told.returncode, told.stdout[:7]) == (0, "GPU OK:"), told.stdout
+    assert "checked by root: PASS, " in told.stdout and "it counts for 900 s | fail=0" in told.stdout
+    assert "root's last check: PASS, " in doctor(**user).stdout
+    path = node.folder / "var/lib/gpuwright/boot-check.json"
+    good = json.loads(path.read_text())
+    path.write_text(json.dumps({**good, "holds_s": 0, "uptime_s": 0}))
+    old = doctor("--nagios", **user)
+    assert old.returncode == 3 and "old and held for 0 s" in old.stdout and "sudo systemctl start" in old.stdout
+    path.write_text(json.dumps({**good, "boot_id": "x"}))
+    assert doctor("--nagios", **user).returncode == 3
+    path.write_text(json.dumps({**good, "verdict": "FAIL"}))
+    assert doctor("--nagios", **user).returncode == 2
+    path.write_text(json.dumps(good))
+    path.chmod(0o666)
+    assert doctor("--nagios", **user).returncode == 3
 
 
 @pytest.mark.parametrize(

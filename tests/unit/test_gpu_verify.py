@@ -15,7 +15,8 @@ import pytest
 import yaml
 from gpuwright import report
 from gpuwright.expectations import parse_expectations
-from gpuwright.report import age_seconds, exit_status, make_report, summary_line, table, write_json, write_report
+from gpuwright.report import age_seconds, exit_status, make_report, summary_line, write_json, write_report
+from gpuwright.report_text import report_lines
 
 MODULE = Path(__file__).resolve().parents[2] / "library" / "gpu_verify.py"
 DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
@@ -213,27 +214,23 @@ def test_age():
         age_seconds("yesterday", "2026-01-06T11:00:01Z")
 
 
-def test_table_has_the_worst_first_and_says_what_to_do():
+def test_the_report_for_people_has_the_worst_last_and_says_what_to_do():
     statuses = {"a": "PASS", "b": "SKIP", "c": "WARN", "d": "UNKNOWN", "e": "FAIL"}
     checks = [{**CHECK, "id": name, "status": status, "action": "do it"} for name, status in statuses.items()]
-    lines = table(checks)
-    assert [line.split()[0] for line in lines if not line.startswith(" ")] == [
-        "STATUS",
-        "FAIL",
-        "UNKNOWN",
-        "WARN",
-        "PASS",
-        "SKIP",
-    ]
+    lines = report_lines(checks)
+    first = [line.split()[0] for line in lines if line and not line.startswith(" ")]
+    assert first == ["STATUS", "PASS", "SKIP", "WARN", "UNKNOWN", "FAIL"]
     assert sum("-> do it" in line for line in lines) == 3
     assert summary_line(checks) == "4 checks: 1 FAIL, 1 UNKNOWN, 1 WARN, 1 PASS; 1 skipped"
     assert summary_line([]) == "0 checks: none; 0 skipped"
 
 
-def test_table_does_not_let_a_name_repaint_the_terminal():
-    lines = table([{**CHECK, "status": "FAIL", "value": "x\x1b[2Jy", "message": "a\nb\x1b[31m", "action": "c\rd"}])
+def test_the_report_for_people_does_not_let_a_name_repaint_the_terminal():
+    lines = report_lines(
+        [{**CHECK, "status": "FAIL", "value": "x\x1b[2Jy", "message": "a\nb\x1b[31m", "action": "c\rd"}]
+    )
     assert all(line.isprintable() for line in lines)
-    assert len(lines) == 4
+    assert len(lines) <= 5
     assert report.printable("a\x1b[0m\u202eb") == "a [0m b"
 
 
@@ -248,4 +245,4 @@ def test_the_module_documents_every_parameter_and_result():
             name
         ], name
     assert set(blocks["RETURN"]) == {"verdict", "checks", "readings"}
-    assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived"}
+    assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived", "caused_by"}

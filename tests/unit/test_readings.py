@@ -98,8 +98,9 @@ def test_an_empty_node_gives_findings_and_reasons_but_no_exception(host, monkeyp
     assert "systemctl is not installed" in found["persistenced"]["unreadable"]
     assert "/etc/passwd" in found["trainer_user"]["unreadable"]
     passed = [record["id"] for record in run_checks(found, expectations) if record["status"] == "PASS"]
-    # True of it: nothing is set for everybody, without a GPU no reboot would help, nothing has failed or is waived yet.
-    assert passed == ["reboot.pending", "host.environment", "gpu.strikes", "waivers.valid"]
+    # True of it: the plan is for as many GPUs as are expected, nothing is set for everybody,
+    # without a GPU no reboot would help, nothing has failed or is waived yet.
+    assert passed == ["gpu.plan", "reboot.pending", "host.environment", "gpu.strikes", "waivers.valid"]
 
 
 def test_a_reader_that_breaks_is_an_unreadable_value():

@@ -146,7 +146,8 @@ def describe_pass(checks: list[dict]) -> str:
 
 
 def with_status(checks: list[dict], status: str) -> list[dict]:
-    return [check for check in checks if check.get("status") == status]
+    """Those of this status that do not follow from another one."""
+    return [check for check in checks if check.get("status") == status and not check.get("caused_by")]
 
 
 def switched_off(checks: list[dict]) -> int:

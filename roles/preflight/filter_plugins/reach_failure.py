@@ -93,7 +93,7 @@ CAUSES = (
         r"Failed to create temporary directory",
         "refused",
         "{host} was reached, and {user} can write no temporary file there",
-        "As {user} there: `df -h . /var/tmp; findmnt -T .` says whether it is full or read-only; or set ansible_remote_tmp.",
+        "There, `df -h . /var/tmp; findmnt -T .` says whether it is full or read-only; or set ansible_remote_tmp.",
     ),
 )
 LONGEST = 400

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: what a node is held against, with a plan that was made for all of its GPUs."""
+
+DOCUMENTATION = r"""
+module: gpu_expectations
+short_description: Tell what a node is held against
+description:
+  - Takes what the inventory expects and the plan of this run, and returns what C(gpu_verify) and C(gpu-doctor) judge
+      by.
+  - While GPUs are missing the plan of this run is not the node's; then the recorded plan stays, and a warning says so.
+  - Writes nothing.
+options:
+  wanted:
+    description: Expectations from the inventory with the plan of this run.
+    type: dict
+    required: true
+  gpus:
+    description: The GPUs for which that plan was made, as C(gpu_probe) names them. Without it nobody knows.
+    type: list
+    elements: dict
+  path:
+    description: File that holds what the node is held against until now.
+    type: path
+    required: true
+author: gpuwright
+"""
+
+EXAMPLES = r"""
+- name: Tell what the node is held against
+  gpu_expectations:
+    wanted: "{{ wanted }}"
+    gpus: "{{ gpu_node.gpus }}"
+    path: /etc/gpuwright/expectations.json
+  register: held
+"""
+
+RETURN = r"""
+expectations:
+  description: What to judge by; C(plan_gpus) says for how many GPUs its plan was made.
+  returned: success
+  type: dict
+because:
+  description: Why the recorded plan stays, empty when the plan is the one of this run.
+  returned: success
+  type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.kept_plan import hold
+from ansible.module_utils.gpuwright.report import read_json
+
+SPEC = {
+    "wanted": {"type": "dict", "required": True},
+    "gpus": {"type": "list", "elements": "dict"},
+    "path": {"type": "path", "required": True},
+}
+
+
+def main():
+    """Read what there is, and choose."""
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    try:
+        recorded = read_json(module.params["path"])
+    except (OSError, ValueError):
+        recorded = None
+    try:
+        held = hold(module.params["wanted"], recorded, module.params["gpus"])
+    except ValueError as error:
+        module.fail_json(msg=str(error))
+    if held.because:
+        module.warn(held.because)
+    module.exit_json(changed=False, expectations=held.expectations, because=held.because)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a Python environment is as it was installed: one judgement for the role that builds it and the checks.
+
+Every distribution lists its files with size and hash in RECORD (packaging.python.org, "Recording installed projects").
+Nothing of the environment is run here.
+"""
+
+import base64
+import csv
+import hashlib
+import os
+import re
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from .hostfiles import below, resolve
+
+STAMP = "gpuwright.json"
+LOCK = "lock.txt"
+# Files that Python loads by itself; a cache beside them is never looked at.
+LOADED = (".py", ".so", ".pth")
+CACHE = "__pycache__"
+PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?:==\s*([A-Za-z0-9.+!_-]+))?")
+HASHES = ("sha256", "sha384", "sha512")
+CHUNK_BYTES = 1024 * 1024
+# Enough to act on; the count says how many there are.
+EXAMPLES = 10
+INTERPRETER = "the interpreter"
+UNLISTED = "no package"
+
+
+class Problem(NamedTuple):
+    """What is wrong with one file (relative to the environment); `distribution` is the package that it belongs to."""
+
+    distribution: str
+    path: str
+    problem: str
+
+
+class Listed(NamedTuple):
+    """A line of RECORD: the distribution, "algorithm=digest" or "", and bytes or None."""
+
+    distribution: str
+    digest: str
+    size: Optional[int]
+
+
+def read_environment(root: str, venv: str, all_hashes: bool = False) -> Optional[Dict]:
+    """Hold the files of the environment against what was installed; null when there is no environment.
+
+    `{distributions, files, hashed, problem_count, problems: [{distribution, path, problem}], damaged: [distribution]}`.
+    Sizes are compared of all files, hashes of those that changed after the environment was complete, or of all
+    (`all_hashes`, which reads 5 to 10 GB). OSError when the folders cannot be read.
+    """
+    top = resolve(root, venv)
+    if top is None or not os.path.isdir(top):
+        return None
+    # Not resolved: the interpreter's link is the host's own, and leads there.
+    python = resolve(root, "/" + os.path.relpath(top, below(root, "/")) + "/bin/python")
+    problems = [] if python else [Problem(INTERPRETER, "bin/python", "leads to no interpreter")]
+    folders = packages_folders(top)
+    if not folders:
+        problems.append(Problem(INTERPRETER, "lib", "has no folder for packages"))
+    listed, versions = {}, {}  # type: Dict[str, List[Listed]], Dict[str, str]
+    for folder in folders:
+        problems += _read_distributions(top, folder, listed, versions)
+    since = _complete_since(top)
+    hashed = 0
+    for path in sorted(listed):
+        problem, was_hashed = _judge_file(os.path.join(top, path), listed[path], since, all_hashes)
+        hashed += was_hashed
+        if problem:
+            problems.append(Problem(listed[path][0].distribution, path, problem))
+    problems += [
+        Problem(UNLISTED, path, "was not installed by a package") for path in _unlisted(top, folders, listed, since)
+    ]
+    problems += _not_as_locked(top, versions)
+    return {
+        "distributions": len(versions),
+        "files": len(listed),
+        "hashed": hashed,
+        "problem_count": len(problems),
+        "problems": [dict(problem._asdict()) for problem in problems[:EXAMPLES]],
+        "damaged": sorted({problem.distribution for problem in problems}),
+    }
+
+
+def packages_folders(top: str) -> List[str]:
+    """`lib/python3.11/site-packages` and the like, once each where lib64 is a link to lib."""
+    found = []
+    for name in ("lib", "lib64"):
+        folder = os.path.join(top, name)
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            pythons = sorted(entry for entry in os.listdir(folder) if entry.startswith("python3"))
+            found += [os.path.join(folder, python, "site-packages") for python in pythons]
+    return [folder for folder in found if os.path.isdir(folder)]
+
+
+def installed_packages(root: str, venv: str) -> List[str]:
+    """Names of the distributions in an environment, [] without one."""
+    top = resolve(root, venv)
+    entries = [entry for folder in packages_folders(top) for entry in os.listdir(folder)] if top else []
+    return sorted(distribution(entry)[0] for entry in entries if distribution(entry))
+
+
+def distribution(entry: str) -> Optional[Tuple[str, str]]:
+    """Name and version in the name of a dist-info folder; None for another, and for what pip leaves of a removal."""
+    name, _dash, version = entry[: -len(".dist-info")].rpartition("-")
+    ours = entry.endswith(".dist-info") and name and not name.startswith("~")
+    return (normal_name(name), version) if ours else None
+
+
+def normal_name(name: str) -> str:
+    """A distribution's name as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _read_distributions(top: str, folder: str, listed: Dict, versions: Dict) -> List[Problem]:
+    problems = []
+    for entry in sorted(os.listdir(folder)):
+        known = distribution(entry)
+        if known is None:
+            continue
+        name, versions[known[0]] = known
+        record = os.path.join(folder, entry, "RECORD")
+        try:
+            lines = list(_record_lines(record))
+        except (OSError, ValueError, csv.Error) as error:
+            words = getattr(error, "strerror", None) or str(error)
+            problems.append(Problem(name, os.path.relpath(record, top), "cannot be read: {}".format(words)))
+            continue
+        if not lines:
+            problems.append(Problem(name, os.path.relpath(record, top), "lists no file"))
+        for path, digest, size in lines:
+            relative = os.path.relpath(os.path.join(folder, path), top)
+            # Only what lies inside; a package may list a file of the system.
+            if not relative.startswith(".."):
+                listed.setdefault(relative, []).append(Listed(name, digest, size))
+    return problems
+
+
+def _record_lines(record: str) -> Iterator[Tuple[str, str, Optional[int]]]:
+    with open(record, encoding="utf-8", newline="") as file:
+        for row in csv.reader(file):
+            if not row:
+                continue
+            if len(row) != 3 or (row[2] and not re.match("[0-9]{1,18}$", row[2])):
+                raise ValueError("line {!r} is not path,hash,size".format(",".join(row)[:80]))
+            yield row[0], row[1], int(row[2]) if row[2] else None
+
+
+def _complete_since(top: str) -> float:
+    """When the environment was complete; without its stamp every file counts as changed after that."""
+    try:
+        return os.stat(os.path.join(top, STAMP)).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _judge_file(path: str, lines: List[Listed], since: float, all_hashes: bool) -> Tuple[str, bool]:
+    """What is wrong with a file, "" when nothing is, and whether it was hashed.
+
+    Two packages may list one file, and the later one wrote it: any of their lines will do.
+    """
+    # RECORD itself and compiled files have no hash, and Python makes the latter anew.
+    if not any(line.digest for line in lines):
+        return "", False
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return "is missing", False
+    except OSError as error:
+        return "cannot be read: {}".format(error.strerror), False
+    sizes = sorted({line.size for line in lines if line.size is not None})
+    if sizes and status.st_size not in sizes:
+        return "has {} bytes instead of {}".format(status.st_size, sizes[0]), False
+    if not (all_hashes or status.st_mtime > since):
+        return "", False
+    wanted = {line.digest for line in lines if line.digest}
+    try:
+        found = {_digest(path, name) for name in {digest.partition("=")[0] for digest in wanted} if name in HASHES}
+    except OSError as error:
+        return "cannot be read: {}".format(error.strerror), False
+    return ("has another content than it was installed with" if found and not found & wanted else ""), True
+
+
+def _digest(path: str, name: str) -> str:
+    digest = hashlib.new(name)
+    with open(path, "rb") as file:
+        for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
+            digest.update(chunk)
+    return "{}={}".format(name, base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode("ascii"))
+
+
+def _unlisted(top: str, folders: List[str], listed: Dict, since: float) -> List[str]:
+    """Files that Python would load and that came without a package: they may hide a module of the same name.
+
+    Those alone that came after the environment was complete: some wheels do not list all that they bring.
+    """
+    found = []
+    for folder in folders:
+        for here, names, files in os.walk(folder):
+            names[:] = [name for name in names if name != CACHE]
+            paths = {os.path.relpath(os.path.join(here, name), top) for name in files if name.endswith(LOADED)}
+            found += [path for path in paths if path not in listed and _changed(os.path.join(top, path)) > since]
+    return sorted(found)
+
+
+def _changed(path: str) -> float:
+    """When the file's name or modes changed last; its content's time comes along when a file is copied."""
+    try:
+        return os.lstat(path).st_ctime
+    except OSError:
+        return float("inf")
+
+
+def _not_as_locked(top: str, versions: Dict[str, str]) -> List[Problem]:
+    """What the lock file in the environment names, and what is missing or of another version."""
+    try:
+        with open(os.path.join(top, LOCK), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return [Problem(INTERPRETER, LOCK, "is missing")]
+    problems = []
+    for line in lines:
+        match = PINNED.match(line)
+        # A marker makes a line hold on some systems only; hashes and comments stand on lines of their own.
+        if not match or ";" in line:
+            continue
+        name, version = normal_name(match.group(1)), match.group(2)
+        if name not in versions:
+            problems.append(Problem(name, LOCK, "names {}, which is not installed".format(name)))
+        elif version and not fits(version, versions[name]):
+            words = "names {} {}, installed is {}".format(name, version, versions[name])
+            problems.append(Problem(name, LOCK, words))
+    return problems
+
+
+def fits(wanted: str, installed: str) -> bool:
+    """Whether `installed` is what "==wanted" asks for: 2024.01 is 2024.1, and 1.0 may be 1.0+cu128 (PEP 440)."""
+    public, local = _spelled(wanted)
+    found, found_local = _spelled(installed)
+    return public == found and local in ("", found_local)
+
+
+def _spelled(version: str) -> Tuple[List[str], str]:
+    public, _plus, local = version.lower().lstrip("v").partition("+")
+    parts = [str(int(part)) if part.isdigit() else part for part in re.findall(r"[0-9]+|[a-z]+", public)]
+    while parts and parts[-1] == "0":
+        parts.pop()
+    return parts, re.sub(r"[-_.]", ".", local)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the roles ask of an environment before they believe that it is there: one sentence, or "" when it is whole."""
+
+from typing import Dict, List, Optional
+
+from .as_user import ordinary_account, run_as
+from .environment_files import installed_packages, read_environment
+from .hostfiles import below
+
+IMPORT_SECONDS = 180
+# -I and -B as in the checks: nothing of the caller's, and a look writes nothing.
+IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
+
+
+def judge_environment(
+    path: str, imports: List[str], user: str, all_hashes: bool, only: List[str], leave_out: List[str], root: str = "/"
+) -> str:
+    """Why the environment `path` is not whole, "" when it is; see the module python_environment for the parameters."""
+    found = read_environment(root, path, all_hashes)
+    if found is None:
+        return "there is no environment at {}".format(path)
+    missing = sorted(set(only) - set(installed_packages(root, path)))
+    if missing:
+        return "{} is not installed in {}".format(missing[0], path)
+    concerned = [name for name in found["damaged"] if (name in only if only else name not in leave_out)]
+    if concerned:
+        return damage_words(found, concerned)
+    for module in imports:
+        problem = import_problem(root, path, module, user)
+        if problem:
+            return problem
+    return ""
+
+
+def damage_words(found: Dict, concerned: Optional[List[str]] = None) -> str:
+    """What is wrong with the files of `concerned` packages, of all without them, in one sentence."""
+    names = found["damaged"] if concerned is None else concerned
+    first = next((problem for problem in found["problems"] if problem["distribution"] in names), None)
+    words = "{path} {problem} ({distribution})".format(**first) if first else "files are damaged"
+    more = found["problem_count"] - 1
+    return words + (", and {} more in {}".format(more, ", ".join(names[:5])) if more > 0 else "")
+
+
+def import_problem(root: str, path: str, module: str, user: str) -> str:
+    """Why an ordinary user cannot import `module`, "" when they can."""
+    try:
+        account = ordinary_account(user, root)
+    except ValueError as error:
+        return "nobody can try to import {}: {}".format(module, error)
+    command = [below(root, path) + "/bin/python", "-I", "-B", "-c", IMPORT, module]
+    done = run_as(command, account, IMPORT_SECONDS)
+    if done.rc == 0:
+        return ""
+    lines = done.stderr.strip().splitlines() or ["it ended with {} and no word".format(done.rc)]
+    return "import {}: {}".format(module, done.problem or lines[-1][:300])

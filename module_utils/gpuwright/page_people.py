@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people ask who do not know checks by their ids: what is wrong, since when, who must act, what still works."""
+
+import re
+from typing import Any, Dict, List, Optional
+
+from .checks import CHECKS
+from .page_values import look
+from .verdict import FAIL, PASS, POWER_CYCLE, REPLACE, SKIP
+
+QUESTIONS = {check.id: check.question for check in CHECKS}
+AT_THE_CONTROLLER = "whoever runs the playbooks"
+AT_THE_MACHINE = "whoever has access to the machine, or its vendor"
+ON_THE_NODE = "root on the node"
+BY_HAND = re.compile(r"(?i)\b(reseat|cable|riser|firmware|bios|vendor|field diagnostic|power the node|exchange|swap)\b")
+
+
+def question(names: List[str]) -> str:
+    """What a person wants to know, of the first of these checks; "" for a check of another release."""
+    return QUESTIONS.get(names[0], "") if names else ""
+
+
+def who_acts(action: str, remedy: str = "") -> str:
+    """Who can do what an action asks for; a playbook goes first, since whoever runs it can do no harm with it."""
+    if "ansible-playbook" in action or re.search(r"\b(inventory|verify_\w+|framework_\w+|system_\w+)\b", action):
+        return AT_THE_CONTROLLER
+    if remedy in (REPLACE, POWER_CYCLE) or BY_HAND.search(action):
+        return AT_THE_MACHINE
+    return ON_THE_NODE
+
+
+def since(name: str, report: Dict, before: Optional[Dict]) -> str:
+    """When a finding was there first, as far as two reports tell."""
+    known = before.get("checks") if isinstance(before, dict) else None
+    if not isinstance(known, list):
+        return "seen at {}".format(report["time"])
+    then = next((check.get("status") for check in known if isinstance(check, dict) and check.get("id") == name), SKIP)
+    if then in (PASS, SKIP):
+        return "new since {}".format(before.get("time"))
+    return "since {} or longer".format(before.get("time"))
+
+
+def usable(report: Optional[Dict]) -> str:
+    """How many GPUs can be used of how many there should be, for example "3 of 4"; "?" for what nobody knows.
+
+    A card is usable when the driver shows it, it is not lost, and no FAIL names its address.
+    """
+    wanted = look(report, "expectations", "gpu_count")
+    if not isinstance(wanted, int):
+        return "?"
+    if look(report, "readings", "nvidia_smi", "reachable") is not True:
+        silent = [check for check in (report or {}).get("checks", []) if check.get("id") == "driver.reachable"]
+        known = silent and silent[0]["status"] == FAIL or wanted == 0
+        return "{} of {}".format(0 if known else "?", wanted)
+    cards = look(report, "readings", "nvidia_smi", "gpus")
+    messages = [check["message"] for check in report["checks"] if check["status"] == FAIL]
+    return "{} of {}".format(sum(is_usable(card, messages) for card in cards if isinstance(card, dict)), wanted)
+
+
+def is_usable(card: Dict[str, Any], messages: List[str]) -> bool:
+    address = str(card.get("pci_id")).rpartition(".")[0]
+    return card.get("lost") is False and bool(address) and not any(address in message for message in messages)

@@ -1,0 +1,71 @@
+"""For each check: who follows its advice, how it is tried, or why not; docs/checks.md is written from it.
+
+host      a made or recorded host is broken, the printed command is run as it stands, and the check passes
+playbook  the printed playbook's tasks are run by the test that is named
+look      the command shows; what is done then is decided by who reads it, and the page of the check says who
+person    a cable, a part, the firmware, the vendor: nobody can type it
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuwright.checks import CHECKS
+from gpuwright.page_people import who_acts
+
+# Tried by test_advice.py: the printed command alone ends in PASS.
+HOST = {
+    "containers.device_links": 1,
+    "containers.one_specification": 1,
+    "driver.device_nodes": 1,
+    "driver.modules": 1,
+    "driver.persistence": 1,
+    "driver.uvm": 1,
+    "gpu.compute_mode": 1,
+    "gpu.mig_mode": 1,
+    "host.environment": 1,
+    "model.permissions": 1,
+}
+# The playbook's own tasks repair it in these tests.
+PLAYBOOK = {
+    "framework.files": "test_environment_damage.py",
+    "framework.imports": "test_environment_damage.py",
+    "gpu.plan": "test_kept_plan.py",
+}
+COMMAND = re.compile(
+    r"^(?:[Rr]un(?: on the node)?:? )?"
+    r"((?:systemctl|modprobe|nvidia-smi|nvidia-modprobe|nvidia-ctk|rm|sed|chown|chmod) .*)$"
+)
+LOOKS = re.compile(r"(?i)\b(look at|look for|read it|see |find |watch it|compare|check |run it by hand|display)")
+
+
+def commands(action: str) -> list[str]:
+    """What the action says to type on the node, in order: each part between " ; " that is a command of a repair."""
+    found = (COMMAND.match(part.strip()) for part in re.split(r" ; |, then ", action))
+    return [match.group(1).rstrip(".") for match in found if match]
+
+
+def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
+    """(kind, how or why) of one check."""
+    if check_id in HOST:
+        return "host", "test_advice.py: the printed command, then PASS"
+    if check_id in PLAYBOOK:
+        return "playbook", f"{PLAYBOOK[check_id]}: the playbook's tasks, then PASS"
+    if "ansible-playbook" in action or "inventory" in action:
+        return (
+            "playbook",
+            "not tried alone: needs a package manager; the molecule scenarios run the roles",
+        )
+    if LOOKS.search(action):
+        return "look", "the command shows; who reads it decides"
+    if who_acts(action, remedy).startswith("root"):
+        return "look", "not tried: needs the card or a reboot"
+    return "person", "done by hand at the machine"
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    """(check, who acts, kind, how it is tried) of all checks."""
+    return [
+        (check.id, who_acts(check.action, check.remedy), *kind_of(check.id, check.action, check.remedy))
+        for check in CHECKS
+    ]

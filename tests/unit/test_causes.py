@@ -1,0 +1,231 @@
+"""A verdict names the first cause: what follows from it is folded under it, and what has its own reason never is."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable
+
+import healthy_node
+import pytest
+from gpuwright.causes import CAUSES, consequences, first_causes, own_findings, with_causes
+from gpuwright.checks import CHECKS, run_checks
+from gpuwright.metrics import nagios_line
+from gpuwright.report_text import finding_lines, report_lines
+from gpuwright.verdict import FAIL, PASS, UNKNOWN, WARN
+
+IDS = [check.id for check in CHECKS]
+XID_79 = {"code": 79, "pci_id": "0000:3b:00", "count": 1, "first_s": 9, "last_s": 9, "text": "Xid 79", "closed_by": ""}
+
+
+class Node:
+    """Readings, expectations and smoke test of a healthy node, to be broken."""
+
+    def __init__(self) -> None:
+        self.readings, self.expectations = healthy_node.readings(), healthy_node.expectations()
+        self.smoke: dict | None = healthy_node.smoke()
+
+    def checks(self) -> list[dict]:
+        return run_checks(self.readings, self.expectations, self.smoke)
+
+    def silent(self, status: str, message: str) -> None:
+        """nvidia-smi has no answer, so PyTorch has no GPU and the smoke test none either."""
+        self.readings["nvidia_smi"].update(
+            reachable=False, status=status, message=message, action="x", gpus=[], driver_version="unknown"
+        )
+        self.no_cuda()
+
+    def no_cuda(self) -> None:
+        self.readings["venv"]["torch"].update(
+            cuda_available=False, devices=[], product="right on cpu", architectures=[]
+        )
+        self.smoke.update(problems=["CUDA is not available"], devices=[])
+
+
+def not_loaded(node: Node) -> None:
+    node.readings["probe"]["nvidia"].update(loaded=None, device_nodes=[], uvm_loaded=False)
+    node.readings["probe"]["gpus"][0]["bound_driver"] = None
+    node.readings["probe"]["reboot"] = {"required": True, "reasons": ["no nvidia module is loaded"]}
+    node.readings["device_nodes"] = {}
+    node.readings["persistenced"] = "failed"
+    node.silent("driver_not_loaded", "the nvidia module is not loaded")
+
+
+def nouveau(node: Node) -> None:
+    not_loaded(node)
+    node.readings["probe"]["nouveau_loaded"] = True
+    node.readings["probe"]["gpus"][0]["bound_driver"] = "nouveau"
+
+
+def updated(node: Node) -> None:
+    node.readings["probe"]["nvidia"]["user_space"] = "580.99.01"
+    libraries = node.readings["driver_files"]["libraries"]
+    node.readings["driver_files"]["libraries"] = dict.fromkeys(libraries, "580.99.01")
+    node.readings["probe"]["reboot"] = {"required": True, "reasons": ["the user space is newer"]}
+    node.silent("version_mismatch", "Driver/library version mismatch")
+
+
+def gone(node: Node) -> None:
+    node.readings["probe"]["gpus"] = []
+    node.readings["persistenced"] = "failed"
+    del node.readings["device_nodes"]["/dev/nvidia0"]
+    node.silent("no_devices", "No devices were found")
+
+
+def one_of_two(node: Node) -> None:
+    node.expectations["gpu_count"] = 2
+
+
+def fallen(node: Node) -> None:
+    node.readings["kernel_log"]["xids"] = [XID_79]
+    node.silent("gpu_lost", "GPU is lost")
+
+
+def without_uvm(node: Node) -> None:
+    node.readings["probe"]["nvidia"]["uvm_loaded"] = False
+    del node.readings["device_nodes"]["/dev/nvidia-uvm"]
+    node.no_cuda()
+
+
+def without_environment(node: Node) -> None:
+    node.readings.update(venv=None, environment=None, stamp=None)
+    node.smoke = None
+
+
+def without_torch(node: Node) -> None:
+    missing = "ModuleNotFoundError: No module named 'torch'"
+    node.readings["venv"] = {"python": "3.11", "imports": {"torch": missing, "numpy": "ok", "gan_trainer": missing}}
+    node.readings["venv"]["versions"] = {"numpy": "2.3.1"}
+    first = {"distribution": "torch", "path": "torch/__init__.py", "problem": "is missing"}
+    node.readings["environment"].update(problem_count=1, damaged=["torch"], problems=[first])
+    node.smoke.update(problems=["torch cannot be imported: " + missing], devices=[])
+
+
+def without_user(node: Node) -> None:
+    node.readings["trainer_user"] = None
+    for name in ("device_nodes", "venv"):
+        node.readings[name] = {"unreadable": "there is no user trainer"}
+    node.smoke.update(problems=["there is no user trainer"], devices=[])
+
+
+def without_trainer(node: Node) -> None:
+    node.readings["venv"]["imports"]["gan_trainer"] = "ModuleNotFoundError: No module named 'gan_trainer'"
+    node.smoke.update(problems=["No module named gan_trainer"], devices=[])
+
+
+def empty_plan(node: Node) -> None:
+    node.expectations["plan"]["driver"].update(branch="", flavour="")
+    node.expectations["plan"]["cuda"]["version"] = ""
+
+
+def full(node: Node) -> None:
+    node.readings["file_systems"][5]["free_mib"] = 0
+    node.smoke.update(problems=["OSError: [Errno 28] No space left on device"], devices=[])
+
+
+def untested(node: Node) -> None:
+    node.smoke = None
+
+
+BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
+    (not_loaded, "driver.reachable", 60),
+    (nouveau, "driver.nouveau_absent", 60),
+    (updated, "driver.module_matches_user_space", 50),
+    (gone, "gpu.count", 50),
+    (one_of_two, "gpu.count", 7),
+    (fallen, "kernel.gpu_lost", 50),
+    (without_uvm, "driver.uvm", 5),
+    (without_environment, "framework.files", 9),
+    (without_torch, "framework.files", 7),
+    (without_user, "model.trainer_user", 8),
+    (without_trainer, "model.trainer_installed", 1),
+    (empty_plan, "gpu.plan", 2),
+    (full, "host.disk_space", 1),
+    (untested, "smoke.amp", 2),
+]
+
+
+@pytest.mark.parametrize(("act", "cause", "least"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
+def test_one_fault_is_one_finding(act, cause, least):
+    node = Node()
+    act(node)
+    checks = node.checks()
+    assert [check["id"] for check in own_findings(checks)] == [cause]
+    assert len(consequences(checks, cause)) >= least
+    assert len(finding_lines(checks)) == 1 and f" {cause}: " in finding_lines(checks)[0]
+    text = "\n".join(report_lines(checks))
+    assert text.count("-> ") == 1 and "more because of this" in text
+    verdict = next(check["status"] for check in checks if check["id"] == cause)
+    assert f" {cause}: " in nagios_line(checks, verdict)
+
+
+@pytest.mark.parametrize(("act", "cause", "least"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
+def test_another_fault_beside_it_stands_for_itself(act, cause, least):
+    """Faults that no missing driver, environment or user explains."""
+    node = Node()
+    act(node)
+    node.readings["host"]["clock_source"] = "hpet"
+    node.readings["permissions"].update(unsafe_count=1, unsafe=["/opt/gpuwright/x is writable for others"])
+    node.readings["cuda"]["nvcc"] = "11.8"
+    if node.smoke is not None and act in (without_uvm, one_of_two, empty_plan):
+        node.smoke["problems"] = ["cuda:0 amp: a loss was not finite"]
+    own = {check["id"] for check in own_findings(node.checks())}
+    wanted = {"host.clock_source", "model.permissions"}
+    wanted |= set() if act is empty_plan else {"cuda.version"}
+    wanted |= {"smoke.amp"} if act in (without_uvm, one_of_two, empty_plan) else set()
+    assert own == {cause} | wanted
+
+
+def test_a_healthy_node_has_neither():
+    checks = Node().checks()
+    assert own_findings(checks) == [] and finding_lines(checks) == []
+    assert not any("caused_by" in check for check in checks)
+
+
+@pytest.mark.parametrize("row", CAUSES, ids=lambda row: f"{row.cause}-{row.effects[0]}")
+def test_every_row_speaks_of_checks_that_there_are(row):
+    assert row.cause in IDS
+    assert all(fnmatch.filter(IDS, pattern) for pattern in row.effects)
+    re.compile(row.words)
+
+
+def record(name: str, status: str, message: str = "", **more: object) -> dict:
+    return {"id": name, "status": status, "message": message, "action": "x", "value": None, "expected": None, **more}
+
+
+def test_a_circle_has_a_beginning():
+    """Both rows that explain each other's check apply: one of the two is told."""
+    checks = [
+        record("gpu.count", FAIL, "0 of 1 expected on the PCI bus, (lost)"),
+        record("driver.reachable", FAIL, "no devices were found"),
+        record("kernel.gpu_lost", FAIL, "fell off"),
+    ]
+    causes = first_causes(checks)
+    assert len(own_findings(with_causes(checks))) >= 1 and set(causes.values()).isdisjoint(causes)
+
+
+def test_what_is_worse_than_its_cause_is_told_itself():
+    """The cause was accepted by root and is a WARN: the UNKNOWN decides the verdict, and somebody must see it."""
+    cause = record("driver.reachable", WARN, "nvidia-smi failed", waived={"by": "acknowledgement", "status": FAIL})
+    checks = with_causes([cause, record("gpu.bar1", UNKNOWN, "the driver cannot be asked")])
+    assert [check["id"] for check in own_findings(checks)] == ["driver.reachable", "gpu.bar1"]
+    assert "gpu.bar1" in nagios_line(checks, UNKNOWN)
+
+
+def test_a_cause_that_passes_explains_nothing():
+    checks = [record("driver.reachable", PASS), record("gpu.bar1", UNKNOWN, "the driver cannot be asked")]
+    assert first_causes(checks) == {}
+
+
+def test_findings_are_as_wide_as_the_terminal_and_never_cut():
+    message = "a message of many words that goes on and on " * 6
+    action = "Run: a-command --with=a-long-option " * 8
+    checks = [record("gpu.bar1", FAIL, message, expected="x" * 30, value="y" * 30) | {"action": action}]
+    for columns in (40, 80, 200):
+        lines = report_lines(checks, columns)
+        told = [line for line in lines[2:] if "-> " not in line]
+        assert max(map(len, told)) <= columns
+        assert " ".join(" ".join(lines).split()).count("goes on and on") == 6
+        assert ("-> " + action) in "\n".join(lines)
+        assert "y" * 30 in "\n".join(lines)
+    assert max(map(len, report_lines(checks, None))) > 200

@@ -196,7 +196,7 @@ def _measured(performance):
 def _read_again(piece: Piece, manifest: dict) -> dict:
     """The readings of the raw answers that are in the bundle whole."""
     found = {}
-    rows = {row.get("name"): row for row in manifest["files"] if isinstance(row, dict)}
+    rows = {row["name"]: row for row in manifest["files"] if isinstance(row, dict) and isinstance(row.get("name"), str)}
     if QUERY_XML in piece.members:
         rc = rows.get(QUERY_XML, {}).get("rc")
         if isinstance(rc, int):

@@ -9,6 +9,7 @@ from row_values import A100, DOWN, GEFORCE, GPU, HEALTH, SMI, SMI_GPU, TUNING, V
 
 SECOND = {**healthy_node.READINGS["probe"]["gpus"][0], "pci_id": "0000:5e:00.0"}
 PROCESS = {"pid": 4321, "type": "C", "name": "python3", "used_memory_mib": 900}
+ONE_BUILD = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.48.00.03"}}]
 TWO_FIRMWARES = [V100, {**V100, "health": {**V100["health"], "vbios": "88.00.4F.00.09"}}]
 TUNED_POWER = {"name": "gpu_power_limit", "wanted": "200", "found": "200", "reason": "The power supply is small."}
 UNLISTED = {(*SMI_GPU, "device_id"): "2abc", (*SMI_GPU, "name"): "NVIDIA B400"}
@@ -165,6 +166,7 @@ ROWS = [
         FAIL,
         "2 cards have 1",
     ),
+    ("gpu.vbios", {(*SMI, "gpus"): ONE_BUILD}, {}, PASS, "88.00.48.00.02, 88.00.48.00.03"),
     ("gpu.vbios", {(*SMI, "gpus"): TWO_FIRMWARES}, {}, WARN, "different firmware on cards of Tesla V100-PCIE-16GB"),
     ("gpu.inforom", {(*SMI, "warnings"): ["WARNING: infoROM is corrupted at gpu 0000:3B:00.0"]}, {}, FAIL, "infoROM"),
     ("gpu.numa", {(*GPU, "numa_node"): -1}, {}, WARN, "0000:3b:00.0 says -1"),

@@ -534,3 +534,13 @@ def test_a_check_that_needs_more_than_the_file_is_left_out():
     found = replay_judge.checks_of_part({"kernel_log": None}, replay_judge.expectations_of_part(1))
     assert {check["status"] for check in found} == {"SKIP"}
     assert {check["id"].split(".")[0] for check in found} == {"kernel"}
+
+
+def test_a_name_that_is_no_text_in_a_manifest_is_passed_over(tmp_path):
+    """Whatever somebody wrote into it: the raw answers that are there are judged, and no word of Python is shown."""
+    rows = [{"name": [1]}, {"name": {}}, {"name": None}, {"file": "kernel.log"}, {"name": "kernel.log", "problem": ""}]
+    manifest = json.dumps({"schema": 1, "identity": "x", "files": rows}).encode()
+    log = b"[    5.000000] NVRM: Xid (PCI:0000:3b:00): 48, pid=1, name=x, DBE\n"
+    (tmp_path / "b.tar.gz").write_bytes(bundle.packed([("manifest.json", manifest), ("kernel.log", log)]))
+    (result,) = judged(tmp_path / "b.tar.gz")
+    assert (result["kind"], result["verdict"], result["problem"]) == ("bundle", "FAIL", "")

@@ -17,9 +17,9 @@ options:
     choices: [taken, seen, released]
     default: taken
   takeover:
-    description: Take it from a run that holds it, once nothing that the run started works on the host any more.
-    type: bool
-    default: false
+    description: C(break) takes it from a run that holds it, once nothing that the run has started works on the host.
+    type: str
+    default: ""
   wait_minutes:
     description: How long to wait for what a run that is gone has left working.
     type: float
@@ -43,7 +43,6 @@ EXAMPLES = r"""
 - name: Take the lock of this host
   operator_lock:
     state: taken
-  register: gpu_node_lock
 """
 
 RETURN = r"""
@@ -77,9 +76,17 @@ before:
   type: dict
   returned: always
 refusal:
-  description: Why this run does not get the lock, in a sentence, and C(next), how to go on; empty where it does.
+  description: Why this run does not get the lock, in a sentence; empty where it does. From the action plugin.
   type: str
-  returned: always, from the action plugin
+  returned: always
+next:
+  description: How to go on where it does not get the lock, else empty. From the action plugin.
+  type: str
+  returned: always
+ansible_facts:
+  description: C(gpu_node_lock) with C(run), C(holder), C(refusal) and C(next). From the action plugin.
+  type: dict
+  returned: always
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -91,7 +98,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "state": {"choices": ["taken", "seen", "released"], "default": "taken"},
-            "takeover": {"type": "bool", "default": False},
+            "takeover": {"default": ""},
             "wait_minutes": {"type": "float", "default": 30},
             "quiet_minutes": {"type": "float", "default": 120},
             "claim": {"type": "dict", "default": {}},

@@ -106,12 +106,17 @@ class ActionModule(ActionBase):
         _validated, options = self.validate_argument_spec(
             {
                 "state": {"type": "str", "choices": ["taken", "seen", "released"], "default": "taken"},
-                "takeover": {"type": "bool", "default": False},
+                "takeover": {"type": "str", "default": ""},
                 "wait_minutes": {"type": "float", "default": 30},
                 "quiet_minutes": {"type": "float", "default": 120},
             }
         )
         host = task_vars["inventory_hostname"]
+        if options["takeover"] not in ("", "break"):
+            raise AnsibleActionFail(
+                f"gpuwright_lock is {options['takeover']}, expected break (take the lock from the run that holds it); "
+                "correct it or leave it out, and run again."
+            )
         claim = runs.claim()
         if not claim["started"]:
             raise AnsibleActionFail(
@@ -124,7 +129,9 @@ class ActionModule(ActionBase):
             answer = self._insist(answer, claim, options, again, task_vars)
         elif options["state"] != "released":
             self._tell(answer, host)
-        return {**result, "refusal": "", "next": "", **answer}
+        answer = {**result, "refusal": "", "next": "", **answer}
+        known = {"gpu_node_lock": {name: answer.get(name) or "" for name in ("run", "holder", "refusal", "next")}}
+        return {**answer, "ansible_facts": {**answer.get("ansible_facts", {}), **known}}
 
     def _ask(self, claim: dict[str, Any], state: str, replaces: str, task_vars: dict[str, Any]) -> dict[str, Any]:
         arguments = {"state": state, "claim": claim, "replaces": replaces}
@@ -137,7 +144,7 @@ class ActionModule(ActionBase):
         host, said = task_vars["inventory_hostname"], ""
         deadline = time.monotonic() + options["wait_minutes"] * 60
         while "held" in answer and not answer["held"]:
-            step = judge(answer, options["takeover"], options["quiet_minutes"] * 60, again)
+            step = judge(answer, options["takeover"] == "break", options["quiet_minutes"] * 60, again)
             if step.wait and time.monotonic() >= deadline:
                 refusal = f"Waited {options['wait_minutes']:g} minutes, and {step.wait}."
                 return {**answer, "refusal": refusal, "next": f"let them end or end them there, then: {again}"}

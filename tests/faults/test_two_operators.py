@@ -39,7 +39,7 @@ def prepared() -> Iterator[None]:
     done = play("playbooks/system.yml", "--tags", "system_kernel", fleet=FLEET_NAME)
     assert done.rc == 0, done.output
     yield
-    subprocess.run([*FLEET, "down", *chosen], cwd=REPOSITORY, check=True)
+    subprocess.run([*FLEET, "down", "--fleet", FLEET_NAME], cwd=REPOSITORY, check=True)
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ CHECKS = (
         question="Will the kernel take the module's signature at the next boot?",
         judge=module_signer,
         action=(
-            "Sign it with the enrolled key: dkms uninstall, unbuild and install of nvidia/VERSION ; or enrol the signer's: "
+            "Sign it with the enrolled key: dkms uninstall, unbuild, install nvidia/VERSION ; or enrol the signer's: "
             "mokutil --import its certificate, reboot, and confirm at the console ; modinfo nvidia and mokutil "
             "--list-enrolled show both."
         ),

@@ -20,8 +20,11 @@ class Recorded(NamedTuple):
 
 
 def is_watched(root: str = "/") -> bool:
-    """Whether the node checks itself as root, so that there should be a record."""
-    return os.path.lexists(below(root, UNIT_PATH))
+    """Whether the node checks itself as root and has left a record, which then counts or is too old.
+
+    Before the first one an ordinary user's own look is all there is.
+    """
+    return all(os.path.lexists(below(root, path)) for path in (UNIT_PATH, RECORD_PATH))
 
 
 def read_recorded(root: str = "/") -> Recorded:

@@ -124,24 +124,29 @@ def _driver(family, host, driver):
 def _guards(family, host, driver):
     """What keeps the driver from being replaced by accident, in words (`driver`); none where the inventory says never.
 
-    `driver_guards` of the host: `{guards: auto | never, hold: whether packages are held}`; auto and held where missing.
+    `driver_guards` of the host: `{guards: auto | never, hold: whether it is held even then}`; auto where missing.
     `own_versions`: packages of the driver whose version is their own.
     """
     wish = host.get("driver_guards") or {}
     archive = family["distribution"] if driver else None
     own = list(archive["own_versions"]) if archive else []
-    unwanted = driver is None or wish.get("guards", "auto") == "never"
-    return {"driver": [] if unwanted else _guard_words(family, driver, wish.get("hold", True)), "own_versions": own}
+    words = []
+    if driver is not None:
+        hold = [VERSION_LOCK if family["format"] == "rpm" else HOLD]
+        if wish.get("guards", "auto") != "never":
+            words = _guard_words(family, driver) + hold
+        elif wish.get("hold"):
+            words = hold
+    return {"driver": words, "own_versions": own}
 
 
-def _guard_words(family, driver, held):
+def _guard_words(family, driver):
     branch, version = driver.pins["driver_branch"], driver.pins["driver_version"]
     by_rpm = family["format"] == "rpm"
     guards = [MODULE_STREAM.format(driver.row["stream"])] if by_rpm else []
     if not by_rpm and _preference(family, branch, version)["version"]:
         guards.append(PREFERENCE.format(version or branch))
-    guards += [UNATTENDED] if not by_rpm else []
-    return guards + ([VERSION_LOCK if by_rpm else HOLD] if held else [])
+    return guards + ([] if by_rpm else [UNATTENDED])
 
 
 def _preference(family, branch, version):

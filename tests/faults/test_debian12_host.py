@@ -76,6 +76,20 @@ def test_a_held_driver_gives_way_to_another_version_that_is_asked_for(newest: st
     assert system(system_driver_version="580.82.07", **hold).changed == 0
 
 
+def test_a_mirror_that_goes_away_leaves_driver_preference_and_hold(newest: str) -> None:
+    """The package lists are there still, the packages are not."""
+    look = "dpkg-query -W 'libcuda1' '*nvidia*'; cat /etc/apt/preferences.d/gpuwright*"
+    assert system(system_driver_version=newest, system_driver_reboot="allowed").rc == 0
+    before = on_debian(look)
+    subprocess.run(["podman", "stop", "--time", "1", REPOSITORY_SERVER], check=True)
+    try:
+        done = system(system_driver_branch="570")
+    finally:
+        subprocess.run(["podman", "start", REPOSITORY_SERVER], check=True)
+    assert done.rc != 0, done.output
+    assert on_debian(look) == before
+
+
 def test_another_branch_replaces_every_package_of_the_driver(newest: str) -> None:
     older = system(system_driver_branch="570", system_driver_reboot="allowed")
     assert older.rc == 0, older.output

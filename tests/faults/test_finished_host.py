@@ -124,5 +124,5 @@ def test_a_held_driver_gives_way_to_another_version_that_is_asked_for() -> None:
     back = play("playbooks/system.yml", system_driver_version=before, system_driver_reboot="allowed")
     assert back.rc == 0 and on_host(version) == before, back.output
     assert on_host(locks.format(before)) == "1"
-    released = play("playbooks/system.yml", system_driver_version=before, system_driver_version_lock=False)
+    released = play("playbooks/system.yml", system_driver_version=before, system_driver_guards="never")
     assert released.rc == 0 and on_host(locks.format(".*"), check=False) == "0", released.output

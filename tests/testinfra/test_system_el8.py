@@ -42,9 +42,11 @@ def test_no_metapackage_brought_another_driver(host: Host) -> None:
 
 
 @EL8
-def test_nothing_is_held_unasked(host: Host) -> None:
-    locks = host.file("/etc/dnf/plugins/versionlock.list")
-    assert not locks.exists or "gpuwright" not in locks.content_string
+def test_the_driver_is_held_and_nothing_else(host: Host) -> None:
+    lines = host.file("/etc/dnf/plugins/versionlock.list").content_string.splitlines()
+    held = {line.split("-3:")[0] for line in lines if line and not line.startswith("#")}
+    assert held == set(host.check_output("rpm -qa '*nvidia*' --qf '%{NAME}\\n'").split()) - {"nvidia-container-toolkit"}
+    assert [line for line in lines if line.startswith("# BEGIN gpuwright")] == ["# BEGIN gpuwright driver"]
 
 
 @EL8

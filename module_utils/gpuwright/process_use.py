@@ -177,8 +177,16 @@ def _guarded(found, read):
 
 def _open_files(root, home) -> List[str]:
     folder = below(root, home + "/fd")
-    paths = [_link(root, "{}/fd/{}".format(home, name)) for name in os.listdir(folder)]
-    return [path for path in paths if path and path.startswith("/")]
+    paths = []
+    for name in os.listdir(folder):
+        try:
+            paths.append(_text(os.readlink(os.path.join(folder, name))))
+        except PermissionError:
+            # Root without CAP_SYS_PTRACE may list them and not see where they lead.
+            raise
+        except OSError:
+            continue
+    return [path for path in paths if path.startswith("/")]
 
 
 def _places(root, home):

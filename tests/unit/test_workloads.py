@@ -416,6 +416,20 @@ def test_processes_that_may_not_be_examined_are_somebody(host: Host) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
+def test_who_has_files_that_may_not_be_looked_at_is_somebody(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root without CAP_SYS_PTRACE lists the descriptors of others and may not see where they lead."""
+    host.run(60, files=GPU)
+    real = os.readlink
+
+    def readlink(path, *arguments, **words):
+        if "/fd/" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *arguments, **words)
+
+    monkeypatch.setattr(os, "readlink", readlink)
+    assert in_way(host.look(), "gpu") and in_way(host.look(), "cards")
+
+
 def test_the_caller_is_nobody(host: Host) -> None:
     host.run(OWN + 1, files=GPU, maps=(OLD + TORCH,))
     assert len(host.rows()) == 1

@@ -125,12 +125,11 @@ def _shut(nodes, user, names):
         mode, group = nodes.text(names[0], "mode"), nodes.text(names[0], "group")
     except Unreadable:
         return message, ""
-    message += " (mode {}, group {})".format(mode, group)
     # Root's own group is no way for a user who shall have no power.
-    if len(mode) == 4 and mode[2] in "67" and group not in ("root", "0"):
+    if mode[2:3] in ("6", "7") and group not in ("root", "0"):
         join = "Run: usermod -aG {} {} (or NVreg_DeviceFileMode=0666), and start its services anew."
-        return message + "; that group may", join.format(group, user)
-    return message, ""
+        return "{} (mode {}, group {}, which may)".format(message, mode, group), join.format(group, user)
+    return "{} (mode {}, group {})".format(message, mode, group), ""
 
 
 def uvm(readings, expected):

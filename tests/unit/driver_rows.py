@@ -61,7 +61,7 @@ ROWS = [
         {("device_nodes", "/dev/nvidia0"): {**SHUT, "mode": "0660", "group": "video"}},
         {},
         FAIL,
-        "may not use /dev/nvidia0 (mode 0660, group video); that group may",
+        "may not use /dev/nvidia0 (mode 0660, group video, which may)",
     ),
     (
         "driver.device_nodes",

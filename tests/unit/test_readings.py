@@ -34,6 +34,8 @@ from gpuwright.readings_software import (
 from gpuwright.verdict import DEEP
 from host_tree import HostTree
 
+# What they write, the user who reads the environment must be able to read.
+pytestmark = pytest.mark.usefixtures("open_umask")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up node must belong to root")
 
 

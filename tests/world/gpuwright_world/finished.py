@@ -29,7 +29,7 @@ FINDINGS = (
         "chgrp video /dev/nvidia0; chmod 0660 /dev/nvidia0; gpu-doctor",
         (
             "FAIL",
-            "trainer may not use /dev/nvidia0 (mode 0660, group video); that group may",
+            "trainer may not use /dev/nvidia0 (mode 0660, group video, which may)",
             "usermod -aG video trainer",
         ),
         "chgrp root /dev/nvidia0; chmod 0666 /dev/nvidia0",

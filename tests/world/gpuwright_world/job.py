@@ -42,7 +42,9 @@ class Outcome:
         """What was said from these words on, up to the table's next column."""
         start = self.text.find(words)
         return (
-            re.split(r" (?:next|seen|\d+\.)(?::| )| PLAY RECAP| fatal:", self.text[start : start + 400])[0][:220]
+            re.split(r" (?:next|seen|\d+\.)(?::| )| PLAY RECAP| TASK \[| fatal:", self.text[start : start + 400])[0][
+                :220
+            ]
             if start >= 0
             else ""
         )

@@ -7,8 +7,9 @@ from pathlib import Path
 from gpuwright_fleet import containers
 from gpuwright_fleet.podman import podman
 
-USER, PASSWORD = "ci-site", "pa:ss@wörd/7"
-QUOTED = "pa%3Ass%40w%C3%B6rd%2F7"
+# Made up, of characters that addresses must escape. Of ASCII alone: pip sends others as Latin-1, dnf as UTF-8.
+USER, PASSWORD = "ci-site", "pa:ss@word/7+x"
+QUOTED = "pa%3Ass%40word%2F7%2Bx"
 MIRROR_HOST = "mirror.world.test"
 SERVERS = Path(__file__).with_name("servers.py")
 

@@ -56,9 +56,9 @@ REFUSALS = (
     Refusal(TERMINAL, ("The host's sudo wants a terminal (requiretty)", "you must have a tty to run sudo")),
     Refusal(full("/boot", 9), ("The file system of /boot has", "MiB free and about")),
     Refusal(full("/opt", 100), ("The file system of /opt has", "MiB free and about", "Python environment")),
-    Refusal(READ_ONLY, ("The file system of /etc, /opt, /usr", "is mounted read-only")),
+    Refusal(READ_ONLY, ("The file system of /boot, /etc, /opt, /usr", "is mounted read-only")),
     Refusal(READ_ONLY_WITH_FILES, ("Ansible cannot write its temporary files on the host", "findmnt")),
-    Refusal(clock("+600"), ("The clock is 600 s ahead of the controller's", "chronyc makestep")),
-    Refusal(clock("-600"), ("The clock is 600 s behind the controller's", "chronyc makestep")),
+    Refusal(clock("+600"), ("The clock is 6", "s ahead of the controller's", "chronyc makestep")),
+    Refusal(clock("-600"), ("The clock is 5", "s behind the controller's", "chronyc makestep")),
     Refusal(NO_PROXY, ("The repository epel cannot be reached from this host", "proxy in /etc/dnf/dnf.conf")),
 )

@@ -9,6 +9,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,8 @@ SCENARIOS = ("el8", "el8-alternative")
 REAL_SCENARIOS = ("debian12", "debian12-alternative")
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
+# Of the output of a scenario that failed.
+LAST_LINES = 300
 NODE_CODE = ("library", "module_utils")
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
 
@@ -148,17 +151,29 @@ def real(suite: Suite) -> None:
 
 
 def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
+    """All at once: each waits for its hosts most of the time. Their output goes to files; a failure shows it."""
     if not fleet_ready(suite):
         return
-    for scenario in scenarios:
-        testinfra = RESULTS / f"testinfra-{scenario}.xml"
-        testinfra.unlink(missing_ok=True)
-        ok = call(
-            "molecule", "-c", "tests/molecule/config.yml", "test", "-s", scenario,
-            MOLECULE_GLOB="tests/molecule/*/molecule.yml", ANSIBLE_NOCOLOR="1",
-        )  # fmt: skip
-        suite.add(f"molecule {scenario}", ok)
-        suite.add_junit(testinfra)
+    with ThreadPoolExecutor(len(scenarios)) as pool:
+        for scenario, ok in zip(scenarios, pool.map(run_scenario, scenarios), strict=True):
+            suite.add(f"molecule {scenario}", ok)
+            suite.add_junit(RESULTS / f"testinfra-{scenario}.xml")
+
+
+def run_scenario(scenario: str) -> bool:
+    (RESULTS / f"testinfra-{scenario}.xml").unlink(missing_ok=True)
+    log, start = RESULTS / f"molecule-{scenario}.log", time.monotonic()
+    command = ["molecule", "-c", "tests/molecule/config.yml", "test", "-s", scenario]
+    print(f"\n$ {' '.join(command)}   # output: {log.relative_to(REPOSITORY)}", flush=True)
+    names = {"MOLECULE_GLOB": "tests/molecule/*/molecule.yml", "ANSIBLE_NOCOLOR": "1"}
+    with log.open("wb") as output:
+        done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **names}, stdout=output, stderr=output)
+    ok = done.returncode == 0
+    last = "" if ok else "\n" + "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
+    print(
+        f"molecule {scenario}: {'passed' if ok else 'FAILED'} after {time.monotonic() - start:.0f} s{last}", flush=True
+    )
+    return ok
 
 
 def faults(suite: Suite) -> None:

@@ -26,7 +26,6 @@ for _folder in ("module_utils", "roles/model_trainer/files/gan_trainer"):
         sys.path.append(str(_REPOSITORY / _folder))
 CHECKS = importlib.import_module("gpuwright.checks").CHECKS
 problems_of_skips = importlib.import_module("gpuwright.waivers").problems_of_skips
-trainer_config = importlib.import_module("gan_trainer.config")
 
 # The value of a variable with such a name, or of a key in it, is never written into a message.
 SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
@@ -150,6 +149,7 @@ def _problems_of_configs(value: Any) -> Iterator[str]:
     if not isinstance(value, Mapping):
         yield f"{TRAINER_CONFIGS}: must be a dict of name: settings, such as {{faces: {{image_size: 128}}}}"
         return
+    trainer_config = importlib.import_module("gan_trainer.config")
     for name, settings in value.items():
         where = f"{TRAINER_CONFIGS}.{name}"
         if not isinstance(name, str) or not INSTANCE.fullmatch(name):

@@ -55,7 +55,12 @@ def _with_names(use: str, folder: str, seen: Dict) -> Dict:
 
 
 def read_mounts(root: str) -> List[Mount]:
-    """All mounts, in the order in which they were made: a later one covers an earlier one."""
+    """All mounts, in the order in which they were made: a later one covers an earlier one.
+
+    A service with ProtectSystem=strict sees every mount read-only, whatever it is for others. That is told by / itself:
+    the mount is read-only and its file system is not. There the file systems' own state counts (errors=remount-ro sets
+    it, and so does mount -o remount,ro).
+    """
     found = []
     with open(below(root, MOUNTS), encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -64,9 +69,10 @@ def read_mounts(root: str) -> List[Mount]:
             if not separator or len(fields) < 6 or len(more) < 3:
                 raise ValueError("{} has a line of another form: {!r}".format(MOUNTS, line[:80]))
             point = ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
-            read_only = "ro" in fields[5].split(",") or "ro" in more[2].split(",")
-            found.append(Mount(point, more[0], read_only))
-    return found
+            found.append((point, more[0], "ro" in fields[5].split(","), "ro" in more[2].split(",")))
+    root_mounts = [(mount, system) for point, _, mount, system in found if point == "/"]
+    in_sandbox = bool(root_mounts) and root_mounts[-1] == (True, False)
+    return [Mount(point, kind, system or (mount and not in_sandbox)) for point, kind, mount, system in found]
 
 
 def mount_of(path: str, mounts: List[Mount]) -> Optional[Mount]:

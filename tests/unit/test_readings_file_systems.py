@@ -129,3 +129,14 @@ def test_this_machine_can_be_read():
     assert [row["use"] for row in rows if "unreadable" in row] == []
     assert {row["use"] for row in rows} == {"system", "boot", "state", "environment", "runs"}
     assert look("/", "/", read_mounts("/"))["mount"] == "/"
+
+
+def test_a_sandboxed_service_sees_what_is_writable_for_others(host):
+    """ProtectSystem=strict mounts everything read-only for the service alone, with the file systems as they were."""
+    sandboxed = LINES.replace(" rw,relatime ", " ro,relatime ").replace(" rw,nodev ", " ro,nodev ")
+    host.put(MOUNTS, sandboxed.replace(" / rw", " / ro"))
+    seen = found(host, runs_dir="/srv/gan/runs", data_dir="/mnt/with blank/data")
+    # The filer's export is read-only for everybody.
+    assert {use for use, row in seen.items() if row["read_only"]} == {"runs"}
+    host.put(MOUNTS, sandboxed.replace("/dev/sda2 rw,attr2", "/dev/sda2 ro,attr2"))
+    assert found(host)["system"]["read_only"] and found(host)["state"]["read_only"]

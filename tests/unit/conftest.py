@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 MODULE_UTILS = REPOSITORY / "module_utils"
 # Tests import the shared code as the node's tools do: from the folder that holds the package.
 sys.path.insert(0, str(MODULE_UTILS))
+# A shell without job control starts what it puts into the background (make test &) with SIGINT ignored, and so would be
+# all that a test starts and then interrupts. From Python's own handler it comes back to the default there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

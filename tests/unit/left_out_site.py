@@ -66,7 +66,8 @@ class Site:
         path.write_text("---\n" + yaml.safe_dump(tasks, sort_keys=False))
 
     def host(self, name: str, gpus: str = "", in_use: dict[str, Any] = USE, **variables: Any) -> None:
-        node = make_host(gpus, "debian 12", secure_boot="disabled", module_key_enrolled=None, in_use=in_use)
+        key = {"module_key": {"state": "none"}, "module_key_enrolled": None, "module_signature": None}
+        node = make_host(gpus, "debian 12", secure_boot="disabled", in_use=in_use, **key)
         node["os"] |= {"family": "debian", "major": 12}
         (self.folder / "nodes" / f"{name}.json").write_text(json.dumps(node))
         own = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}

@@ -79,12 +79,13 @@ def test_the_way_back_from_a_fatal_switch_error(doctor, node, logged):  # noqa: 
 
 
 def test_explain_knows_events_and_guesses_what_was_meant(doctor):  # noqa: F811
-    """An event's name, copied from a message, explains its check; a typo names the check that was meant."""
+    """An event's name, copied from a message, explains its check; a typo names the checks that may be meant."""
     done = doctor("--explain", "kernel.xid:48@0000:3b:00")
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("kernel.xid (system layer)\n")
     done = doctor("--explain", "kernel.xidd")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "gpu-doctor: there is no check 'kernel.xidd': did you mean kernel.xid?\n"
+    assert done.stderr == "gpu-doctor: there is no check 'kernel.xidd': did you mean kernel.xid or kernel.sxid?\n"
+    assert doctor("--explain", "driver.uvmm").stderr.endswith(" did you mean driver.uvm?\n")
 
 
 @pytest.mark.parametrize("file", ["acknowledgements", "strikes"])

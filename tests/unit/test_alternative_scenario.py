@@ -29,6 +29,9 @@ FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
 SAME = {
     # Debian's alone: RHEL has packages of cuDNN.
     "system_cuda_wheelhouse",
+    # They act only where Secure Boot is on; tests/faults/test_secure_boot.py has such a host.
+    "system_kernel_prepare_secure_boot",
+    "system_kernel_secure_boot_password_hash",
     "system_containers_state",
     "system_monitor_state",
     "verify_expected_gpu_count",

@@ -94,6 +94,7 @@ def test_links_lead_to_the_tree_and_in_no_circle() -> None:
         "playbooks/library",
         "playbooks/module_utils",
         "callback_plugins",
+        "vars_plugins",
     }
     for path in links:
         assert not path.readlink().is_absolute() and path.resolve().is_relative_to(REPOSITORY)

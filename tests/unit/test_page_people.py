@@ -92,10 +92,18 @@ def test_no_host_is_told_the_detail_of_another():
         readings = healthy_node.readings()
         readings["probe"]["cpu"] = {"sockets": 2, "physical_cores": 20, "logical_cpus": 20}
         readings["host"]["environment"] = ["LD_PRELOAD" if number % 2 else "CUDA_LAUNCH_BLOCKING"]
+        readings["host"]["clock_source"] = "hpet" if number % 2 else "acpi_pm"
         hosts.append((f"a5-0{number}", made(readings), None, ""))
     page = make_page(hosts, NOW)
     fleet = page[: page.index('class="host"')]
     assert "For example" not in fleet
+    entries = [entry for entry in fleet.split('<li class="WARN">') if "To be done by" in entry]
     for number in range(4):
-        word = "LD_PRELOAD" if number % 2 else "CUDA_LAUNCH_BLOCKING"
-        assert f"<li>a5-0{number}: set for everybody: {word}</li>" in fleet
+        # The same command for all: one entry, in which each host has its own line.
+        clock = "hpet" if number % 2 else "acpi_pm"
+        assert f"<li>a5-0{number}: the clock source is {clock}</li>" in fleet
+        # A command of its own: an entry of those hosts alone.
+        word, other = ("LD_PRELOAD", "CUDA_LAUNCH_BLOCKING")[:: 1 if number % 2 else -1]
+        (own,) = [text for text in entries if "host.environment" in text and f'"#host-a5-0{number}"' in text]
+        assert f"<p>set for everybody: {word}</p>" in own and f"({word})" in own and other not in own
+    assert len(entries) == 3

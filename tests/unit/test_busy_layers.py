@@ -172,7 +172,8 @@ def test_the_trainer_is_not_replaced_under_who_works(
     venv.mkdir(parents=True)
     files = {"gan_trainer/__init__.py": "x = 1\n"}
     site.module("file_tree", "{'changed': False}")
-    known = {"__model_trainer_files": files, "__model_trainer_venv": str(venv)}
+    site.module("python_environment", "{'changed': False, 'whole': True, 'because': ''}")
+    known = {"__model_trainer_files": files, "__framework_pytorch_planned": {"path": str(venv), "complete": True}}
     write = {"ansible.builtin.copy": {"content": "{{ __model_trainer_files | tree_digest if same else 'other' }}"}}
     write["ansible.builtin.copy"].update(dest=f"{venv}/gan_trainer.digest", mode="0644")
     tasks = [{**write, "vars": {"same": stamp == "same"}}, include("model_trainer", "package")]

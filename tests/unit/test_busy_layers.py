@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from conftest import REPOSITORY
 from test_system_busy import ALICE, Site
 
 FORCE = {"gpuwright_busy": "force"}
@@ -172,7 +174,8 @@ def test_the_trainer_is_not_replaced_under_who_works(
     venv.mkdir(parents=True)
     files = {"gan_trainer/__init__.py": "x = 1\n"}
     site.module("file_tree", "{'changed': False}")
-    known = {"__model_trainer_files": files, "__model_trainer_venv": str(venv)}
+    site.module("python_environment", "{'changed': False, 'whole': True, 'because': ''}")
+    known = {"__model_trainer_files": files, "__framework_pytorch_planned": {"path": str(venv), "complete": True}}
     write = {"ansible.builtin.copy": {"content": "{{ __model_trainer_files | tree_digest if same else 'other' }}"}}
     write["ansible.builtin.copy"].update(dest=f"{venv}/gan_trainer.digest", mode="0644")
     tasks = [{**write, "vars": {"same": stamp == "same"}}, include("model_trainer", "package")]
@@ -181,6 +184,21 @@ def test_the_trainer_is_not_replaced_under_who_works(
     if looks:
         assert site.looks[0]["environment"] == str(venv)
         assert f"did not install another version of the trainer: {ALICE}" in site.text
+
+
+def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(environments: Environments) -> None:
+    site, new = environments.site, environments.venvs / "new-one"
+    site.module("file_tree", "{'changed': False}")
+    known = {
+        "__model_trainer_files": {"x.py": "x = 1\n"},
+        "__framework_pytorch_planned": {"path": str(new), "complete": True},
+    }
+    known.update({"__framework_pytorch_venvs": str(environments.venvs), "__framework_pytorch_id": "new-one"})
+    main = yaml.safe_load((REPOSITORY / "roles/model_trainer/tasks/main.yml").read_text())
+    (switch,) = [task for task in main if task["name"] == "Make it the current one"]
+    answers = [ALICE, "", ""]
+    assert site.play(answers, [include("model_trainer", "package"), switch], **known, **FORCE) == 0, site.log
+    assert environments.current == "current-one" and [look["environment"] for look in site.looks] == [str(new)]
 
 
 # --- verification

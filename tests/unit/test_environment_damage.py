@@ -157,6 +157,9 @@ def test_a_module_that_cannot_be_imported_is_no_whole_environment(copy: Path) ->
     python = f"import py_compile; print(py_compile.compile({str(code)!r}))"
     compiled = Path(subprocess.check_output([copy / "bin/python", "-c", python], text=True).strip())
     compiled.write_bytes(compiled.read_bytes()[:20])
+    # Whatever the umask is: an ordinary user who cannot read it would take the source.
+    cache.chmod(0o755)
+    compiled.chmod(0o644)
     assert judged(copy) == ""
     assert judged(copy, ("tiny_thing",)).startswith("import tiny_thing: EOFError")
     assert judged(copy, ("nothing_here",)).startswith("import nothing_here: ModuleNotFoundError")

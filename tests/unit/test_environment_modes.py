@@ -52,6 +52,14 @@ def make_wheel(folder: Path) -> str:
     return hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
 
 
+def nobody_works(folder: Path) -> None:
+    """Beside a play: nobody is in the way of what it does, whoever works on the machine that runs the tests."""
+    (folder / "library").mkdir()
+    answer = {"changed": False, "in_way": [], "who": "", "workloads": [], "users": [], "environments": {}}
+    text = f"#!{sys.executable}\n# WANT_JSON\nimport json\nprint(json.dumps({answer}))\n"
+    (folder / "library/workload_info.py").write_text(text)
+
+
 class Handler(SimpleHTTPRequestHandler):
     """An index for those who log in."""
 
@@ -76,6 +84,7 @@ class Environment:
         self.digest = make_wheel(self.wheels)
         link = f'<a href="/{WHEEL}#sha256={self.digest}">{WHEEL}</a>'
         (self.wheels / "simple/tiny-thing/index.html").write_text(link)
+        nobody_works(folder)
         self.log = ""
 
     def run(self, umask: int, *arguments: str, **variables: Any) -> int:

@@ -9,13 +9,15 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from conftest import REPOSITORY
-from test_environment_modes import PLAYBOOK, make_wheel
+from test_environment_modes import PLAYBOOK, PYTHON, make_wheel, nobody_works
 
 ROLES = {
     "framework": ("framework_pytorch", ["venv"]),
@@ -31,6 +33,7 @@ class Node:
         self.folder, self.venvs, self.source = folder, folder / "venvs", folder / "trainer"
         (folder / "wheels").mkdir()
         self.digest, self.log = make_wheel(folder / "wheels"), ""
+        nobody_works(folder)
         self.trainer = {
             "pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n",
             "backend.py": (REPOSITORY / "tests/unit/tiny_backend.py").read_text(),
@@ -43,12 +46,13 @@ class Node:
         known = {
             "gpu_node": {"os": {"family": "redhat"}},
             "gpu_node_plan": {
-                "python": {"version": "3", "executable": sys.executable, "packages": []},
+                "python": {"version": "3", "executable": PYTHON, "packages": []},
                 "pytorch": {"version": "1.0", "build": "cpu", "lock": "lock.txt", "locked": True, "index_url": ""},
             },
             "framework_pytorch_lock_file": str(file),
             "framework_pytorch_wheelhouse": str(self.folder / "wheels"),
             "__framework_pytorch_venvs": str(self.venvs),
+            "__framework_pytorch_imports": ["tiny_thing"],
             "__model_trainer_venv": str(self.venvs / "current"),
             "__model_trainer_source": str(self.source),
             "__model_trainer_files": self.trainer,
@@ -113,8 +117,11 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node() -> Iterator[Node]:
+    # Not pytest's own folder, which the ordinary user who imports the packages cannot enter.
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Node(Path(name))
 
 
 def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(node: Node) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import REPOSITORY
+from test_environment_modes import nobody_works
 
 ROLE = REPOSITORY / "roles/system_reboot"
 _spec = importlib.util.spec_from_file_location("reboot_node", ROLE / "action_plugins/reboot_node.py")
@@ -105,6 +106,7 @@ def test_the_run_ends_in_seconds_and_says_what_to_compare(tmp_path: Path) -> Non
         "system_reboot_reason": "a test",
     }
     (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": {"a5-01": host}}}))
+    nobody_works(tmp_path)
     roles = [{"role": str(ROLE)}]
     play = {"hosts": "a5-01", "gather_facts": False, "roles": roles}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))

@@ -69,7 +69,7 @@ def _key_state(readings):
     """What the firmware thinks of DKMS's key."""
     because = readings.wish("probe", "module_key", "because")
     if because:
-        raise Unreadable("the state of DKMS's key: {}".format(because))
+        raise Unreadable("the state of DKMS's key: {}".format(because), "readings.probe.module_key")
     return readings.one_of((ENROLLED, *NOT_TRUSTED), "probe", "module_key", "state")
 
 

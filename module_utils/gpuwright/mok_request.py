@@ -11,7 +11,7 @@ import tempfile
 from typing import Dict, List, NamedTuple
 
 from .bounded import run_bounded
-from .certificates import describe_certificate, fingerprint
+from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
 from .hostfiles import read_bytes, read_text
 from .module_key import BLOCKED, ENROLLED, NOT_ENROLLED, STAGED, KeyPlace, state_of
@@ -77,7 +77,7 @@ def _stage(root, place, password_hash, done, check, run):
             "withdraw both (`mokutil --revoke-import`), and run again.".format(place.certificate)
         )
     # The same key under another password, or an own key that was replaced since.
-    withdraw = state == STAGED or (others and {fingerprint(one) for one in others} == {record.get("fingerprint")})
+    withdraw = state == STAGED or (others and {digest(one) for one in others} == {record.get("sha256")})
     step = "staged the import again" if withdraw or record else "staged the import"
     if check:
         return Outcome(STAGED, True, done + ["would have " + step], remarks)
@@ -89,7 +89,7 @@ def _stage(root, place, password_hash, done, check, run):
             "mokutil took {} and the request is not among the firmware's variables (MokNew): look at "
             "`mokutil --list-new` and at the free space of the firmware's store.".format(place.certificate)
         )
-    _write_record(root, {"schema": 1, "fingerprint": fingerprint(certificate), "boot_id": boot_id})
+    _write_record(root, {"schema": 1, "sha256": digest(certificate), "boot_id": boot_id})
     return Outcome(STAGED, True, done + [step], remarks)
 
 
@@ -97,7 +97,7 @@ def _remarks(state, record, certificate, others, boot_id):
     """What an earlier run's record says of this state: sentences."""
     found = []
     if record.get("boot_id") not in (None, "", boot_id):
-        if record.get("fingerprint") != fingerprint(certificate):
+        if record.get("sha256") != digest(certificate):
             found.append("The key is not the one that was staged before: it was replaced since.")
         elif state == NOT_ENROLLED:
             found.append(
@@ -108,7 +108,7 @@ def _remarks(state, record, certificate, others, boot_id):
                 "The request has outlived a boot: this node does not boot through shim, whose MokManager asks; look at "
                 "`efibootmgr -v` (shimx64.efi) and for mmx64.efi beside it."
             )
-    foreign = [one for one in others if fingerprint(one) != record.get("fingerprint")]
+    foreign = [one for one in others if digest(one) != record.get("sha256")]
     if foreign:
         found.append("{} other keys wait for confirmation, too: look at each before Continue.".format(len(foreign)))
     return found
@@ -149,5 +149,6 @@ def _write_record(root, record):
 def dialogue(root: str, certificate: str) -> List[str]:
     """What the console shows at the next boot, screen by screen, in MokManager's own words."""
     data = read_bytes(root, certificate)
-    shown = fingerprint(data).replace(":", " ").upper() if data else "unknown"
+    shown = fingerprint(data).replace(":", " ").upper() if data else ""
+    shown = shown or "unknown"
     return ["{}. {}".format(number, line.format(fingerprint=shown)) for number, line in enumerate(DIALOGUE, 1)]

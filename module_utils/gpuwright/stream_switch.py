@@ -84,7 +84,7 @@ def replace_packages(dnf, installed, version, wanted):
     for name in names:
         check_name("a package", name)
     script = switch_script(names, dnf.offered(names), wanted)
-    with tempfile.NamedTemporaryFile("w", prefix="gpuwright-", suffix=".dnf") as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="gpuwright-", suffix=".dnf") as file:
         file.write(script)
         file.flush()
         dnf.shell(SHELL + ["--downloadonly", "shell", file.name])
@@ -100,7 +100,7 @@ def replace_packages(dnf, installed, version, wanted):
 
 def _replace(path, text):
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
-    with os.fdopen(handle, "w") as file:
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
         os.fchmod(file.fileno(), 0o644)
     os.replace(temporary, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta, timezone
 
+import efi
 import healthy_files
 import healthy_node
 from gpuwright.report import TIME_FORMAT
@@ -186,6 +187,10 @@ def put(host: HostTree) -> None:
     host.put("/proc/sys/kernel/random/boot_id", CANARIES["boot id"] + "\n")
     host.put("/etc/passwd", PASSWD)
     host.put("/proc/cmdline", COMMAND_LINE)
+    # DKMS signs with the key that MODINFO names, and the firmware has it; serial numbers of the same length.
+    key = efi.KEY.replace(bytes.fromhex(healthy_node.MOK), bytes.fromhex(CANARIES["signing key"].replace(":", "")))
+    host.put("/var/lib/dkms/mok.pub", key)
+    efi.put_keys(host, "MokListRT", key)
     host.put("/etc/gpuwright/plan.json", json.dumps(plan))
     host.put("/etc/gpuwright/expectations.json", json.dumps(healthy_node.expectations(plan=plan, skip_checks=off)))
     folder = f"/proc/driver/nvidia/gpus/{healthy_node.PCI_ID}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import efi
 import pytest
 from gpuwright.bounded import Finished, run_bounded
-from gpuwright.certificates import describe_certificate, fingerprint
+from gpuwright.certificates import describe_certificate, digest, fingerprint
 from gpuwright.efi_variables import read_certificates
 from gpuwright.module_key import DKMS_PLACE, UBUNTU_PLACE, KeyPlace
 from gpuwright.mok_password import hash_problem, made_with
@@ -270,13 +270,13 @@ def test_check_mode_changes_nothing(node):
     assert node.commands == [] and node.staged() == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"boot_id": 5, "fingerprint": []}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"boot_id": 5, "sha256": []}'])
 def test_a_damaged_record_does_no_harm(node, text):
     node.put(RECORD, text)
     efi.put_keys(node, "MokNew", efi.OTHER_KEY)
     assert node.prepare().state == "staged"
     record = json.loads((node.folder / RECORD[1:]).read_text())
-    assert record == {"schema": 1, "fingerprint": fingerprint(node.certificate()), "boot_id": "boot 0"}
+    assert record == {"schema": 1, "sha256": digest(node.certificate()), "boot_id": "boot 0"}
 
 
 def test_the_dialogue_is_mokmanagers(node):

@@ -106,7 +106,7 @@ def test_two_at_once_end_with_one_done_and_one_refused_by_name(host: Host) -> No
     rc, said = host.run("b.yml")
     who = f"{record['who']} from {record['controller']} since {record['since']} (a.yml, process {first.pid})"
     assert rc != 0 and f"This host is being changed by {who}." in said, said
-    assert "Next: wait for its end, then: ansible-playbook b.yml -l node" in said
+    assert "next: wait for its end, then: ansible-playbook b.yml -l node" in said
     # Who only looks is told, and not stopped.
     rc, said = host.run("b.yml", "--check")
     assert rc == 0 and f"node is being changed by {who}" in said, said

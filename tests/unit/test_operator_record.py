@@ -213,12 +213,15 @@ def test_of_two_at_once_one_gets_it(root: Path, node_python: str, stale: bool) -
 
 
 def module(node_python: str, ansible_path: Path, folder: Path, mounts: str, arguments: dict) -> dict:
-    """The module under mounts of its own: a shell script that makes /run what a test wants."""
+    """The module under mounts of its own: a shell script that makes /run what a test wants.
+
+    In a /proc of its own, too: it looks for what other runs have started, and tests beside this one start some.
+    """
     (folder / "args.json").write_text(json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
     program = f"{node_python} {REPOSITORY}/library/operator_lock.py {folder}/args.json"
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ansible_path), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-ec", f"{mounts}\n{program}"],
+        ["unshare", "-m", "-p", "-f", "--mount-proc", "sh", "-ec", f"{mounts}\n{program}"],
         env=environment, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     return json.loads(done.stdout)

@@ -107,7 +107,6 @@ def test_a_closed_folder_is_for_root():
         Path(name).chmod(0o755)
         host.put(MOUNTS, LINES)
         (Path(name) / "srv/gan/runs").mkdir(parents=True)
-        (Path(name) / "srv/gan").chmod(0o770)
         program = (
             "import json, sys; sys.path.insert(0, sys.argv[2]);"
             "from gpuwright.readings_file_systems import read_file_systems as read;"
@@ -115,6 +114,9 @@ def test_a_closed_folder_is_for_root():
         )
         copy = Path(name) / "lib"
         subprocess.run(["cp", "-r", str(REPOSITORY / "module_utils"), str(copy)], check=True)
+        # Whatever the umask of who runs the tests: only the one folder is closed.
+        subprocess.run(["chmod", "-R", "a+rX", name], check=True)
+        (Path(name) / "srv/gan").chmod(0o770)
         command = ["/usr/bin/python3", "-c", program, host.root, str(copy)]
         said = subprocess.run(
             command, user=65534, group=65534, extra_groups=[], capture_output=True, text=True, cwd="/"

@@ -80,14 +80,18 @@ def page_of(report: dict) -> str:
 
 
 def holds(report: dict, says: tuple) -> None:
-    """Report and page both have these findings, with what to do."""
+    """Report and page both have these findings, with what to do: what follows from another, once that one is mended."""
     found = {check["id"]: check for check in report["checks"]}
     page = page_of(report)
     to_do = page[page.index("What to do next") : page.index("What changed")]
     for check_id, status, words in says:
         check = found[check_id]
         assert (check["status"], words in check["message"]) == (status, True), check
-        assert check["action"] and check_id in to_do and check["message"] in to_do and check["action"] in to_do
+        assert check["action"] and check_id in page and check["message"] in page
+        cause = found[check.get("caused_by", check_id)]
+        assert cause["status"] in ("FAIL", status) and not cause.get("caused_by"), cause
+        assert cause["action"] and cause["message"] in to_do and cause["action"] in to_do
+        assert cause["id"] in to_do and ("because of this" in to_do or cause is check)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])

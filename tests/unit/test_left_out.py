@@ -80,7 +80,7 @@ def preflight(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_inventory_may_say_which_busy_hosts_are_skipped(site: Site) -> None:
-    """wait and force go on, and only who said skip has no failure. What a node says of itself is no template, either."""
+    """wait and force go on, and only who said skip has no failure. What a node says of itself is no template."""
     for name, value in {"a": "wait", "b": "force", "c": "SKIP", "d": "", "e": None, "f": "skip"}.items():
         site.busy(name, "python{{ 7 * 7 }}", **({} if value is None else {"gpuwright_busy": value}))
     done = preflight(site)

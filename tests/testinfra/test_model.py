@@ -69,6 +69,8 @@ def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, a
         host.check_output(
             "echo %s > /etc/gpuwright/train-gan/seen.yml", json.dumps({"run_dir": f"{runs}/seen", **small})
         )
+        # Root's umask may be 027, and the trainer reads it.
+        host.check_output("chmod 0644 /etc/gpuwright/train-gan/seen.yml")
         try:
             host.check_output("systemctl start train-gan@seen")
             for _ in range(90):

@@ -136,11 +136,14 @@ def bar1(readings, expected):
 
 
 def window(gpu, readings):
-    if gpu.absent("health", "bar1_total_mib"):
-        return SKIP, None, "the processor beside this card reaches its memory without a window (C2C)"
-    size, words = gpu.number("health", "bar1_total_mib"), "BAR1 has {} MiB"
     twins = [other for other in answering_gpus(readings) if same_kind(gpu) == same_kind(other)]
     seen = [twin for twin in twins if not twin.absent("health", "bar1_total_mib")]
+    if gpu.absent("health", "bar1_total_mib"):
+        if seen:
+            size = seen[0].number("health", "bar1_total_mib")
+            return WARN, None, "BAR1 is not told, others have {} MiB".format(size)
+        return SKIP, None, "the processor beside this card reaches its memory without a window (C2C)"
+    size, words = gpu.number("health", "bar1_total_mib"), "BAR1 has {} MiB"
     most = max([size] + [twin.number("health", "bar1_total_mib") for twin in seen])
     if most > size > 0:
         return WARN, size, (words + ", others have {}").format(size, most)

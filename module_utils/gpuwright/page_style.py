@@ -85,7 +85,7 @@ svg .gpu { fill: var(--bg); stroke: var(--plain); stroke-width: 1.5; } svg .narr
   .beside { display: grid; gap: 0 6mm; grid-template-columns: 58mm minmax(0, 1fr); }
   .measures td:nth-child(3) { width: 30%; } .meter { min-width: 0; width: 60%; }
   h3 + ul { column-gap: 6mm; columns: 2; }
-  .twice { columns: 3; column-gap: 4mm; font-size: 7pt; line-height: 1.15; } .twice thead { display: none; }
+  .twice { columns: 3; column-gap: 4mm; font-size: 6.5pt; line-height: 1.1; } .twice thead { display: none; }
   .twice .word { font-size: 6pt; line-height: 1.1; min-width: 0; padding: 0 .5mm; }
   .twice table, .twice caption, .twice tbody { display: block; }
   .twice tr { border-bottom: 1px solid var(--line); break-inside: auto; display: block;

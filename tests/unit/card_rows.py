@@ -314,6 +314,8 @@ ROWS = [
     ("gpu.bar1", two("bar1_total_mib", 256, 256), {}, PASS, "the window is there"),
     ("gpu.bar1", two("bar1_total_mib", 16384, "unknown"), {}, UNKNOWN, "bar1_total_mib"),
     ("gpu.bar1", two("bar1_total_mib", 16384, 0), {}, FAIL, "BAR1 has 0 MiB"),
+    ("gpu.bar1", two("bar1_total_mib", 131072, None), {}, WARN, "BAR1 is not told, others have 131072 MiB"),
+    ("gpu.bar1", two("bar1_total_mib", None, None), {}, SKIP, "without a window (C2C)"),
     ("gpu.bar1", mixed_modes(16384, 256), {}, PASS, "the window is there"),
     ("gpu.vgpu_license", {**LICENSE, (*HEALTH, "vgpu_license"): "Unlicensed (Restricted)"}, {}, FAIL, "(Restricted)"),
     ("gpu.vgpu_license", {**LICENSE, (*HEALTH, "vgpu_license"): "Unlicensed (Unrestricted)"}, {}, WARN, "(Unrestr"),

@@ -19,7 +19,7 @@ HOSTILE = "#!/bin/sh\necho hostile\n"
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def folder(open_umask: int) -> Iterator[Path]:
     """A folder that everybody can enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)

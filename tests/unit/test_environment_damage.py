@@ -223,6 +223,8 @@ def test_the_role_builds_a_damaged_environment_anew(built: Environment, damage: 
 def test_what_a_new_environment_does_not_mend_stops_the_run(built: Environment) -> None:
     assert built.run(0o022, __framework_pytorch_imports=["tiny_thing", "not_in_it"]) != 0
     assert "import not_in_it: ModuleNotFoundError" in built.log and "lies outside of it" in built.log
+    # The model layer alone asks for the mark before it makes an environment the current one.
+    assert not list(built.venvs.glob("*/gpuwright.json"))
 
 
 def test_python_36_judges_the_same(run_module: Callable[..., dict], copy: Path) -> None:

@@ -15,6 +15,9 @@ from .distributed import ALONE, Ranks
 
 # What a whole job is sent; data workers leave these to the trainer.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+# How long the next batch may still take after a stop was asked for, in seconds. It is nearly always on its way, and a
+# data worker that is left in the middle of handing it over complains with a traceback.
+PATIENCE = 1.0
 
 
 class StopWaiting(BaseException):
@@ -30,6 +33,7 @@ class StopSignal:
         self.vote: tuple[Any, torch.Tensor] | None = None
         for number in STOP_SIGNALS:
             signal.signal(number, self.note)
+        signal.signal(signal.SIGALRM, self.give_up)
 
     def note(self, number: int, frame: object) -> None:
         if number == signal.SIGINT:
@@ -40,6 +44,10 @@ class StopSignal:
         self.asked = True
         # Data may never come. Alone, this process decides; with others they have to agree first.
         if self.waiting and self.ranks.world == 1:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+
+    def give_up(self, number: int, frame: object) -> None:
+        if self.waiting:
             self.waiting = False
             raise StopWaiting
 
@@ -54,6 +62,9 @@ class StopSignal:
             yield
         finally:
             self.waiting = False
+            if self.asked:
+                # An alarm that outlives Python's handlers would kill the process at its end.
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
     def agreed(self) -> bool:
         """Whether to stop after this step, on all ranks the same; call it once in each step.

@@ -67,8 +67,8 @@ options:
   repositories:
     description:
       - Repositories that will be configured, each with C(name), C(url), C(variable) (which holds the address),
-        C(key_url), C(key_variable), and the C(packages) wanted from it. Addresses are without a login; C(user) and
-        C(key_user) name who logs in.
+        C(key_url), C(key_variable), C(key_fingerprint), and the C(packages) wanted from it. Addresses are without a
+        login; C(user) and C(key_user) name who logs in.
     type: list
     elements: dict
     default: []

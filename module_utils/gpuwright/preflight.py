@@ -46,7 +46,7 @@ def read_facts(
 ):
     """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
-    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, packages}]`; those are asked for, by
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint, packages}]`; asked, by
                   `look`, of which packages are missing          passwords  `{variable: password}` of their users
     system        family and major version of the operating system          environment  name of the planned one
     """
@@ -212,18 +212,26 @@ def package_manager_problems(facts):
 
 
 def repository_problems(facts):
-    """Addresses from which something will be installed, and which do not answer."""
-    text = "The {part} {name} cannot be reached from this host"
-    step = (
-        "On the node: `curl -I {url}`. Mend the way there (DNS, firewall, {proxy}), or name your mirror in {variable}."
-    )
+    """Addresses from which something will be installed, and which do not answer or not with what is expected."""
     found = []
     for row in facts["unreachable"]:
+        seen = "{url}: {why}".format(**row)
         is_key = row["variable"].endswith("_key_url")
+        if is_key and row["refused"]:
+            text = "The key file of the repository {name} is refused: who holds another key in it could sign packages"
+            step = (
+                "Ask whoever runs that address where the file comes from; or put the pinned key alone into a file that "
+                "the node can fetch, and name its address in {variable}."
+            )
+        else:
+            text = "The {part} {name} cannot be reached from this host"
+            step = (
+                "On the node: `curl -I {url}`. Mend the way there (DNS, firewall, {proxy}), or name your mirror in "
+                "{variable}."
+            )
         words = {
             "part": "key of the repository" if is_key else "repository",
             "proxy": "http_proxy and https_proxy of the node" if is_key else "proxy in /etc/dnf/dnf.conf",
         }
-        seen = "{url}: {why}".format(**row)
         found.append(problem(text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))
     return found

@@ -78,7 +78,9 @@ def test_one_file_system_must_hold_the_sum() -> None:
 
 
 NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+NOWHERE["refused"] = False
 NO_KEY = {**NOWHERE, "variable": "system_kernel_epel_key_url", "url": "http://m/key"}
+TWO_KEYS = {**NO_KEY, "why": "it holds 2 primary keys", "refused": True}
 DAMAGED = {"verify": "error: rpmdb: damaged", "check": "", "unfinished": None}
 WORKER = {"pid": 7, "name": "python", "user": "alice", "since": "2026-01-05T10:40:00Z"}
 IN_USE = {**USE, "gpu_processes": [WORKER, {"pid": None, "name": "unknown: x"}], "jobs": ["slurm job 4"]}
@@ -104,6 +106,12 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
         ({"the_facts": facts(unreachable=[NOWHERE])}, "The repository epel cannot", "proxy in /etc/dnf/dnf.conf", True),
         ({"the_facts": facts(unreachable=[NO_KEY])}, "The key of the repository epel", "curl -I http://m/key", True),
+        (
+            {"the_facts": facts(unreachable=[TWO_KEYS])},
+            "The key file of the repository epel is refused",
+            "name its address in system_kernel_epel_key_url",
+            True,
+        ),
         ({"the_facts": facts(packages=DAMAGED)}, "rpm database is damaged", "rpm --rebuilddb", True),
         ({"the_facts": facts(lock_holder={"pid": 9, "command": "dnf"})}, "at work", "Nothing", False),
         ({"the_facts": facts(filesystems=NO_INODES)}, "inodes free", "df -i", True),

@@ -153,16 +153,6 @@ open=$(grep -rlsF -e '@PASSWORD@' -e '@QUOTED@' $folders |
 test -z "$open" || { echo "readable by others: $open"; exit 1; }
 echo "the password is in no file that others read" """,
 )
-TWO_KEYS = Condition(
-    "a key file with two keys",
-    variables={"system_driver_repository_key_url": "@MIRROR@/keys/two"},
-    seen="""
-set -- $(gpg --show-keys --with-colons /etc/pki/rpm-gpg/RPM-GPG-KEY-cuda* 2>/dev/null | grep -c ^pub)
-test "$1" = 1
-trusted=$(rpm -q gpg-pubkey --qf '%{SUMMARY}\\n' | sed 's/.*stand-in \\([a-z]*\\).*/\\1/' | sort | xargs)
-case " $trusted " in *" debian "*) exit 1;; esac
-echo "one key kept, the other refused; trusted: $trusted" """,
-)
 # In FIPS mode MD5 is away; SHA-1 as a digest is not, and Ansible's own modules use it.
 FIPS = Condition(
     "FIPS: no MD5 in any Python",
@@ -234,7 +224,6 @@ MIXES: dict[str, tuple[Condition, ...]] = {
         OTHER_PYTHON,
         PROXY_ONLY,
         MIRROR,
-        TWO_KEYS,
         SELINUX,
     ),
     "ipv6": (

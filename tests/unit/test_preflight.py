@@ -41,7 +41,7 @@ def key(state: str, because: str = "") -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/etc", "/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
-    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90}
+    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90, "accounts": {}}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 
@@ -49,6 +49,7 @@ def wishes(**changes: Any) -> dict[str, Any]:
     asked = {"gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "allow_missing_gpus": False, "allow_unlocked": False}
     asked |= {"allow_kernel_update": False, "time": 1001.0, "space": MATRIX["space"], "space_percent": 120}
     asked |= {"prepare_secure_boot": False, "secure_boot_password_hash": ""}
+    asked |= {"trainer_user": "trainer", "researchers": []}
     return {**asked, **changes}
 
 

@@ -193,6 +193,33 @@ sha256sum --quiet -c /etc/world/selinux
 ! grep -E 'setenforce|setsebool' /var/log/world-selinux 2>/dev/null
 echo "$(grep SELINUX= /etc/selinux/config), unchanged; nobody called setenforce" """,
 )
+# fapolicyd's files as its package ships them, and a service that is on; no container has the kernel's fanotify for it.
+FAPOLICYD_HOST = """
+mkdir -p /etc/fapolicyd/rules.d
+printf 'permissive = 0\\nintegrity = none\\ntrust = rpmdb,file\\n' > /etc/fapolicyd/fapolicyd.conf
+cd /etc/fapolicyd/rules.d
+echo 'allow perm=any uid=0 : dir=/var/tmp/' > 20-dracut.rules
+echo 'deny_audit perm=any pattern=ld_so : all' > 30-patterns.rules
+printf 'allow perm=open all : ftype=application/x-sharedlib trust=1\\n' > 41-shared-obj.rules
+printf 'deny_audit perm=open all : ftype=application/x-sharedlib\\n' >> 41-shared-obj.rules
+echo 'deny_audit perm=execute all : all' > 90-deny-execute.rules
+echo 'allow perm=open all : all' > 95-allow-open.rules
+printf '[Service]\\nExecStart=/usr/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n' \\
+  > /etc/systemd/system/fapolicyd.service
+systemctl daemon-reload
+systemctl enable --now fapolicyd"""
+FAPOLICYD = Condition(
+    "fapolicyd on, by its files, with the lines that preflight names",
+    host=f"""{FAPOLICYD_HOST}
+printf '%s\\n' 'allow perm=any all : dir=/opt/gpuwright/' 'allow perm=any all : dir=/usr/local/lib/gpuwright/' \\
+  > 35-gpuwright.rules
+mkdir -p /etc/world
+sha256sum /etc/fapolicyd/*.conf /etc/fapolicyd/rules.d/* > /etc/world/fapolicyd""",
+    seen="""
+sha256sum --quiet -c /etc/world/fapolicyd
+test "$(ls /etc/fapolicyd/rules.d | wc -l)" = "$(grep -c rules.d /etc/world/fapolicyd)"
+echo "fapolicyd is $(systemctl is-active fapolicyd), its files as they were" """,
+)
 TRAINER = Condition(
     "an existing trainer account, given over",
     host="useradd --create-home --shell /bin/bash --comment 'Alice Example' trainer",
@@ -235,6 +262,7 @@ MIXES: dict[str, tuple[Condition, ...]] = {
         host_umask(0o077),
         TRAINER,
         FIPS,
+        FAPOLICYD,
     ),
 }
 # Those of one scenario of `make test`: what costs no time. The scenario's tests become root without a password.

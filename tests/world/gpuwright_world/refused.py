@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .condition import Condition, Refusal
-from .done import PROXY_ONLY, REQUIRETTY, SUDO_PASSWORD
+from .done import FAPOLICYD_HOST, PROXY_ONLY, REQUIRETTY, SUDO_PASSWORD
 from .network import MIRROR_HOST
 
 FAKETIME = "/opt/world/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
@@ -45,6 +45,7 @@ TERMINAL = Condition("sudo with requiretty, pipelining on", host=REQUIRETTY.host
 LOCALE_C = Condition("controller with locale C alone", environment={"LC_ALL": "C", "LANG": "C"})
 READ_ONLY = Condition("read-only root", host="mount -o remount,bind,ro /")
 NO_PROXY = Condition("a proxy is the only way out, and nobody named it", boot=PROXY_ONLY.boot)
+FAPOLICYD = Condition("fapolicyd on, by its files", host=FAPOLICYD_HOST)
 # The pinned key is one of them; who owns the other could sign what apt and rpm install.
 TWO_KEYS = Condition(
     "a key file with two keys",
@@ -67,6 +68,7 @@ REFUSALS = (
     Refusal(READ_ONLY_WITH_FILES, ("Ansible cannot write its temporary files on the host", "findmnt")),
     Refusal(clock("+600"), ("The clock is 6", "s ahead of the controller's", "chronyc makestep")),
     Refusal(clock("-600"), ("The clock is 5", "s behind the controller's", "chronyc makestep")),
+    Refusal(FAPOLICYD, ("fapolicyd lets nobody but root use what no package has brought", "35-gpuwright.rules")),
     Refusal(TWO_KEYS, ("is refused: who holds another key in it could sign packages", "it holds 2 primary keys")),
     Refusal(NO_PROXY, ("The repository epel cannot be reached from this host", "proxy in /etc/dnf/dnf.conf")),
 )

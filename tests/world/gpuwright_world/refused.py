@@ -65,7 +65,7 @@ REFUSALS = (
     Refusal(full("/boot", 9), ("The file system of /boot has", "MiB free and about")),
     Refusal(full("/opt", 100), ("The file system of /opt has", "MiB free and about", "Python environment")),
     Refusal(READ_ONLY, ("The file system of /boot, /etc, /opt, /usr", "is mounted read-only")),
-    Refusal(READ_ONLY_WITH_FILES, ("Ansible cannot write its temporary files on the host", "findmnt")),
+    Refusal(READ_ONLY_WITH_FILES, ("was reached, and admin can write no temporary file there", "findmnt")),
     Refusal(clock("+600"), ("The clock is 6", "s ahead of the controller's", "chronyc makestep")),
     Refusal(clock("-600"), ("The clock is 5", "s behind the controller's", "chronyc makestep")),
     Refusal(FAPOLICYD, ("fapolicyd lets nobody but root use what no package has brought", "35-gpuwright.rules")),

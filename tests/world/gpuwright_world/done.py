@@ -213,7 +213,6 @@ FAPOLICYD = Condition(
     host=f"""{FAPOLICYD_HOST}
 printf '%s\\n' 'allow perm=any all : dir=/opt/gpuwright/' 'allow perm=any all : dir=/usr/local/lib/gpuwright/' \\
   > 35-gpuwright.rules
-mkdir -p /etc/world
 sha256sum /etc/fapolicyd/*.conf /etc/fapolicyd/rules.d/* > /etc/world/fapolicyd""",
     seen="""
 sha256sum --quiet -c /etc/world/fapolicyd

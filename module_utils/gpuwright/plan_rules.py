@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What fits what. Each rule answers with "" when two things fit, or with the sentence that says why they do not.
 
-The numbers and their sources stand in roles/preflight/files/matrix/.
+The numbers and their sources stand in roles/preflight/files/matrix.yml.
 """
 
 import collections

@@ -51,6 +51,8 @@ def test_the_changelog_is_by_release_newest_first() -> None:
     for section in re.split(r"(?m)^## ", text)[1:]:
         kinds = re.findall(r"(?m)^### (.+)$", section)
         assert kinds == [kind for kind in order if kind in kinds]
+    # Before the first release there was nothing that a user could have seen changed or mended.
+    assert re.findall(r"(?m)^### (.+)$", text.rpartition("\n## ")[2]) == ["Added"]
 
 
 def test_every_release_has_its_notes_for_upgrades() -> None:

@@ -118,7 +118,7 @@ python3 -c 'import json, ssl'""",
     seen="! python3 -c 'import dnf' 2>/dev/null; echo \"python3 is $(python3 -V | head -1), without dnf\"",
 )
 PROXY_ONLY = Condition(
-    "a proxy is the only way",
+    "a proxy is the only way out",
     # The network's own name service knows no address outside: whoever does not ask the proxy gets nowhere.
     boot="""
 grep -v -E 'repo.fleet.test|host.containers' /etc/hosts > /run/hosts && cat /run/hosts > /etc/hosts""",

@@ -43,7 +43,7 @@ NO_RIGHTS = Condition(
 TERMINAL = Condition("sudo with requiretty, pipelining on", host=REQUIRETTY.host, words=())
 LOCALE_C = Condition("controller with locale C alone", environment={"LC_ALL": "C", "LANG": "C"})
 READ_ONLY = Condition("read-only root", host="mount -o remount,bind,ro /")
-NO_PROXY = Condition("a proxy is the only way, and nobody named it", boot=PROXY_ONLY.boot)
+NO_PROXY = Condition("a proxy is the only way out, and nobody named it", boot=PROXY_ONLY.boot)
 READ_ONLY_WITH_FILES = Condition(
     "read-only root, pipelining off", READ_ONLY.host, variables={"ansible_pipelining": False}
 )

@@ -145,4 +145,5 @@ def test_an_ordinary_user_is_told_that_root_reads_it(host):
 def test_a_large_image_takes_seconds(host):
     begin = time.monotonic()
     read(host, image({f"firmware/{number}.bin": os.urandom(1_000_000) for number in range(60)}))
-    assert time.monotonic() - begin < 15
+    # Alone it is 1 s; a reader that is quadratic in the size would take minutes, on any machine.
+    assert time.monotonic() - begin < 60

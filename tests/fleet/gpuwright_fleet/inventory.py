@@ -67,7 +67,7 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
 
 
 def load_group_vars(state: Path) -> None:
-    """Let Ansible read the checkout's inventory/group_vars, which go before the variables of the inventory in `state`."""
+    """Let Ansible read the checkout's inventory/group_vars, which go before what the inventory in `state` says."""
     link = state / "group_vars"
     if not link.is_symlink():
         link.symlink_to(os.path.relpath(REPO_ROOT / "inventory" / "group_vars", state))

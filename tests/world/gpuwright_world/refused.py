@@ -44,7 +44,7 @@ TERMINAL = Condition("sudo with requiretty, pipelining on", host=REQUIRETTY.host
 WRONG_USER = Condition("another login", variables={"ansible_user": "nobody-here"})
 WRONG_KEY = Condition(
     "a key that the host does not know",
-    host="sed -i /AuthorizedKeysFile/d /etc/ssh/sshd_config.d/10-fleet.conf; systemctl reload sshd",
+    host="sed -i /AuthorizedKeysFile/d /etc/ssh/sshd_config.d/10-fleet.conf; systemctl reload ssh",
 )
 NO_KEY = Condition("a file of a key that is none", variables={"ansible_ssh_private_key_file": "@WRONG_FILE@"})
 AWAY = Condition("a host that has no ssh server", variables={"ansible_port": 2222})

@@ -36,7 +36,7 @@ class Block:
 
 def is_command(text: str) -> bool:
     """Whether a program and perhaps its arguments stand there."""
-    first = text.split(" ", 1)[0]
+    first = re.sub(r"^([A-Z]+=\S+ )+", "", text).split(" ", 1)[0]
     return first.removeprefix(VENV) in PROGRAMS
 
 

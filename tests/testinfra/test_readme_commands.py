@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from testinfra.backend.base import CommandResult
 from testinfra.host import Host
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -48,6 +49,12 @@ def as_expected(row: Row, rc: int, output: str) -> None:
     assert [pattern for pattern in row.says if not re.search(pattern, output)] == [], output
 
 
+def in_shell_of(host: Host, user: str, command: str) -> CommandResult:
+    """What the user's login shell makes of the command."""
+    with host.sudo():
+        return host.run("runuser -l %s -c %s", user, command)
+
+
 @pytest.fixture(scope="module")
 def readme_node(host: Host) -> Iterator[Host]:
     """What README's commands have started and written is taken back."""
@@ -58,9 +65,9 @@ def readme_node(host: Host) -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("row", rows("README.md", Place.NODE), ids=lambda row: row.command)
-def test_readme_is_followed_on_the_node(readme_node: Host, row: Row) -> None:
+def test_readme_is_followed_on_the_node(readme_node: Host, wish: dict, row: Row) -> None:
     """By the inventory's ansible_user: an ordinary user who may use sudo."""
-    done = readme_node.run("bash -c %s", typed("README.md", row))
+    done = in_shell_of(readme_node, wish["ansible_user"], typed("README.md", row))
     as_expected(row, done.rc, done.stdout + done.stderr)
 
 
@@ -80,14 +87,10 @@ def researchers_node(host: Host) -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("row", rows("docs/train-your-images.md", Place.NODE), ids=lambda row: row.command)
-def test_a_researcher_follows_the_page(researchers_node: Host, row: Row) -> None:
+def test_a_researcher_follows_the_page(researchers_node: Host, wish: dict, row: Row) -> None:
     """What is the administrator's is typed by ansible_user, all else by an account that may not become root."""
-    command = typed("docs/train-your-images.md", row)
-    if row.administrator:
-        done = researchers_node.run("bash -c %s", command)
-    else:
-        with researchers_node.sudo():
-            done = researchers_node.run("runuser -l %s -c %s", RESEARCHER, command)
+    user = wish["ansible_user"] if row.administrator else RESEARCHER
+    done = in_shell_of(researchers_node, user, typed("docs/train-your-images.md", row))
     as_expected(row, done.rc, done.stdout + done.stderr)
 
 

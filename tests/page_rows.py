@@ -123,12 +123,15 @@ README = (
     Row("sudo gpu-run --calibrate -- command", NODE, (r"chosen: \w+",), {"command": "/bin/true"}),
     Row("sudo gpu-tune", NODE, (r"(ok|skip) +\w+",)),
     Row("gpu-doctor", NODE, (r"PyTorch +2\.", r": PASS \(\d+ checks", r"root's last check: PASS, \d+ ")),
+    Row("gpu-doctor --nagios", NODE, (r"^GPU OK: \d+ checks: .*\| fail=0 unknown=0 ",)),
+    Row("gpu-doctor --prom", NODE, (r"(?m)^gpuwright_verdict 0$",)),
     Row("gpu-doctor --gate", NODE, (r"open: verdict PASS of 20\d\d-",)),
     Row(
         "sudo systemctl start train-gan@default",
         NODE,
         (r"\nactive\n",),
-        then="; echo; systemctl is-active train-gan@default",
+        # It would train for days beside all that follows.
+        then=" && echo && systemctl is-active train-gan@default && sudo systemctl stop train-gan@default",
     ),
     Row("sudo journalctl -u train-gan@NAME", NODE, (r"Started train-gan@default",), {"NAME": "default"}),
 )

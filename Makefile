@@ -34,7 +34,7 @@ test-corpus: ## judge saved answers of nvidia-smi, kernel logs and bundles: make
 	@PYTHONPATH=module_utils $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor import main; sys.exit(main())' \
 	  --replay '$(CORPUS)' || [ $$? -ne 2 ]
 
-lint: venv ## ansible-lint, yamllint, ruff, vermin
+lint: venv ## ansible-lint, yamllint, ruff, vermin, and the forms of GitHub's files
 	@$(RUN) lint
 
 unit: venv ## modules, plan, filters, tools; under a real Python 3.6 too where there is one

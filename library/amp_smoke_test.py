@@ -30,7 +30,7 @@ options:
     type: str
     required: true
   device:
-    description: Where the training must run, every visible GPU or the CPU. On a CPU it is a rehearsal of the software
+    description: Where the training must run, every visible GPU or the CPU. On a CPU it tries the software
       and says nothing about speed.
     type: str
     choices: [cuda, cpu]

@@ -67,8 +67,8 @@ options:
   repositories:
     description:
       - Repositories that will be configured, each with C(name), C(url), C(variable) (which holds the address),
-        C(key_url), C(key_variable), and the C(packages) wanted from it. Addresses are without a login; C(user) and
-        C(key_user) name who logs in.
+        C(key_url), C(key_variable), C(key_fingerprint), and the C(packages) wanted from it. Addresses are without a
+        login; C(user) and C(key_user) name who logs in.
     type: list
     elements: dict
     default: []
@@ -76,6 +76,15 @@ options:
     description: Name of the folder of the plan's environment below /opt/gpuwright/venvs. Empty, it is not there.
     type: str
     default: ""
+  trainer_user:
+    description: User that the model layer will make; an account of somebody else under that name stops. Empty, none.
+    type: str
+    default: ""
+  researchers:
+    description: Accounts that the model layer will let in, and that must be there.
+    type: list
+    elements: str
+    default: []
   passwords:
     description: Passwords of those users, by the variable that holds the address; never shown.
     type: dict
@@ -140,6 +149,8 @@ def main():
             "allow_downgrade": {"type": "bool", "default": False},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "environment": {"type": "str", "default": ""},
+            "trainer_user": {"type": "str", "default": ""},
+            "researchers": {"type": "list", "elements": "str", "default": []},
             "passwords": {"type": "dict", "default": {}, "no_log": True},
             "controller_time": {"type": "float"},
         },
@@ -156,6 +167,7 @@ def main():
             system=host["os"],
             passwords=passwords,
             environment=module.params["environment"],
+            accounts=[name for name in [wishes["trainer_user"]] + wishes["researchers"] if name],
         )
         problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:

@@ -7,9 +7,9 @@ module: repository_key
 short_description: Keep the one key with the pinned fingerprint in a file
 description:
   - Leaves the file as it is when it holds exactly the pinned key, and reduces it to that key when others are beside it.
-    Else it fetches the address and writes the pinned key alone, in one step, mode 0644.
-  - Nothing is written when the pinned key is not among what was fetched. The fingerprint covers what is fetched, so the
-    address may be plain http.
+    Else it fetches the address and writes the pinned key, in one step, mode 0644.
+  - Nothing is written when what was fetched is not the pinned key alone; whoever owns a key beside it could sign
+    packages too. The fingerprint covers what is fetched, so the address may be plain http.
 options:
   url:
     description: Where the key is fetched from, without a login.
@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 left_out:
-  description: Fingerprints of other keys that were there and are not kept.
+  description: Fingerprints of other keys that were in the file and are not kept.
   type: list
   elements: str
   returned: always
@@ -67,7 +67,7 @@ import tempfile
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.addresses import open_address, without_login
 from ansible.module_utils.gpuwright.bounded import find_program
-from ansible.module_utils.gpuwright.signing_key import MOST_BYTES, pinned_key
+from ansible.module_utils.gpuwright.signing_key import MOST_BYTES, pinned_key, refusal
 
 
 def read(path):
@@ -77,6 +77,16 @@ def read(path):
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None
+
+
+def fetched(module):
+    """The pinned key as the address sends it, as bytes; ends the module where anything else comes."""
+    data = fetch(module)
+    why = refusal(data, module.params["fingerprint"])
+    if why:
+        text = "The key at {} is not the pinned one alone: {}. Nothing was trusted and nothing was changed."
+        module.fail_json(msg=text.format(module.params["url"], why))
+    return data
 
 
 def fetch(module):
@@ -125,10 +135,7 @@ def main():
         try:
             text, left_out = pinned_key(there or b"", fingerprint)
         except ValueError:
-            text, left_out = pinned_key(fetch(module), fingerprint)
-    except ValueError as error:
-        text = "The key at {} is not the pinned one: {}. Nothing was trusted and nothing was changed."
-        module.fail_json(msg=text.format(module.params["url"], error))
+            text, left_out = pinned_key(fetched(module), fingerprint)
     except OSError as error:
         module.fail_json(msg="The key of {} cannot be read: {}".format(module.params["url"], error))
     answer = {"changed": there != text.encode(), "left_out": left_out}

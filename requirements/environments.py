@@ -2,7 +2,7 @@
 
 Asked are all GPU architectures on every system of the matrix. A build that only the PyTorch index serves is left out
 and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build for
-rehearsals is no plan of a profile: its lock file is kept by hand. `--missing` leaves alone the files that are there.
+trials is no plan of a profile: its lock file is kept by hand. `--missing` leaves alone the files that are there.
 """
 
 from __future__ import annotations

@@ -25,7 +25,22 @@ TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.1
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
 # Of the output of a scenario that failed.
 LAST_LINES = 300
-NODE_CODE = ("library", "module_utils")
+WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/release.yml")
+FORMS = (".github/ISSUE_TEMPLATE/idea.yml", ".github/ISSUE_TEMPLATE/node.yml")
+SCHEMA = ("check-jsonschema", "--builtin-schema")
+# The same as in .pre-commit-config.yaml; a test compares them.
+LINTERS = {
+    "ansible-lint": ("ansible-lint", "--offline", "--profile", "production"),
+    "yamllint": ("yamllint", "--strict", "."),
+    "ruff check": ("ruff", "check"),
+    "ruff format": ("ruff", "format", "--check"),
+    "vermin": ("vermin", "-t=3.6-", "--no-tips", "--violations", "library", "module_utils"),
+    "actionlint": ("python", "tests/actionlint.py", *WORKFLOWS),
+    "workflows": (*SCHEMA, "vendor.github-workflows", *WORKFLOWS),
+    "workflow timeouts": (*SCHEMA, "custom.github-workflows-require-timeout", *WORKFLOWS),
+    "issue forms": (*SCHEMA, "vendor.github-issue-forms", *FORMS),
+    "issue templates": (*SCHEMA, "vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+}
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
 
 
@@ -80,14 +95,8 @@ def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
 
 
 def lint(suite: Suite) -> None:
-    files = sorted(
-        str(path.relative_to(REPOSITORY)) for folder in NODE_CODE for path in (REPOSITORY / folder).rglob("*.py")
-    )
-    suite.add("ansible-lint", call("ansible-lint", "--offline", "--profile", "production"))
-    suite.add("yamllint", call("yamllint", "--strict", "."))
-    suite.add("ruff check", call("ruff", "check"))
-    suite.add("ruff format", call("ruff", "format", "--check"))
-    suite.add("vermin", call("vermin", "-t=3.6-", "--no-tips", "--violations", *files))
+    for name, command in LINTERS.items():
+        suite.add(name, call(*command))
 
 
 def unit(suite: Suite) -> None:

@@ -13,6 +13,7 @@ from .fapolicyd import fapolicyd_problems, read_fapolicyd
 from .hostfiles import exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages
+from .preflight_accounts import account_problems, read_accounts
 from .preflight_driver import downgrade_problems, guard_remarks, read_guarded
 from .preflight_secure_boot import secure_boot_problems
 from .preflight_space import (
@@ -43,12 +44,14 @@ def read_facts(
     missing=missing_packages,
     passwords=None,
     environment="",
+    accounts=(),
 ):
     """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
-    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, packages}]`; those are asked for, by
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint, packages}]`; asked, by
                   `look`, of which packages are missing          passwords  `{variable: password}` of their users
     system        family and major version of the operating system          environment  name of the planned one
+    accounts      names of users that the model layer will need
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
@@ -68,6 +71,7 @@ def read_facts(
         "lock_holder": lock_holder(root),
         "guarded": read_guarded(family, root),
         "fapolicyd": read_fapolicyd(ask, root),
+        "accounts": read_accounts(ask, accounts),
         "has": {
             "cuda": bool(plan["cuda"]["prefix"]) and exists(root, plan["cuda"]["prefix"]),
             "cudnn": bool(plan["cudnn"]["header"]) and exists(root, plan["cudnn"]["header"]),
@@ -90,7 +94,8 @@ def find_problems(host, plan, facts, wishes):
     host    what gpu_probe returned          plan    what gpu_plan returned          facts  what read_facts returned
     wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
             busy (gpuwright_busy), time (s since 1970 on the controller, None: not told), space (rows of the matrix),
-            space_percent (of that, 0: not checked), prepare_secure_boot, secure_boot_password_hash ("")
+            space_percent (of that, 0: not checked), prepare_secure_boot, secure_boot_password_hash (""),
+            trainer_user (""), researchers
     """
     found = hardware_problems(host["gpus"], wishes)
     found += secure_boot_problems(host, plan, wishes)
@@ -98,6 +103,7 @@ def find_problems(host, plan, facts, wishes):
     found += downgrade_problems(host, plan, wishes)
     found += guard_remarks(host, plan, facts)
     found += fapolicyd_problems(facts)
+    found += account_problems(facts["accounts"], wishes["trainer_user"], wishes["researchers"])
     found += lock_file_problems(plan, wishes)
     found += clock_problems(facts, wishes)
     found += package_manager_problems(facts)
@@ -212,18 +218,26 @@ def package_manager_problems(facts):
 
 
 def repository_problems(facts):
-    """Addresses from which something will be installed, and which do not answer."""
-    text = "The {part} {name} cannot be reached from this host"
-    step = (
-        "On the node: `curl -I {url}`. Mend the way there (DNS, firewall, {proxy}), or name your mirror in {variable}."
-    )
+    """Addresses from which something will be installed, and which do not answer or not with what is expected."""
     found = []
     for row in facts["unreachable"]:
+        seen = "{url}: {why}".format(**row)
         is_key = row["variable"].endswith("_key_url")
+        if is_key and row["refused"]:
+            text = "The key file of the repository {name} is refused: who holds another key in it could sign packages"
+            step = (
+                "Ask whoever runs that address where the file comes from; or put the pinned key alone into a file that "
+                "the node can fetch, and name its address in {variable}."
+            )
+        else:
+            text = "The {part} {name} cannot be reached from this host"
+            step = (
+                "On the node: `curl -I {url}`. Mend the way there (DNS, firewall, {proxy}), or name your mirror in "
+                "{variable}."
+            )
         words = {
             "part": "key of the repository" if is_key else "repository",
             "proxy": "http_proxy and https_proxy of the node" if is_key else "proxy in /etc/dnf/dnf.conf",
         }
-        seen = "{url}: {why}".format(**row)
         found.append(problem(text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))
     return found

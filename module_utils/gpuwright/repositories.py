@@ -2,6 +2,7 @@
 """Whether a node can reach the repositories that it will be told to use, asked as dnf and get_url would ask."""
 
 import configparser
+import functools
 import http.client
 import re
 import ssl
@@ -11,11 +12,13 @@ import urllib.error
 
 from .addresses import open_address, without_login
 from .hostfiles import exists, read_text
+from .signing_key import refusal
 
 # All addresses are asked at once; a name server that says nothing must not hold up the run.
 ANSWER_SECONDS = 20
 TRY_SECONDS = 8
 TRIES = 2
+# Of an answer; no key of a vendor is as long.
 START_BYTES = 65536
 # What every repository has, and how it begins; a flat one in Debian's form, as NVIDIA's is.
 METADATA = {"redhat": ("/repodata/repomd.xml", b"<repomd"), "debian": ("/InRelease", b"-----BEGIN PGP")}
@@ -62,10 +65,12 @@ def expand(url, root, major):
 
 
 def unreachable(repositories, major, root="/", family="redhat", passwords=None):
-    """`[{name, variable, url, why}]` for each address that does not answer as a repository or a key does.
+    """`[{name, variable, url, why, refused}]` for each address that does not answer as a repository or a key does.
 
-    repositories  `[{name, url, user, variable, key_url, key_user, key_variable}]`; the key is asked for where the node
-                  has none yet, and a user is sent with its password
+    One that is refused has answered, with something that is not taken.
+
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint}]`; the key is asked
+                  for where the node has none yet, and a user is sent with its password
     passwords     `{variable: password}`, those of the addresses' users
     """
     passwords = passwords or {}
@@ -73,7 +78,8 @@ def unreachable(repositories, major, root="/", family="redhat", passwords=None):
     for row in repositories:
         metadata, mark = METADATA[family]
         url = expand(row["url"], root, major).rstrip("/") + metadata
-        asked.append({"name": row["name"], "variable": row["variable"], "url": url, "mark": mark})
+        judge = functools.partial(why_no_metadata, mark)
+        asked.append({"name": row["name"], "variable": row["variable"], "url": url, "judge": judge})
         asked[-1].update(proxy=read_proxy(root, row["name"]), user=row.get("user", ""))
         if not exists(root, KEY_FILES[family].format(row["name"])):
             # get_url, which fetches it, knows nothing of dnf's proxy.
@@ -81,7 +87,7 @@ def unreachable(repositories, major, root="/", family="redhat", passwords=None):
                 "name": row["name"],
                 "variable": row["key_variable"],
                 "url": row["key_url"],
-                "mark": b"",
+                "judge": functools.partial(why_no_key, row.get("key_fingerprint", "")),
                 "proxy": None,
                 "user": row.get("key_user", ""),
             }
@@ -97,18 +103,42 @@ def unreachable(repositories, major, root="/", family="redhat", passwords=None):
     late = "no answer within {} s".format(ANSWER_SECONDS)
     answers = [(row, row.get("why", late)) for row in asked]
     return [
-        {"name": row["name"], "variable": row["variable"], "url": without_login(row["url"]), "why": why}
+        {
+            "name": row["name"],
+            "variable": row["variable"],
+            "url": without_login(row["url"]),
+            "why": why,
+            "refused": bool(row.get("refused")),
+        }
         for row, why in answers
         if why
     ]
 
 
 def _ask(row):
-    row["why"] = why_unreachable(row["url"], row["proxy"], row["mark"], row["user"], row["password"])
+    def judge(start):
+        row["refused"] = row["judge"](start)
+        return row["refused"]
+
+    row["why"] = why_unreachable(row["url"], row["proxy"], judge, row["user"], row["password"])
 
 
-def why_unreachable(url, proxy, mark, user="", password=""):
-    """One phrase, "" where the address answers and its first bytes hold `mark`."""
+def why_no_metadata(mark, start):
+    """One phrase, "" where the first bytes of an answer hold `mark`."""
+    return "" if mark in start else "it answers, but with something else than the metadata of a repository"
+
+
+def why_no_key(fingerprint, data):
+    """One phrase, "" where the answer is the pinned key alone, or where nothing is pinned or nobody can read keys."""
+    try:
+        return refusal(data, fingerprint) if fingerprint else ""
+    except OSError:
+        # The role installs GnuPG, and looks again before it keeps the key.
+        return ""
+
+
+def why_unreachable(url, proxy, judge, user="", password=""):
+    """One phrase, "" where the address answers and `judge` finds nothing to say of the answer's first bytes."""
     if proxy and not proxy.startswith(PROXIES):
         return ""
     why = ""
@@ -122,7 +152,7 @@ def why_unreachable(url, proxy, mark, user="", password=""):
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = without_login(_phrase(error))
             continue
-        return "" if mark in start else "it answers, but with something else than the metadata of a repository"
+        return judge(start)
     return why
 
 

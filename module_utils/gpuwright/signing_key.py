@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One OpenPGP key out of what a server sends: only the key with the pinned fingerprint is ever kept.
+"""The OpenPGP key that a server sends: only a file of the key with the pinned fingerprint is taken, and it alone kept.
 
 Whoever can change the file at an address can append a key to it, and apt and rpm trust every key of a file. GnuPG reads
 the keys, checks that subkeys and names are the key's own, and exports the pinned one alone.
@@ -14,6 +14,22 @@ from .bounded import run_bounded
 GPG_SECONDS = 60
 # Larger than any vendor's key file; more is an error page or an attempt to fill the disk.
 MOST_BYTES = 1024 * 1024
+
+
+def refusal(data, fingerprint, run=run_bounded):
+    """Why a key file that a server sent (bytes) is not taken, one phrase; "" where it is the pinned key alone.
+
+    Raises OSError where GnuPG cannot be run.
+    """
+    try:
+        others = pinned_key(data, fingerprint, run)[1]
+    except ValueError as error:
+        return str(error)
+    if not others:
+        return ""
+    return "it holds {} primary keys, and only {} is expected; beside it: {}".format(
+        len(others) + 1, fingerprint.replace(" ", "").upper(), ", ".join(others)
+    )
 
 
 def pinned_key(data, fingerprint, run=run_bounded):

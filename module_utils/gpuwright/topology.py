@@ -95,11 +95,6 @@ def reachable_gpus(gpus, root="/"):
     return [gpu.changed(index=index) for index, gpu in enumerate(reachable or gpus)]
 
 
-def find_gpus(root="/"):
-    """The NVIDIA GPUs that CUDA would show this process if CUDA_VISIBLE_DEVICES were not set, in PCI order."""
-    return reachable_gpus(find_all_gpus(root), root)
-
-
 def gpu_model(pci_id, root="/"):
     """The PCI device id, for example "0x1db4"; None when it cannot be read."""
     return read_text(root, "{}/{}/device".format(BUS_FOLDER, pci_id))

@@ -95,7 +95,7 @@ CATALOGUE = (
         "queue/scheduler",
         "auto",
         "auto|none|mq-deadline|bfq|kyber",
-        "auto: none for flash, which orders requests itself, mq-deadline for disks that turn.",
+        "auto: none for flash, which orders requests itself, mq-deadline for spinning disks.",
         "Red Hat, Monitoring and managing system status and performance (RHEL 8), Setting the disk scheduler",
         "cat /sys/block/DISK/queue/scheduler",
         "echo VALUE > /sys/block/DISK/queue/scheduler",

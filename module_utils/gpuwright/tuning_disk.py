@@ -63,7 +63,7 @@ def _disks(root, name, depth=0):
 
 
 def is_flash(root, disk):
-    """False for a disk that turns; NotHere when the kernel does not say."""
+    """False for a spinning disk; NotHere when the kernel does not say."""
     word = read_text(root, "/sys/block/{}/queue/rotational".format(disk))
     if word not in ("0", "1"):
         raise NotHere("the kernel does not say whether {} turns".format(disk))

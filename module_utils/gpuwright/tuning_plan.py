@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From wishes to what this host shall have: settings, knobs and files; and what is left alone, with the reason."""
+"""From the role's variables to settings, knobs and files of this host; and what is left alone, with the reason."""
 
 import collections
 import difflib
@@ -37,7 +37,7 @@ knobs     {concrete key: value}  files    {path: (text, mode)}
 
 
 class Refused(Exception):
-    """The wishes cannot be met; the message says which, what was expected and what to do."""
+    """What is asked for cannot be had; the message says which setting, what was expected and what to do."""
 
 
 def check_wishes(wishes):

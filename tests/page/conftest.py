@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +15,10 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "module_utils"), str(REPOSITORY / "tests" / "unit")]
+sys.path[:0] = [str(REPOSITORY / name) for name in ("module_utils", "tests/unit", "tests")]
+import npm_package  # noqa: E402
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-CACHE = Path(os.environ.get("GPUWRIGHT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "gpuwright")
 # The accessibility rules of Deque (MPL 2.0); fetched into the cache, too large to keep here.
 AXE = "4.11.0"
 AXE_INTEGRITY = "sha512-ilYanEU8vxxBexpJd8cWM4ElSQq4QctCLKih0TSfjIfCQTeyH/6zVrmIJfLPrKTKJRbiG+cfnZbQIjAlJmF1jQ=="
@@ -85,21 +82,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe-core, whose package must have the pinned hash."""
-    folder = CACHE.expanduser() / "axe-core"
-    package = folder / f"axe-core-{AXE}.tgz"
-    if not package.exists():
-        if not shutil.which("npm"):
-            pytest.fail("npm is not in PATH; it fetches axe-core. On Debian: apt-get install npm")
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "pack", f"axe-core@{AXE}", "--silent", "--pack-destination", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        if done.returncode != 0:
-            pytest.fail(f"axe-core {AXE} cannot be fetched: {done.stderr[-400:]}. Put its package at {package}")
-    digest = base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode()
-    if f"sha512-{digest}" != AXE_INTEGRITY:
-        pytest.fail(f"{package} is not the pinned axe-core {AXE}: delete it and run again")
-    with tarfile.open(package) as archive:
-        return archive.extractfile("package/axe.min.js").read().decode()
+    try:
+        return npm_package.read(npm_package.fetch("axe-core", AXE, AXE_INTEGRITY), "axe.min.js").decode()
+    except npm_package.PackageError as problem:
+        pytest.fail(str(problem))
 
 
 @pytest.fixture

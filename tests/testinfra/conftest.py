@@ -1,4 +1,4 @@
-"""What the tests of finished nodes share: they know the wish (the inventory) and the host, nothing of the toolkit."""
+"""What the tests of finished nodes share: they know the inventory and the host, nothing of the toolkit."""
 
 from __future__ import annotations
 

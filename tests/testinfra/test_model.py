@@ -41,23 +41,23 @@ def test_the_service_trains_and_leaves_a_checkpoint(host: Host) -> None:
     """The unit itself, in its sandbox, with a configuration small enough for a CPU."""
     small = {"image_size": 32, "channels": 8, "batch_size": 4, "steps": 2, "device": "cpu"}
     # JSON is YAML, and one line is easily handed to a shell.
-    configuration = json.dumps({"run_dir": "/srv/gan/runs/rehearsal", **small})
+    configuration = json.dumps({"run_dir": "/srv/gan/runs/trial", **small})
     with host.sudo():
-        host.check_output("echo %s > /etc/gpuwright/train-gan/rehearsal.yml", configuration)
+        host.check_output("echo %s > /etc/gpuwright/train-gan/trial.yml", configuration)
         try:
-            host.check_output("systemctl start train-gan@rehearsal")
+            host.check_output("systemctl start train-gan@trial")
             for _ in range(90):
-                state = host.run("systemctl is-active train-gan@rehearsal").stdout.strip()
+                state = host.run("systemctl is-active train-gan@trial").stdout.strip()
                 if state in ("inactive", "failed"):
                     break
                 time.sleep(1)
-            journal = host.run("journalctl -u train-gan@rehearsal --no-pager -n 30").stdout
+            journal = host.run("journalctl -u train-gan@trial --no-pager -n 30").stdout
             assert state == "inactive", journal
-            assert host.check_output("ls /srv/gan/runs/rehearsal/stats.jsonl")
-            assert host.check_output("find /srv/gan/runs/rehearsal -name '*.pt'")
+            assert host.check_output("ls /srv/gan/runs/trial/stats.jsonl")
+            assert host.check_output("find /srv/gan/runs/trial -name '*.pt'")
         finally:
-            host.run("systemctl stop train-gan@rehearsal")
-            host.run("rm -rf /srv/gan/runs/rehearsal /etc/gpuwright/train-gan/rehearsal.yml")
+            host.run("systemctl stop train-gan@trial")
+            host.run("rm -rf /srv/gan/runs/trial /etc/gpuwright/train-gan/trial.yml")
 
 
 def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, as_trainer, wish: dict) -> None:

@@ -32,7 +32,7 @@ def test_rehearsal_on_the_cpu_keeps_the_contract(run_python: Run) -> None:
     keys = {"device", "name", "amp_dtype", "amp_dtype_because", "fp32", "amp", "speed", "speed_ratio"}
     assert set(device) == keys
     assert (device["device"], device["amp_dtype"], device["speed_ratio"]) == ("cpu", "bfloat16", None)
-    assert device["amp_dtype_because"].startswith("rehearsal on the CPU: ")
+    assert device["amp_dtype_because"].startswith("trial on the CPU: ")
     for mode in ("fp32", "amp"):
         record = device[mode]
         assert set(record) == {*GOOD, "peak_memory_mib", "seconds"}

@@ -12,7 +12,7 @@ from gpu_run_machines import a5, build, choose, two_sockets, write
 from gpuwright.launch_decision import Decision
 from gpuwright.preload import check_library
 from gpuwright.runtime_policy import DEFAULTS, LaunchError, load_policy
-from gpuwright.topology import cores_of, find_gpus, format_cpu_list, memory_nodes, parse_cpu_list
+from gpuwright.topology import cores_of, find_all_gpus, format_cpu_list, memory_nodes, parse_cpu_list
 
 # A file that the loader takes and that every test machine has, owned by root.
 REAL_LIBRARY = next(Path("/").glob("lib/*/libm.so.6"), None) or Path("/lib64/libm.so.6")
@@ -44,19 +44,19 @@ def test_container_without_sysfs_parts_binds_nothing(missing: str, tmp_path: Pat
 def test_driver_decides_which_gpus_there_are(tmp_path: Path) -> None:
     """A container sees the host's whole PCI bus, but CUDA numbers only what the driver gives it."""
     root = two_sockets(tmp_path, uuids={"0000:af:00.0": "GPU-5d0e6e2a-0000-0000-0000-000000000001"})
-    assert [(gpu.index, gpu.pci_id, gpu.numa_node) for gpu in find_gpus(str(root))] == [(0, "0000:af:00.0", 1)]
+    assert [(gpu.index, gpu.pci_id, gpu.numa_node) for gpu in find_all_gpus(str(root))] == [(0, "0000:af:00.0", 1)]
 
 
 def test_audio_functions_and_other_vendors_are_no_gpus(tmp_path: Path) -> None:
     root = a5(tmp_path)
     write(root, "sys/bus/pci/devices/0000:3b:00.1/vendor", "0x10de")
     write(root, "sys/bus/pci/devices/0000:3b:00.1/class", "0x040300")
-    assert [gpu.pci_id for gpu in find_gpus(str(root))] == ["0000:3b:00.0"]
+    assert [gpu.pci_id for gpu in find_all_gpus(str(root))] == ["0000:3b:00.0"]
 
 
 def test_order_is_by_number_and_not_by_text(tmp_path: Path) -> None:
     root = build(tmp_path, {0: "0"}, {"10000:01:00.0": 0, "ffff:01:00.0": 0, "0000:ff:00.0": 0})
-    assert [gpu.pci_id for gpu in find_gpus(str(root))] == ["0000:ff:00.0", "ffff:01:00.0", "10000:01:00.0"]
+    assert [gpu.pci_id for gpu in find_all_gpus(str(root))] == ["0000:ff:00.0", "ffff:01:00.0", "10000:01:00.0"]
 
 
 UUIDS = {"0000:3b:00.0": "GPU-aaaa1111", "0000:af:00.0": "GPU-bbbb2222"}

@@ -162,7 +162,7 @@ PLANS = [
         python="3.8",
         pytorch="2.0",
     ),
-    # A rehearsal: the trainer on the processor of a node with GPUs.
+    # A trial: the trainer on the processor of a node with GPUs.
     can("580 proprietary 12.9 9.10.2 3.11 2.13.0 cpu bfloat16", warnings=OLD, pytorch_build="cpu", pytorch="2.13.0"),
     # -- V100 elsewhere
     can("580 proprietary 12.9 9.10.2 3.12 2.10.0 cu128 float16", "V100", "rhel 8.10"),

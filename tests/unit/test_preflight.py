@@ -41,7 +41,7 @@ def key(state: str, because: str = "") -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/etc", "/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
-    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90}
+    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90, "accounts": {}}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 
@@ -49,6 +49,7 @@ def wishes(**changes: Any) -> dict[str, Any]:
     asked = {"gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "allow_missing_gpus": False, "allow_unlocked": False}
     asked |= {"allow_kernel_update": False, "time": 1001.0, "space": MATRIX["space"], "space_percent": 120}
     asked |= {"prepare_secure_boot": False, "secure_boot_password_hash": ""}
+    asked |= {"trainer_user": "trainer", "researchers": []}
     return {**asked, **changes}
 
 
@@ -78,7 +79,9 @@ def test_one_file_system_must_hold_the_sum() -> None:
 
 
 NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+NOWHERE["refused"] = False
 NO_KEY = {**NOWHERE, "variable": "system_kernel_epel_key_url", "url": "http://m/key"}
+TWO_KEYS = {**NO_KEY, "why": "it holds 2 primary keys", "refused": True}
 DAMAGED = {"verify": "error: rpmdb: damaged", "check": "", "unfinished": None}
 WORKER = {"pid": 7, "name": "python", "user": "alice", "since": "2026-01-05T10:40:00Z"}
 IN_USE = {**USE, "gpu_processes": [WORKER, {"pid": None, "name": "unknown: x"}], "jobs": ["slurm job 4"]}
@@ -104,6 +107,12 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
         ({"the_facts": facts(unreachable=[NOWHERE])}, "The repository epel cannot", "proxy in /etc/dnf/dnf.conf", True),
         ({"the_facts": facts(unreachable=[NO_KEY])}, "The key of the repository epel", "curl -I http://m/key", True),
+        (
+            {"the_facts": facts(unreachable=[TWO_KEYS])},
+            "The key file of the repository epel is refused",
+            "name its address in system_kernel_epel_key_url",
+            True,
+        ),
         ({"the_facts": facts(packages=DAMAGED)}, "rpm database is damaged", "rpm --rebuilddb", True),
         ({"the_facts": facts(lock_holder={"pid": 9, "command": "dnf"})}, "at work", "Nothing", False),
         ({"the_facts": facts(filesystems=NO_INODES)}, "inodes free", "df -i", True),

@@ -8,12 +8,14 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 from gpuwright import repositories
 from gpuwright.repositories import expand, read_proxy, unreachable, why_unreachable, without_login
 from host_tree import HostTree
+from signing_keys import signing_key
 from test_plan_questions import MATRIX
 from test_preflight import host as make_probe
 from test_preflight import plan as make_plan
@@ -72,6 +74,9 @@ def silence() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+VENDOR, OTHER = signing_key("vendor"), signing_key("other")
+
+
 def epel(url: str, key_url: str) -> list[dict[str, Any]]:
     names = {"variable": "system_kernel_epel_url", "key_variable": "system_kernel_epel_key_url"}
     return [{"name": "epel", "url": url, "key_url": key_url, "packages": ["dkms"], **names}]
@@ -90,7 +95,7 @@ def test_a_login_is_sent_and_never_told(node: HostTree, server: Any) -> None:
     refused = unreachable(rows, 8, node.root, passwords={**passwords, "system_kernel_epel_key_url": "other"})
     assert [row["why"] for row in refused] == ["HTTP 401 Unauthorized"] and "other" not in str(refused)
     for url in ("http://u:canary@mirror.invalid:x/", "https://u:canary@"):
-        assert "canary" not in why_unreachable(url, None, b"")
+        assert "canary" not in why_unreachable(url, None, str)
 
 
 def test_a_key_that_is_there_is_not_asked_for(node: HostTree, server: Any) -> None:
@@ -102,6 +107,29 @@ def test_each_address_is_a_finding_of_its_own(node: HostTree, server: Any) -> No
     found = unreachable(epel(server.url + "/portal", server.url + "/no-key"), 8, node.root)
     assert [row["variable"] for row in found] == ["system_kernel_epel_url", "system_kernel_epel_key_url"]
     assert "something else than the metadata" in found[0]["why"] and found[1]["why"] == "HTTP 404 Not Found"
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (VENDOR.public, ""),
+        (VENDOR.public + OTHER.public, f"only {VENDOR.fingerprint} is expected; beside it: {OTHER.fingerprint}"),
+        (OTHER.public, f"it holds {OTHER.fingerprint} instead of {VENDOR.fingerprint}"),
+        (b"<html>log in</html>", "it holds no key at all"),
+    ],
+    ids=["alone", "two", "another", "portal"],
+)
+def test_a_key_file_is_the_pinned_key_alone(node: HostTree, tmp_path: Path, sent: bytes, words: str) -> None:
+    """Before anything is changed: who holds another key of the file could sign packages."""
+    (tmp_path / "key").write_bytes(sent)
+    (tmp_path / "repodata").mkdir()
+    (tmp_path / "repodata/repomd.xml").write_text("<repomd>")
+    rows = epel(f"file://{tmp_path}", f"file://{tmp_path}/key")
+    found = unreachable([{**rows[0], "key_fingerprint": VENDOR.fingerprint}], 8, node.root)
+    assert [row["refused"] for row in found] == [True] * bool(words)
+    assert all(words in row["why"] for row in found)
+    # Nobody has told which one is meant, or nobody can read keys: the module that keeps it looks again.
+    assert unreachable(rows, 8, node.root) == []
 
 
 def test_nobody_is_waited_for_beyond_the_deadline(
@@ -123,11 +151,11 @@ def test_nobody_is_waited_for_beyond_the_deadline(
     ],
 )
 def test_reasons_are_words(url: str, words: str) -> None:
-    assert words in why_unreachable(url, None, b"")
+    assert words in why_unreachable(url, None, str)
 
 
 def test_a_server_without_tls_is_named(server: Any) -> None:
-    assert why_unreachable(server.url.replace("http", "https"), None, b"").startswith("TLS: ")
+    assert why_unreachable(server.url.replace("http", "https"), None, str).startswith("TLS: ")
 
 
 def test_a_folder_of_the_node_is_a_repository_too(node: HostTree) -> None:
@@ -163,7 +191,7 @@ def test_proxies_of_dnf(node: HostTree, main: str, own: str, proxy: str | None) 
 
 
 def test_a_proxy_that_cannot_be_spoken_to_is_not_judged() -> None:
-    assert why_unreachable("http://nowhere.invalid", "socks5://p", b"") == ""
+    assert why_unreachable("http://nowhere.invalid", "socks5://p", str) == ""
 
 
 def test_variables_of_dnf_are_filled_in(node: HostTree) -> None:

@@ -125,7 +125,7 @@ def test_an_account_of_somebody_else_is_left_alone(mixes: Callable[[str], Mix], 
         "an existing trainer account", variables={"model_trainer_user": "bob", "model_trainer_adopt_user": False}
     )
     conditions = [*mix.conditions, own]
-    outcome = run_job(mix.shell, mix.world.inventory, conditions, mix.world.words, "playbooks/model.yml")
+    outcome = run_job(mix.shell, mix.world.inventory, conditions, mix.world.words, "playbooks/preflight.yml")
     words = "There is an account bob"
     row(own.name, "refused", outcome.sentence(words) or outcome.text[-200:], outcome.seconds)
     assert outcome.rc != 0 and outcome.changed == 0, outcome.output

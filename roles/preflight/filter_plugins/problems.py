@@ -98,7 +98,7 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
             " release, or `subscription-manager release --set`; Rocky, Alma: the vault; Debian: snapshot.debian.org);"
             " (2) set system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
         )
-    return _row(problem, f"a rehearsal of `{manager} install {' '.join(names)}`", step)
+    return _row(problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
 
 
 def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -> str:

@@ -66,10 +66,11 @@ def as_root(container: str, script: str, check: bool = True, timeout: float = 18
 
 def apply(container: str, conditions: Sequence[Condition], words: Mapping[str, str]) -> None:
     """Put the conditions upon a bare host. `words`: what @NAME@ in their scripts means in this fleet."""
+    as_root(container, f"mkdir -p {FOLDER}")
     boots = [filled(condition.boot, words) for condition in conditions if condition.boot]
     if boots:
         text = "\n".join(["#!/bin/sh", *boots, ""])
-        as_root(container, f"mkdir -p {FOLDER}; printf %s {shlex.quote(text)} > {FOLDER}/boot.sh")
+        as_root(container, f"printf %s {shlex.quote(text)} > {FOLDER}/boot.sh")
         unit = "/etc/systemd/system/world.service"
         as_root(container, f"printf %s {shlex.quote(BOOT_UNIT)} > {unit}; systemctl enable --now world.service")
     for condition in conditions:

@@ -153,16 +153,6 @@ open=$(grep -rlsF -e '@PASSWORD@' -e '@QUOTED@' $folders |
 test -z "$open" || { echo "readable by others: $open"; exit 1; }
 echo "the password is in no file that others read" """,
 )
-TWO_KEYS = Condition(
-    "a key file with two keys",
-    variables={"system_driver_repository_key_url": "@MIRROR@/keys/two"},
-    seen="""
-set -- $(gpg --show-keys --with-colons /etc/pki/rpm-gpg/RPM-GPG-KEY-cuda* 2>/dev/null | grep -c ^pub)
-test "$1" = 1
-trusted=$(rpm -q gpg-pubkey --qf '%{SUMMARY}\\n' | sed 's/.*stand-in \\([a-z]*\\).*/\\1/' | sort | xargs)
-case " $trusted " in *" debian "*) exit 1;; esac
-echo "one key kept, the other refused; trusted: $trusted" """,
-)
 # In FIPS mode MD5 is away; SHA-1 as a digest is not, and Ansible's own modules use it.
 FIPS = Condition(
     "FIPS: no MD5 in any Python",
@@ -203,6 +193,32 @@ sha256sum --quiet -c /etc/world/selinux
 ! grep -E 'setenforce|setsebool' /var/log/world-selinux 2>/dev/null
 echo "$(grep SELINUX= /etc/selinux/config), unchanged; nobody called setenforce" """,
 )
+# fapolicyd's files as its package ships them, and a service that is on; no container has the kernel's fanotify for it.
+FAPOLICYD_HOST = """
+mkdir -p /etc/fapolicyd/rules.d
+printf 'permissive = 0\\nintegrity = none\\ntrust = rpmdb,file\\n' > /etc/fapolicyd/fapolicyd.conf
+cd /etc/fapolicyd/rules.d
+echo 'allow perm=any uid=0 : dir=/var/tmp/' > 20-dracut.rules
+echo 'deny_audit perm=any pattern=ld_so : all' > 30-patterns.rules
+printf 'allow perm=open all : ftype=application/x-sharedlib trust=1\\n' > 41-shared-obj.rules
+printf 'deny_audit perm=open all : ftype=application/x-sharedlib\\n' >> 41-shared-obj.rules
+echo 'deny_audit perm=execute all : all' > 90-deny-execute.rules
+echo 'allow perm=open all : all' > 95-allow-open.rules
+printf '[Service]\\nExecStart=/usr/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n' \\
+  > /etc/systemd/system/fapolicyd.service
+systemctl daemon-reload
+systemctl enable --now fapolicyd"""
+FAPOLICYD = Condition(
+    "fapolicyd on, by its files, with the lines that preflight names",
+    host=f"""{FAPOLICYD_HOST}
+printf '%s\\n' 'allow perm=any all : dir=/opt/gpuwright/' 'allow perm=any all : dir=/usr/local/lib/gpuwright/' \\
+  > 35-gpuwright.rules
+sha256sum /etc/fapolicyd/*.conf /etc/fapolicyd/rules.d/* > /etc/world/fapolicyd""",
+    seen="""
+sha256sum --quiet -c /etc/world/fapolicyd
+test "$(ls /etc/fapolicyd/rules.d | wc -l)" = "$(grep -c rules.d /etc/world/fapolicyd)"
+echo "fapolicyd is $(systemctl is-active fapolicyd), its files as they were" """,
+)
 TRAINER = Condition(
     "an existing trainer account, given over",
     host="useradd --create-home --shell /bin/bash --comment 'Alice Example' trainer",
@@ -234,7 +250,6 @@ MIXES: dict[str, tuple[Condition, ...]] = {
         OTHER_PYTHON,
         PROXY_ONLY,
         MIRROR,
-        TWO_KEYS,
         SELINUX,
     ),
     "ipv6": (
@@ -246,6 +261,7 @@ MIXES: dict[str, tuple[Condition, ...]] = {
         host_umask(0o077),
         TRAINER,
         FIPS,
+        FAPOLICYD,
     ),
 }
 # Those of one scenario of `make test`: what costs no time. The scenario's tests become root without a password.

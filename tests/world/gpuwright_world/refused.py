@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .condition import Condition, Refusal
-from .done import PROXY_ONLY, REQUIRETTY, SUDO_PASSWORD
+from .done import FAPOLICYD_HOST, PROXY_ONLY, REQUIRETTY, SUDO_PASSWORD
+from .network import MIRROR_HOST
 
 FAKETIME = "/opt/world/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
@@ -51,6 +52,13 @@ AWAY = Condition("a host that has no ssh server", variables={"ansible_port": 222
 LOCALE_C = Condition("controller with locale C alone", environment={"LC_ALL": "C", "LANG": "C"})
 READ_ONLY = Condition("read-only root", host="mount -o remount,bind,ro /")
 NO_PROXY = Condition("a proxy is the only way out, and nobody named it", boot=PROXY_ONLY.boot)
+FAPOLICYD = Condition("fapolicyd on, by its files", host=FAPOLICYD_HOST)
+# The pinned key is one of them; who owns the other could sign what apt and rpm install.
+TWO_KEYS = Condition(
+    "a key file with two keys",
+    host=f"echo '@MIRROR_ADDRESS@ {MIRROR_HOST}' >> /etc/hosts",
+    variables={"system_driver_repository_key_url": "@MIRROR@/keys/two"},
+)
 READ_ONLY_WITH_FILES = Condition(
     "read-only root, pipelining off", READ_ONLY.host, variables={"ansible_pipelining": False}
 )
@@ -68,8 +76,10 @@ REFUSALS = (
     Refusal(full("/boot", 9), ("The file system of /boot has", "MiB free and about")),
     Refusal(full("/opt", 100), ("The file system of /opt has", "MiB free and about", "Python environment")),
     Refusal(READ_ONLY, ("The file system of /boot, /etc, /opt, /usr", "is mounted read-only")),
-    Refusal(READ_ONLY_WITH_FILES, ("Ansible cannot write its temporary files on the host", "findmnt")),
+    Refusal(READ_ONLY_WITH_FILES, ("was reached, and admin can write no temporary file there", "findmnt")),
     Refusal(clock("+600"), ("The clock is 6", "s ahead of the controller's", "chronyc makestep")),
     Refusal(clock("-600"), ("The clock is 5", "s behind the controller's", "chronyc makestep")),
+    Refusal(FAPOLICYD, ("fapolicyd lets nobody but root use what no package has brought", "35-gpuwright.rules")),
+    Refusal(TWO_KEYS, ("is refused: who holds another key in it could sign packages", "it holds 2 primary keys")),
     Refusal(NO_PROXY, ("The repository epel cannot be reached from this host", "proxy in /etc/dnf/dnf.conf")),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM (systemd), SIGUSR1 (Slurm, before a job's end) and Ctrl-C as a wish to save and end."""
+"""SIGTERM (systemd), SIGUSR1 (Slurm, before a job's end) and Ctrl-C as a request to save and end."""
 
 from __future__ import annotations
 

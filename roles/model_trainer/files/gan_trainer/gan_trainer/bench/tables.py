@@ -161,7 +161,7 @@ def batch_gain(rows: list[dict[str, Any]]) -> float | None:
 
 def as_text(report: dict[str, Any]) -> str:
     """The report for people."""
-    size = "reduced size, a rehearsal: times say nothing about a GPU" if report["reduced"] else "as configured"
+    size = "reduced size, a trial: times say nothing about a GPU" if report["reduced"] else "as configured"
     lines = [
         f"{report['device']}, torch {report['torch']}, {report['image_size']} px",
         f"{report['images_per_epoch']} images an epoch, its time from the rate of {DISTINCT_BATCHES} batches in memory",

@@ -99,7 +99,7 @@ def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALO
 
 
 def measure_ranks(config: Config, count: int, steps: int) -> Measured:
-    """The same in `count` processes of torchrun, on as many GPUs or, for rehearsal, on the CPU. Raises UserError.
+    """The same in `count` processes of torchrun, on as many GPUs or, as a trial, on the CPU. Raises UserError.
 
     `images_per_s` counts the images of all ranks; the memory is that of rank 0.
     """

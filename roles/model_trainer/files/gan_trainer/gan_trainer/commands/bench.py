@@ -21,7 +21,7 @@ from ..safe_files import replace_text
 
 SUBJECTS = ("training", "data", "inference")
 MAX_STEPS = 100_000
-# Of each side. On a CPU the tables are a rehearsal.
+# Of each side. On a CPU the tables are a trial.
 FID_IMAGES = {"cuda": 10_000, "cpu": 500}
 
 

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accounts that the model layer will use, looked at before the driver is changed."""
+
+from .problem import problem
+
+# The comment by which an account that the role model_trainer made is known again.
+COMMENT = "gpuwright trainer"
+
+
+def read_accounts(ask, names):
+    """`{name: [name, password, uid, gid, comment, home, shell]}` of those that there are, locally or in a directory."""
+    found = {}
+    for name in names:
+        fields = (ask(["getent", "passwd", name]) or "").strip().split(":")
+        if len(fields) == 7:
+            found[name] = fields
+    return found
+
+
+def account_problems(accounts, trainer, researchers):
+    """Somebody's own account under the trainer's name, and researchers whom the node does not know.
+
+    trainer  user that will be made; "" where it may be anybody's, or the model layer is not asked for
+    """
+    found = []
+    if trainer in accounts and accounts[trainer][4] != COMMENT:
+        _name, _password, uid, _gid, comment, home, shell = accounts[trainer]
+        step = (
+            "Name another one in model_trainer_user, or set model_trainer_adopt_user: true to lock its password and "
+            "take its shell away."
+        )
+        seen = "uid {}, {}, {}, {}".format(uid, comment or "no comment", home, shell)
+        found.append(problem("There is an account {} that was not made here".format(trainer), seen, step))
+    unknown = sorted(set(researchers) - set(accounts))
+    if unknown:
+        text = "model_trainer_researchers names {}, which is no account of this node".format(", ".join(unknown))
+        step = "Make it (`useradd`, or your directory service), or correct the name."
+        found.append(problem(text, "getent passwd {}".format(" ".join(unknown)), step))
+    return found

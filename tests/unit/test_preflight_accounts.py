@@ -1,0 +1,80 @@
+"""Accounts of the model layer, told before a driver is changed for a training that nobody could start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from gpuwright.preflight_accounts import COMMENT, account_problems, read_accounts
+
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+OWN = f"trainer:x:991:991:{COMMENT}:/var/lib/x:/sbin/nologin"
+ALICE = "trainer:x:1003:1003:Alice Example,,,:/home/alice:/bin/bash"
+RESEARCHER = "alice:x:1004:1004:Alice:/home/alice:/bin/sh"
+DIRECTORY = "trainer:*:55003:55003::/home/ldap/alice:/bin/bash"
+
+
+def accounts(*lines: str) -> dict[str, list[str]]:
+    """As getent answers for those that there are."""
+    known = {line.split(":")[0]: line + "\n" for line in lines}
+    return read_accounts(lambda command: known.get(command[2]), ["trainer", "alice", "bob"])
+
+
+@pytest.mark.parametrize(
+    ("there", "trainer", "researchers", "words"),
+    [
+        ([], "trainer", [], ""),
+        ([OWN], "trainer", [], ""),
+        ([ALICE], "", [], ""),
+        ([ALICE], "trainer", [], "uid 1003, Alice Example,,,, /home/alice, /bin/bash"),
+        ([DIRECTORY], "trainer", [], "uid 55003, no comment, /home/ldap/alice"),
+        ([OWN, RESEARCHER], "trainer", ["alice"], ""),
+        ([OWN, RESEARCHER], "trainer", ["bob", "alice"], "model_trainer_researchers names bob, which"),
+        (["alice:half"], "", ["alice"], "model_trainer_researchers names alice"),
+    ],
+)
+def test_accounts(there: list[str], trainer: str, researchers: list[str], words: str) -> None:
+    found = account_problems(accounts(*there), trainer, researchers)
+    assert len(found) == bool(words) and all(row["stops"] for row in found)
+    assert all(words in f"{row['problem']} {row['evidence']}" for row in found)
+
+
+def test_a_host_that_does_not_answer_has_no_accounts() -> None:
+    assert read_accounts(lambda command: None, ["trainer"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "user"),
+    [
+        ([], "trainer"),
+        (["-e", "model_trainer_user=gan"], "gan"),
+        (["--tags", "model"], "trainer"),
+        (["--tags", "system"], ""),
+        (["--skip-tags", "model"], ""),
+    ],
+)
+def test_who_runs_the_system_layer_alone_needs_no_trainer(tmp_path: Path, words: list[str], user: str) -> None:
+    seen = {"ansible.builtin.debug": {"msg": "user={{ __preflight_trainer }}."}, "tags": ["always"]}
+    variables = [str(REPOSITORY / "roles/preflight/vars/main.yml")]
+    specs = yaml.safe_load((REPOSITORY / "roles/model_trainer/meta/argument_specs.yml").read_text())
+    known = {"__preflight_specs": {"model_trainer": specs["argument_specs"]["main"]["options"]}}
+    play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars_files": variables, "tasks": [seen]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = subprocess.run(
+        [PLAYBOOK, "-i", "localhost,", "-c", "local", tmp_path / "play.yml", "-e", json.dumps(known), *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert f'"user={user}."' in done.stdout, done.stdout + done.stderr
+
+
+def test_the_role_writes_the_comment_that_is_looked_for() -> None:
+    variables = yaml.safe_load((REPOSITORY / "roles/model_trainer/vars/main.yml").read_text())
+    assert variables["__model_trainer_comment"] == COMMENT

@@ -111,7 +111,7 @@ def test_a_unit_or_folder_of_the_node_that_a_page_names_is_there(page: str) -> N
     named |= {
         re.sub(r"[<{*].*", "", word).rstrip("/.,;:")
         for text in page_spans(page)
-        for word in re.findall(r"(?<!\S)/(?:etc|var/lib|opt|usr/local/(?:bin|lib)|run)/gpuwright/?[^\s`,)]*", text)
+        for word in re.findall(r"(?<!\S)/(?:etc|var/lib|opt|usr/local/(?:bin|lib)|run)/gpuwright(?![\w-])[^\s`,)]*", text)
     }
     # A file below a folder is written with both apart, or by its name.
     gone = [name for name in named if name not in product() and Path(name).name not in product()]

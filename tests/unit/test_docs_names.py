@@ -32,6 +32,7 @@ PRODUCT = ("roles", "playbooks", "module_utils", "library", "tests/fleet", "test
 OURS = ("gpu-run", "gpu-doctor", "gpu-tune", "gpu-plan", "train-gan", "sudo gpu-", "playbooks/bin/gpu-plan", "--")
 # ansible-playbook's, podman's, mpirun's.
 FOREIGN = {"--tags", "--check", "--diff", "--limit", "--userns", "--bind-to"}
+FOLDER = re.compile(r"(?<!\S)/(?:etc|var/lib|opt|usr/local/(?:bin|lib)|run)/gpuwright(?![\w-])[^\s`,)]*")
 UNIT = re.compile(r"(?:gpuwright-|train-gan)[\w@-]*\.(?:service|timer|socket|target|path)")
 
 
@@ -109,9 +110,7 @@ def test_a_file_that_a_page_names_is_there(page: str) -> None:
 def test_a_unit_or_folder_of_the_node_that_a_page_names_is_there(page: str) -> None:
     named = {unit for text in page_spans(page) for unit in UNIT.findall(text)}
     named |= {
-        re.sub(r"[<{*].*", "", word).rstrip("/.,;:")
-        for text in page_spans(page)
-        for word in re.findall(r"(?<!\S)/(?:etc|var/lib|opt|usr/local/(?:bin|lib)|run)/gpuwright(?![\w-])[^\s`,)]*", text)
+        re.sub(r"[<{*].*", "", word).rstrip("/.,;:") for text in page_spans(page) for word in re.findall(FOLDER, text)
     }
     # A file below a folder is written with both apart, or by its name.
     gone = [name for name in named if name not in product() and Path(name).name not in product()]

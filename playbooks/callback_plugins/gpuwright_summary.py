@@ -59,7 +59,10 @@ options:
 """
 
 COLOURS = {"WARN": C.COLOR_WARN, "DONE": C.COLOR_OK, "PASS": C.COLOR_OK, "busy": C.COLOR_WARN, "locked": C.COLOR_WARN}
-CONNECTION = ("ansible_host", "ansible_port", "ansible_user", "ansible_ssh_private_key_file")
+CONNECTION = (
+    *("ansible_host", "ansible_port", "ansible_user"),
+    *("ansible_ssh_private_key_file", "ansible_ssh_common_args"),
+)
 LEFT_OUT = "gpu_node_left_out"
 # How the role preflight begins what concerns the run as a whole.
 WHOLE_RUN = "Nothing was done: "

@@ -14,12 +14,22 @@ SCENARIOS = ("el8", "el8_alternative", "debian12", "debian12_alternative")
 def pytest_configure(config: pytest.Config) -> None:
     for name in ("every_scenario", *SCENARIOS):
         config.addinivalue_line("markers", f"{name}: nodes made by this Molecule scenario")
+    config.addinivalue_line("markers", "one_node: once, on the first node of several")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    first = next(filter(None, map(node_of, items)), None)
+    others = [item for item in items if item.get_closest_marker("one_node") and node_of(item) not in (None, first)]
+    items[:] = [item for item in items if item not in others]
+    config.hook.pytest_deselected(items=others)
     for item in items:
         if not any(item.get_closest_marker(name) for name in SCENARIOS):
             item.add_marker(pytest.mark.every_scenario)
+
+
+def node_of(item: pytest.Item) -> Host | None:
+    """The node on which a test runs; None for one that looks at none."""
+    return item.callspec.params.get("_testinfra_host") if hasattr(item, "callspec") else None
 
 
 @pytest.fixture

@@ -47,3 +47,11 @@ def test_files_of_the_toolkit_belong_to_root(host: Host) -> None:
     for name in ("/etc/gpuwright/expectations.json", "/etc/gpuwright/runtime.json"):
         file = host.file(name)
         assert (file.user, file.group, file.mode) == ("root", "root", 0o644)
+
+
+def test_sudo_finds_the_tools_wherever_it_looks(host: Host) -> None:
+    """RHEL's sudo knows /usr/local/bin as little as its cron does."""
+    for name in ("gpu-run", "gpu-doctor"):
+        assert host.file(f"/usr/bin/{name}").linked_to == f"/usr/local/bin/{name}"
+        done = host.run("sudo -n env PATH=/sbin:/bin:/usr/sbin:/usr/bin %s --help", name)
+        assert done.rc == 0 and "usage" in done.stdout.lower(), done.stderr

@@ -16,6 +16,10 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 @pytest.mark.parametrize(
     ("line", "messages"),
     [
+        (
+            "system_driver_brnach: '580'\n    system_driver_reboot: maybe",
+            ["system_driver_brnach", "\n          system_driver_reboot"],
+        ),
         ("system_driver_brnach: '580'", ["system_driver_brnach", "system_driver_branch"]),
         ("system_driver_version: 550.90", ["system_driver_version", "quotes"]),
         ("system_driver_reboot: maybe", ["system_driver_reboot", "allowed"]),
@@ -50,6 +54,7 @@ def test_stops_before_contacting_a_host(tmp_path: Path, line: str, messages: lis
     )
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "a5-01" in output
-    assert "UNREACHABLE" not in output
+    # Each problem has a line of its own.
+    assert "UNREACHABLE" not in output and "\\n" not in output
     for message in messages:
         assert message in output

@@ -85,6 +85,22 @@ def test_what_ansible_says_itself_is_enough(msg: str) -> None:
     assert row["evidence"] == msg and "-K" in row["next"]
 
 
+def test_a_password_for_ssh_needs_a_program_here() -> None:
+    row = failure(
+        "",
+        msg="to use the 'ssh' connection type with passwords or pkcs11_provider, you must install the sshpass program",
+    )
+    assert "no sshpass" in row["problem"] and "install sshpass" in row["next"]
+
+
+def test_what_is_to_be_typed_names_the_user() -> None:
+    told = {"msg": CENSORED, "rc": 1, "module_stderr": PASSWORD}
+    assert "`admin ALL=(ALL) NOPASSWD: ALL`" in contact.contact_failure(told, {"ansible_user": "admin"})["next"]
+    assert "`<ansible_user> ALL=" in contact.contact_failure(told)["next"]
+    told["module_stderr"] = TTY
+    assert "`Defaults:bob !requiretty`" in contact.contact_failure(told, {"ansible_user": "bob"})["next"]
+
+
 def test_an_error_that_nobody_knows_is_shown_as_it_was_said() -> None:
     row = failure("Traceback (most recent call last):\n  File x\nValueError: surprise\nConnection to a closed.\n")
     assert row["evidence"] == "ValueError: surprise"
@@ -114,6 +130,25 @@ def test_it_is_one_row_of_the_summary(tmp_path: Path, said: str, words: str) -> 
     assert text.count(words) == 1 and "WARNING" not in done.stderr
     # Where a password is all that is missing, the command to go on with asks for it.
     assert done.stdout.rstrip().endswith(" -K") is (said is PASSWORD)
+
+
+def test_a_password_that_cannot_be_handed_to_ssh_is_one_row(tmp_path: Path) -> None:
+    """Ansible raises where it finds no sshpass, whatever failed_when says of the task."""
+    (tmp_path / "word").write_text("secret\n")
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("gpu_nodes:\n  hosts: {a5-01: {ansible_host: 127.0.0.1}}\n")
+    (tmp_path / "ssh").symlink_to("/bin/false")
+    done = subprocess.run(
+        [str(PLAYBOOK), "-i", inventory, "playbooks/preflight.yml", "--connection-password-file", tmp_path / "word"],
+        cwd=REPOSITORY,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    text = " ".join(done.stdout.split())
+    assert done.returncode != 0 and "Left out: 1 of 1 hosts. Nothing was changed on it. a5-01 refused" in text
+    assert "it has no sshpass" in text and "install sshpass" in text
 
 
 NO_FOLDER = (

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import yaml
 FLEET = Path(__file__).resolve().parent.parent / "fleet"
 sys.path.insert(0, str(FLEET))
 
-from gpuwright_fleet import base, cli, containers, image, inventory, wheelhouse  # noqa: E402
+from gpuwright_fleet import base, cli, containers, image, inventory, paths, wheelhouse  # noqa: E402
 from gpuwright_fleet.shell import FleetError  # noqa: E402
 
 HOSTS = yaml.safe_load((FLEET / "hosts.yml").read_text())
@@ -57,6 +60,41 @@ def test_ssh_config_checks_host_keys() -> None:
     text = inventory.ssh_config_text(hosts(), Path("/state"))
     assert "Host a5-02\n    HostName 10.9.8.11\n" in text
     assert "StrictHostKeyChecking yes" in text
+
+
+@pytest.mark.parametrize(("fleet", "follows"), [("demo", True), ("el8", False), ("my-own", False)])
+def test_the_demo_alone_loads_the_group_vars_that_a_user_edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fleet: str, follows: bool
+) -> None:
+    """In the demo a variable of the checkout counts, before the fleet's own; tests follow nobody's edits."""
+    folder = tmp_path / "inventory/group_vars"
+    shutil.copytree(paths.REPO_ROOT / "inventory/group_vars", folder)
+    for name, line in (("system", 'system_driver_branch: "575"'), ("framework", 'framework_pytorch_version: "2.10.0"')):
+        with (folder / f"gpu_nodes/{name}.yml").open("a") as file:
+            file.write(line + "\n")
+    state = tmp_path / ".fleet" / fleet
+    state.mkdir(parents=True)
+    (tmp_path / "fingerprints.yml").write_text(json.dumps(FINGERPRINTS))
+    monkeypatch.setattr(inventory, "REPO_ROOT", tmp_path)
+    monkeypatch.setattr(containers, "host_keys", lambda fleet, host: [])
+    # A second `up` finds what the first one wrote.
+    for _ in range(2):
+        cli.write_files(fleet, hosts(), state, tmp_path)
+    shown = subprocess.run(
+        [Path(sys.executable).with_name("ansible-inventory"), "-i", state / "inventory.yml", "--host", "a5-01"],
+        cwd=paths.REPO_ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(shown.stdout)
+    wanted = ("575", "2.10.0") if follows else (None, inventory.PYTORCH_VERSION)
+    assert (told.get("system_driver_branch"), told["framework_pytorch_version"]) == wanted
+    assert told["verify_expected_gpu_count"] == 1
+    monkeypatch.setattr(cli, "state_dir", lambda fleet: state)
+    monkeypatch.setattr(containers, "take_down", lambda fleet: 0)
+    cli.down(fleet)
+    assert not state.exists() and (folder / "gpu_nodes/system.yml").exists()
 
 
 def test_hosts_may_be_chosen() -> None:

@@ -61,10 +61,38 @@ CASES = [
     # -- reached and refused
     ("admin@10.0.0.3: Permission denied (publickey,password).", "refused", "refuses the login of admin", "-k"),
     (WARNED + "bob@10.0.0.3: Permission denied (publickey).", "refused", "bob (publickey)", "ssh bob@10.0.0.3"),
-    (KEY_FILE, "refused", "refuses the login", "key"),
+    # -- reached and refused, because this controller cannot use the key that it is told to use
+    (KEY_FILE, "refused", "cannot use the key /home/me/.ssh/gpu: others may read it", "chmod 600 /home/me/.ssh/gpu"),
+    (
+        "Warning: Identity file /home/me/.ssh/gqu not accessible: No such file or directory.\n"
+        "admin@10.0.0.3: Permission denied (publickey).",
+        "refused",
+        "cannot use the key /home/me/.ssh/gqu: no such file or directory",
+        "ansible_ssh_private_key_file",
+    ),
+    (
+        "Warning: Identity file /home/me/gpu key not accessible: Permission denied.\n"
+        "admin@10.0.0.3: Permission denied (publickey).",
+        "refused",
+        "cannot use the key /home/me/gpu key: permission denied",
+        "ls -l '/home/me/gpu key'",
+    ),
+    (
+        'Load key "/home/me/.ssh/gpu": error in libcrypto\r\nadmin@10.0.0.3: Permission denied (publickey).',
+        "refused",
+        "cannot use the key /home/me/.ssh/gpu: it is damaged or no private key",
+        "ssh-keygen -y -f /home/me/.ssh/gpu",
+    ),
+    (
+        'Load key "/home/me/.ssh/gpu": invalid format\r\nadmin@10.0.0.3: Permission denied (publickey).',
+        "refused",
+        "it is damaged or no private key",
+        "ssh-keygen -y -f /home/me/.ssh/gpu",
+    ),
+    # -- a password of -k
     ("Received disconnect from 10.0.0.3: Too many authentication failures", "refused", "refuses the", "ssh-add"),
     ("Invalid/incorrect username/password. Skipping remaining 2 retries to prevent account lockout: Permission denied, "
-     "please try again.", "refused", "refuses the login", "-k"),
+     "please try again.", "refused", "refuses the password of admin", "-k"),
     ('"System is booting up. Unprivileged users are not permitted to log in yet."', "refused", "not log in", "s"),
     ("Unable to negotiate with 10.0.0.3 port 22: no matching host key type found. Their offer: ssh-rsa", "refused",
      "no algorithm in common", "Update"),
@@ -84,11 +112,41 @@ def test_each_has_its_own_sentence(start: str, said: str, kind: str, problem: st
     assert problem in row["problem"] and step in row["next"], row
 
 
-def test_the_four_sentences_differ() -> None:
-    """Not reached, refused, another key, an unknown key: not only their details do."""
-    said = (CASES[0][0], CASES[13][0], CHANGED, CASES[-1][0])
+def test_the_sentences_differ() -> None:
+    """Not reached, refused, a key of no use, a password, another host key, an unknown one; not only in details."""
+    password = next(said for said, *_ in CASES if said.startswith("Invalid/incorrect"))
+    said = (CASES[0][0], CASES[13][0], KEY_FILE, password, CHANGED, CASES[-1][0])
     rows = [reach.reach_failure(START + text)["common"] for text in said]
-    assert len({row["problem"] for row in rows}) == len({row["next"] for row in rows}) == 4
+    assert len({row["problem"] for row in rows}) == len({row["next"] for row in rows}) == len(said)
+
+
+def test_who_was_refused_is_told_with_the_key_and_what_lets_him_in(tmp_path: Path) -> None:
+    """The server says the same of an unknown user and of an unknown key, so both are asked for."""
+    key = tmp_path / "gpu"
+    key.touch()
+    variables = {"ansible_host": "10.0.0.3", "ansible_user": "admin", "ansible_ssh_private_key_file": str(key)}
+    variables["ansible_ssh_common_args"] = "-o ProxyJump=gate"
+    way = f"-i {key} -o ProxyJump=gate admin@10.0.0.3"
+    row = reach.reach_failure(START + "admin@10.0.0.3: Permission denied (publickey,password).", "a5-03", variables)
+    assert f"refuses the login of admin with the key {key} (publickey,password)" in row["problem"]
+    assert f"ssh-copy-id {way}. " in row["next"] and f"Try: ssh {way}" in row["next"] and "ansible_user" in row["next"]
+    assert "10.0.0.3" not in str(row["common"]) and f"ssh-copy-id -i {key} -o ProxyJump=gate admin@HOST" in str(row)
+    # ssh-copy-id would be refused as well.
+    keys_only = reach.reach_failure(START + "admin@10.0.0.3: Permission denied (publickey).", "a5-03", variables)
+    assert f"append what `ssh-keygen -y -f {key}` prints to ~admin/.ssh/authorized_keys there" in keys_only["next"]
+    assert "ssh-copy-id" not in keys_only["next"]
+    variables["ansible_ssh_common_args"] = '-o ProxyCommand="sshpass -p geheim ssh -W %h:%p gate"'
+    assert "geheim" not in str(reach.reach_failure(START + "Permission denied (publickey).", "a5-03", variables))
+
+
+def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """Of a key that IdentityFile names, as Ansible does, ssh says nothing."""
+    variables = {"ansible_user": "admin", "ansible_ssh_private_key_file": str(tmp_path / "gqu")}
+    row = reach.reach_failure(START + "admin@10.0.0.3: Permission denied (publickey).", "a5-03", variables)
+    assert f"cannot use the key {tmp_path}/gqu: no such file or directory" in row["problem"]
+    assert f"ls -l {tmp_path}/gqu" in row["next"]
+    elsewhere = reach.reach_failure(START + CASES[0][0], "a5-03", variables)
+    assert elsewhere["kind"] == "unreachable"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +156,8 @@ def test_the_four_sentences_differ() -> None:
         ("Timeout, not responding", {"ansible_host": "10.1.1.1", "ansible_port": 2200}, "ssh -p 2200 10.1.1.1"),
         (
             "Permission denied (publickey).",
-            {"ansible_user": "u", "ansible_ssh_private_key_file": "~/k"},
-            "u@a5-03 -i ~/k",
+            {"ansible_user": "u", "ansible_ssh_private_key_file": "/dev/null"},
+            "ssh -i /dev/null u@a5-03",
         ),
         ("Host key for [10.1.1.1]:2200 has changed", {"ansible_port": 2200}, "ssh-keygen -R '[10.1.1.1]:2200'"),
     ],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
+from ansible.parsing.yaml.objects import AnsibleUnicode, AnsibleVaultEncryptedUnicode
 from ansible.template import AnsibleUndefined
 from ansible.utils.unsafe_proxy import wrap_var
 
@@ -296,7 +297,17 @@ def test_the_defaults_of_every_role_pass_its_own_specs() -> None:
         ({"faces": {"data": "/srv/gan/data/faces", "lr_generator": "2e-4"}, "default": None, "empty": {}}, ""),
     ],
 )
-def test_trainings_are_checked_before_any_host_is_asked(configs: dict, told: str) -> None:
+@pytest.mark.parametrize("text", [str, AnsibleUnicode, wrap_var], ids=["plain", "inventory", "told-by-a-host"])
+def test_trainings_are_checked_before_any_host_is_asked(configs: dict, told: str, text: Callable) -> None:
     """Else the service would refuse them, on each host, when somebody starts it."""
-    found = problems(model_trainer_configs=configs)
+    found = problems(model_trainer_configs=with_text(configs, text))
     assert (told in found[0] and len(found) == 1) if told else found == []
+
+
+def with_text(value: Any, text: Callable) -> Any:
+    """The value with each text in it as Ansible hands it over."""
+    if isinstance(value, dict):
+        return {with_text(key, text): with_text(inner, text) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [with_text(inner, text) for inner in value]
+    return text(value) if isinstance(value, str) else value

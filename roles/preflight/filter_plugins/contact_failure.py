@@ -73,6 +73,11 @@ CAUSES = (
         "The host has no Python that Ansible can use",
         "Install python3 there, or name one in ansible_python_interpreter (RHEL 8: /usr/libexec/platform-python).",
     ),
+    (
+        r"install the sshpass program",
+        "This controller cannot hand a password over to ssh: it has no sshpass",
+        "Here: `apt install sshpass` or `dnf install sshpass`; or log in with a key (ssh-copy-id) and leave -k out.",
+    ),
     NO_SPACE,
     NO_FILES,
 )
@@ -86,15 +91,19 @@ LONGEST = 400
 ELSE = "As ansible_user on the host: `sudo -n true`, `python3 -V`. Then playbooks/preflight.yml -vvv on it alone."
 
 
-def contact_failure(result: Mapping[str, Any]) -> dict[str, str]:
-    """C(problem), C(evidence), C(next) for the failed result of the first module that ran on a host as root."""
+def contact_failure(result: Mapping[str, Any], variables: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """C(problem), C(evidence), C(next) for the failed result of the first module that ran on a host as root.
+
+    variables  the host's; what is to be typed names its ansible_user
+    """
+    user = str((variables or {}).get("ansible_user") or "<ansible_user>")
     said = [str(result.get(name) or "") for name in ("msg", "module_stderr", "module_stdout", "exception")]
     everything = "\n".join(said)
     for pattern, problem, step in CAUSES:
         match = re.search(pattern, everything)
         if match:
             line = next(line for line in everything.splitlines() if _overlaps(line, match.group()))
-            return {"problem": problem, "evidence": _short(line), "next": step}
+            return {"problem": problem, "evidence": _short(line), "next": step.replace("<ansible_user>", user)}
     message = _short(said[0])
     own = [line for text in said[1:3] for line in text.splitlines() if not NOISE.search(line)]
     evidence = _short(own[-1]) if own and (not message or message.startswith("MODULE FAILURE")) else message

@@ -26,6 +26,7 @@ reach_failure = _neighbour("reach_failure").reach_failure
 
 TASK_RESULTS = (
     "__preflight_variables",
+    "__preflight_contact",
     "__preflight_probe",
     "__preflight_answer",
     "__preflight_lists",
@@ -58,7 +59,9 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     if probe.get("unreachable"):
         rows.append({**reach_failure(_message(probe), variables["inventory_hostname"], variables), "stops": True})
     elif probe and not probe.get("skipped") and "gpu_node" not in probe.get("ansible_facts", {}):
-        rows.append({**contact_failure(probe), "stops": True})
+        rows.append({**contact_failure(probe, variables), "stops": True})
+    elif results["__preflight_contact"].get("failed"):
+        rows.append({**contact_failure(results["__preflight_contact"], variables), "stops": True})
     answer = results["__preflight_answer"]
     for conflict in answer.get("conflicts", []):
         ways = [", ".join(f'{pin}: "{value}"' for pin, value in choice.items()) for choice in conflict["variables"]]

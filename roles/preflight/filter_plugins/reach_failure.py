@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 # First match wins. Patterns are from OpenSSH 7 to 9, which translates nothing, the C library's errors, sshpass and
@@ -23,20 +25,43 @@ CAUSES = (
         "Compare its fingerprint: ssh {port_option}{host}; answering yes keeps it in known_hosts.",
     ),
     (
-        r"Permission denied \(|Permission denied, please|Too many authentication failures|[Ii]ncorrect username"
-        r"|Invalid/incorrect|[Aa]uthentication (failed|failure)|No more authentication methods"
-        r"|no supported authentication",
+        r"(?s)(UNPROTECTED PRIVATE KEY FILE|Load key .+: bad permissions).*Permission denied \(",
         "refused",
-        "{host} was reached and refuses the login of {user}{methods}",
-        "Correct ansible_user or the key (ansible_ssh_private_key_file, ssh-add -l), or give a password with -k. "
-        "Try: ssh {port_option}{login}{key_file}",
+        "{host} was reached, and this controller cannot use the key {bad_key}: others may read it",
+        "chmod 600 {bad_key_word}",
+    ),
+    (
+        r"(?s)(Identity file .+ not accessible|Load key .+: Permission denied).*Permission denied \(",
+        "refused",
+        "{host} was reached, and this controller cannot use the key {bad_key}: {key_error}",
+        "Correct ansible_ssh_private_key_file, or the rights of the file: ls -l {bad_key_word}",
+    ),
+    (
+        r"(?s)Load key .+: .*Permission denied \(",
+        "refused",
+        "{host} was reached, and this controller cannot use the key {bad_key}: it is damaged or no private key",
+        "`ssh-keygen -y -f {bad_key_word}` must print its public half; else correct ansible_ssh_private_key_file.",
+    ),
+    (
+        r"[Ii]ncorrect username|Invalid/incorrect|Permission denied, please",
+        "refused",
+        "{host} was reached and refuses the password of {user}",
+        "Run again with -k and the password of {user} on that host, or let a key in: ssh-copy-id {way}",
+    ),
+    (
+        r"Permission denied \(|Too many authentication failures"
+        r"|[Aa]uthentication (failed|failure)|No more authentication methods|no supported authentication",
+        "refused",
+        "{host} was reached and refuses the login of {user}{with_key}{methods}",
+        "Correct ansible_user or the key (ansible_ssh_private_key_file; ssh-add, where it has a passphrase), or let it "
+        "in: {let_in}. With a password: -k. Try: ssh {way}",
     ),
     (
         r"account (has )?expired|account is currently not available|Unprivileged users are not permitted|"
         r"[Ss]ystem is (booting up|going down)|nologin",
         "refused",
         "{host} was reached and lets {user} not log in now",
-        "ssh {port_option}{login} says why: a start or shutdown that is under way, or an account that is closed.",
+        "ssh {way} says why: a start or shutdown that is under way, or an account that is closed.",
     ),
     (
         r"Unable to negotiate|no matching (host key|key exchange|cipher|mac)",
@@ -67,7 +92,7 @@ CAUSES = (
         r"Connection timed out|Operation timed out|[Tt]imed? ?out|not responding",
         "unreachable",
         "The host cannot be reached: {host} does not answer in time (port {port})",
-        "Is it switched on, and does a firewall let port {port} through? Try: ssh {port_option}{login}",
+        "Is it switched on, and does a firewall let port {port} through? Try: ssh {way}",
     ),
     (
         r"[Cc]onnection (closed|reset)|closed by remote host|stdio forwarding failed|kex_exchange",
@@ -81,7 +106,7 @@ CAUSES = (
         r"Broken pipe",
         "unreachable",
         "The host cannot be reached: ssh to {host} (port {port}) ended before anything was sent",
-        "Its reason: ssh {port_option}{login}",
+        "Its reason: ssh {way}",
     ),
     (
         r"No space left on device",
@@ -105,19 +130,29 @@ def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[s
     The evidence is "" where the problem says all of it. C(common) has problem and next for several hosts with the same.
 
     message    what Ansible's connection said      host  the inventory's name
-    variables  the host's; ansible_host, ansible_port and ansible_user are named where ssh did not
+    variables  the host's; ansible_host, ansible_port and ansible_user are named where ssh did not, its key and options
+               (ansible_ssh_private_key_file, ansible_ssh_common_args) in the command to try
     """
-    text = str(message)
+    text = _key_told(str(message), str((variables or {}).get("ansible_ssh_private_key_file") or ""))
     words = _words(text, host, variables or {})
     for pattern, kind, problem, step in CAUSES:
         match = re.search(pattern, text)
         if match:
             return _row(kind, problem, "", step, words)
-    return _row("unreachable", "The host cannot be reached", _plain(text), "Try: ssh {port_option}{login}", words)
+    return _row("unreachable", "The host cannot be reached", _plain(text), "Try: ssh {way}", words)
+
+
+def _key_told(text: str, key: str) -> str:
+    """With the sentence that ssh has for C(-i) and not for the option by which Ansible names a key: it is not there."""
+    path = Path(key).expanduser() if key else Path()
+    if path.is_absolute() and not path.exists() and "Permission denied (" in text:
+        return f"Warning: Identity file {key} not accessible: No such file or directory.\n{text}"
+    return text
 
 
 def _row(kind: str, problem: str, evidence: str, step: str, words: dict[str, str]) -> dict[str, Any]:
-    anybody = {**words, "login": words["login"].replace(words["host"], "HOST")}
+    anybody = {name: words[name].replace(words["host"], "HOST") for name in ("way", "let_in")}
+    anybody = {**words, **anybody}
     anybody |= {"host": "HOST", "name": "HOST", "known": words["known"].replace(words["host"], "HOST")}
     return {
         "kind": kind,
@@ -143,6 +178,12 @@ def _words(text: str, host: str, variables: Any) -> dict[str, str]:
     port = asked.group(2) if asked else str(variables.get("ansible_port") or 22)
     user = told.group(1) if told else str(variables.get("ansible_user") or "")
     key = str(variables.get("ansible_ssh_private_key_file") or "")
+    bad_key = re.search(
+        r'Identity file (?P<named>.+?) not accessible|(?:Load key "|ions \d+ for \')(?P<loaded>.+?)["\']', text
+    )
+    file = (bad_key["named"] or bad_key["loaded"]) if bad_key else key
+    key_error = re.search(r"not accessible: ([^.\n]+)", text)
+    way = _way(user, address, port, key, str(variables.get("ansible_ssh_common_args") or ""))
     return {
         "host": address,
         "name": address,
@@ -150,10 +191,29 @@ def _words(text: str, host: str, variables: Any) -> dict[str, str]:
         "port_option": "" if port == "22" else f"-p {port} ",
         "known": address if port == "22" else f"[{address}]:{port}",
         "user": user or "ansible_user",
-        "login": f"{user}@{address}" if user else address,
+        "way": way,
         "methods": f" {methods.group(1)}" if methods else "",
-        "key_file": f" -i {key}" if key else "",
+        "with_key": f" with the key {key}" if key else "",
+        "bad_key": file,
+        "bad_key_word": shlex.quote(file),
+        "key_error": key_error.group(1).lower() if key_error else "permission denied",
+        "let_in": _let_in(methods.group(1) if methods else "", user, key, way),
     }
+
+
+def _way(user: str, address: str, port: str, key: str, options: str) -> str:
+    """What is typed behind C(ssh), or C(ssh-copy-id): as Ansible connects, without options that hold a password."""
+    words = ["" if port == "22" else f"-p {port}", f"-i {key}" if key else ""]
+    words += ["" if "pass" in options.lower() else options, f"{user}@{address}" if user else address]
+    return " ".join(filter(None, words))
+
+
+def _let_in(methods: str, user: str, key: str, way: str) -> str:
+    """A server that takes keys alone cannot be given one from here."""
+    if not methods or "password" in methods or "keyboard" in methods:
+        return f"ssh-copy-id {way}"
+    public = f"ssh-keygen -y -f {shlex.quote(key)}" if key else "ssh-add -L"
+    return f"append what `{public}` prints to ~{user}/.ssh/authorized_keys there"
 
 
 def _plain(text: str) -> str:

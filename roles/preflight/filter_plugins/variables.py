@@ -159,10 +159,15 @@ def _problems_of_configs(value: Any) -> Iterator[str]:
             yield f"{where}: must be a dict of settings, {{}} for the defaults (given: {settings!r})"
             continue
         try:
-            trainer_config.make_config(dict(settings or {}))
+            trainer_config.make_config({_plain(key): _plain(setting) for key, setting in (settings or {}).items()})
         except trainer_config.ConfigError as error:
             for line in str(error).splitlines():
                 yield f"{where}: {line}"
+
+
+def _plain(value: Any) -> Any:
+    """Text as train-gan itself reads it; Ansible's own classes of text are no str to who asks for exactly that."""
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def _parts(value: Any) -> Iterator[Any]:

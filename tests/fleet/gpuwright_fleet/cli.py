@@ -145,6 +145,8 @@ def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositor
     kernels = {host.name: containers.newest_kernel(fleet, host) for host in hosts if host.platform == "debian12"}
     data = inventory.inventory(hosts, state, fingerprints, kernels)
     (state / "inventory.yml").write_text(inventory.inventory_text(data))
+    if fleet == inventory.FLEET_OF_USERS:
+        inventory.load_group_vars(state)
 
 
 def down(fleet: str) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from .containers import REPOSITORY_HOST, Host
+from .paths import REPO_ROOT
+
+# Its user changes a version where README says; hosts of tests follow nobody's edits.
+FLEET_OF_USERS = "demo"
 
 PYTORCH_VERSION = "2.13.0"
 WHEELHOUSE_ON_HOST = "/srv/gpuwright/wheelhouse"
@@ -59,6 +64,13 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         # A container cannot boot Debian's kernel: its hosts are made as images are, for a kernel that does not run.
         entries[name] |= {"system_kernel_target": kernel, "system_driver_source": "distribution"}
     return {"gpu_nodes": {"hosts": entries, "vars": group_vars | repository_variables(fingerprints)}}
+
+
+def load_group_vars(state: Path) -> None:
+    """Let Ansible read the checkout's inventory/group_vars, which go before what the inventory in `state` says."""
+    link = state / "group_vars"
+    if not link.is_symlink():
+        link.symlink_to(os.path.relpath(REPO_ROOT / "inventory" / "group_vars", state))
 
 
 class _QuotedDumper(yaml.SafeDumper):

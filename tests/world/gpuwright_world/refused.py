@@ -42,6 +42,13 @@ NO_RIGHTS = Condition(
     words=("--become-password-file", "@PASSWORD_FILE@"),
 )
 TERMINAL = Condition("sudo with requiretty, pipelining on", host=REQUIRETTY.host, words=())
+WRONG_USER = Condition("another login", variables={"ansible_user": "nobody-here"})
+WRONG_KEY = Condition(
+    "a key that the host does not know",
+    host="sed -i /AuthorizedKeysFile/d /etc/ssh/sshd_config.d/10-fleet.conf; systemctl reload ssh",
+)
+NO_KEY = Condition("a file of a key that is none", variables={"ansible_ssh_private_key_file": "@WRONG_FILE@"})
+AWAY = Condition("a host that has no ssh server", variables={"ansible_port": 2222})
 LOCALE_C = Condition("controller with locale C alone", environment={"LC_ALL": "C", "LANG": "C"})
 READ_ONLY = Condition("read-only root", host="mount -o remount,bind,ro /")
 NO_PROXY = Condition("a proxy is the only way out, and nobody named it", boot=PROXY_ONLY.boot)
@@ -61,6 +68,10 @@ REFUSALS = (
     Refusal(NO_PASSWORD, ("The host's sudo asks for a password and none was given", "Run again with -K")),
     Refusal(WRONG_PASSWORD, ("The host's sudo refuses the password",)),
     Refusal(NO_RIGHTS, ("On the host ansible_user may not become root", "admin is not in the sudoers file")),
+    Refusal(WRONG_USER, ("refuses the login of nobody-here with the key", "Correct ansible_user or the key")),
+    Refusal(WRONG_KEY, ("refuses the login of admin with the key", "prints to ~admin/.ssh/authorized_keys there")),
+    Refusal(NO_KEY, ("this controller cannot use the key", "it is damaged or no private key", "ssh-keygen -y -f")),
+    Refusal(AWAY, ("The host cannot be reached", "port 2222 refuses connections", "start sshd")),
     Refusal(TERMINAL, ("The host's sudo wants a terminal (requiretty)", "you must have a tty to run sudo")),
     Refusal(full("/boot", 9), ("The file system of /boot has", "MiB free and about")),
     Refusal(full("/opt", 100), ("The file system of /opt has", "MiB free and about", "Python environment")),

@@ -1,0 +1,90 @@
+"""What README shows as printed is what the demo's script and a run print: the same words and columns, other numbers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from left_out_site import Site
+from test_summary_callback import STUB, check
+
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+from page_commands import Block, blocks
+
+README = (REPOSITORY / "README.md").read_text()
+SIMULATED = "What is simulated here"
+
+
+def block_with(words: str) -> Block:
+    (found,) = [block for block in blocks(README) if words in block.text and not block.commands]
+    return found
+
+
+def shape(line: str) -> str:
+    """Without what differs from run to run: numbers, with the columns that they fill, and where the reports lie."""
+    line = re.sub(r"(?<=: )(~|/)\S*(?=/reports)", "FOLDER", line.rstrip())
+    return re.sub(r"\b\d+( +(?=\w)|\b)", "N ", line)
+
+
+def missing(shown: list[str], printed: list[str]) -> list[str]:
+    """Lines of the page that a run does not print, or not in this order."""
+    rest = iter(list(map(shape, printed)))
+    return [line for line in shown if line and shape(line) not in rest]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Three nodes that pass, on a made-up verification that reads nothing."""
+    site = Site(tmp_path)
+    for module in ("gpu_verify", "report_page"):
+        (tmp_path / "library" / f"{module}.py").write_text(STUB)
+    return site
+
+
+def verify_as(site: Site, device: str) -> None:
+    checks = [check("gpu.count"), check("secure_boot", "SKIP", "no EFI"), check("smoke.amp", value=device)]
+    reports = [f"{site.folder}/reports/{name}.json" for name in site.hosts]
+    tasks = [
+        {"gpu_verify": {"answer": {"verdict": "PASS", "checks": checks}}},
+        {"ansible.builtin.set_stats": {"data": {"gpuwright_reports": reports}, "aggregate": False}},
+        {"report_page": {"answer": {"path": f"{site.folder}/reports/index.html"}}},
+    ]
+    site.tasks("verify", tasks)
+
+
+def test_the_demo_ends_as_the_page_shows(site: Site) -> None:
+    shown = block_with(SIMULATED).lines
+    start = next(number for number, line in enumerate(shown) if line.startswith(SIMULATED))
+    script = (REPOSITORY / "tests/fleet/demo").read_text()
+    inventory = re.search(r"^inventory=(\S+)$", script, re.MULTILINE)[1]
+    told = re.search(r"<<TEXT\n(.*?)\nTEXT\n", script, re.DOTALL)[1].replace("$inventory", inventory)
+    assert list(shown[start:]) == told.strip().splitlines()
+    for name in ("a5-01", "a5-02"):
+        site.host(name)
+    verify_as(site, "cpu")
+    done = site.run("site.yml", "-l", "gpu_nodes")
+    assert done.returncode == 0, done.stdout
+    assert missing(list(shown[:start]), done.stdout.splitlines()) == [], done.stdout
+
+
+def test_a_host_is_left_out_as_the_page_shows(site: Site) -> None:
+    for name in ("a5-01", "a5-03"):
+        site.host(name)
+    site.refused("a5-02")
+    verify_as(site, "cuda")
+    done = site.run("site.yml")
+    assert done.returncode == 2, done.stdout
+    # The page's reader has the inventory of the checkout.
+    printed = done.stdout.replace(" -i hosts.yml", "").splitlines()
+    assert missing(list(block_with("Left out").lines), printed) == [], done.stdout
+
+
+def test_a_line_that_is_no_longer_printed_is_noticed() -> None:
+    printed = ["a5-01  PASS     3 checks, 12 skipped", "Reports: /tmp/x y/reports", "Page: /tmp/reports/index.html"]
+    assert missing(["a5-01  PASS     58 checks, 2 skipped", "Page: ~/g/reports/index.html"], printed) == []
+    assert missing(["a5-01  OK       58 checks, 2 skipped"], printed) == ["a5-01  OK       58 checks, 2 skipped"]
+    assert missing(["Page: ~/reports/index.html", "a5-01  PASS     3 checks, 12 skipped"], printed) != []

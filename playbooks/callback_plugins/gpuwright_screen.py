@@ -292,17 +292,17 @@ class CallbackModule(Default):
             self._show(lines.event("again", [result._host.get_name()], text, width()))
 
     def v2_on_file_diff(self, result: Any) -> None:
-        super().v2_on_file_diff(result)
-        if not self._brief:
-            return
         told = result._result
-        for one in told["results"] if result._task.loop and "results" in told else [told]:
-            if not (one.get("diff") and one.get("changed")):
-                continue
-            shown = self._differences(one["diff"])
-            if shown:
-                self._show(lines.event("differs", [result._host.get_name()], self._name(result._task), width()))
-                self._show(shown)
+        # The parent turns records into text.
+        shown = [
+            self._differences(one["diff"])
+            for one in (told["results"] if result._task.loop and "results" in told else [told])
+            if self._brief and one.get("diff") and one.get("changed")
+        ]
+        super().v2_on_file_diff(result)
+        for text in filter(None, shown):
+            self._show(lines.event("differs", [result._host.get_name()], self._name(result._task), width()))
+            self._show(text)
 
     def _differences(self, found: Any) -> str:
         """Differences of files as text; of attributes in one line each. Records are left to the log."""

@@ -264,7 +264,8 @@ class CallbackModule(CallbackBase):
                 self._say(f"Page: {self._page}")
             return
         if check:
-            for line in check_mode.would_change({row.host: hosts[row.host] for row in nodes}, words.width()):
+            whole = all(row.word in rows.DONE for row in nodes)
+            for line in check_mode.would_change({row.host: hosts[row.host] for row in nodes}, words.width(), whole):
                 self._say(line)
         left_out = {row.host for row in nodes if row.word in rows.LEFT_OUT}
         self._say_table(nodes, untouched=not any(stats.summarize(name)["changed"] for name in left_out))

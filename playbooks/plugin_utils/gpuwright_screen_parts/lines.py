@@ -45,11 +45,12 @@ def fitted(text: str, columns: int) -> str:
 
 
 def attributes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """A difference of attributes, such as "mode: 0644 -> 0600"; what is no single value is left to the log."""
+    """A difference of attributes, such as "/etc/x: mode 0644 -> 0600"; what is no single value is left to the log."""
     names = [name for name in after if before.get(name) != after[name]]
+    place = f"{after['path']}: " if isinstance(after.get("path"), str) else ""
     single = (str, int, float, bool, type(None))
     return [
-        f"{name}: {before.get(name)} -> {after[name]}"
+        f"{place}{name} {before.get(name)} -> {after[name]}"
         for name in names
         if isinstance(after[name], single) and isinstance(before.get(name), single)
     ]

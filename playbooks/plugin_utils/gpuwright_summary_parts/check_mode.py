@@ -9,8 +9,11 @@ from .rows import Host
 from .words import counted, fold_names, name_some, natural, printable, wrapped
 
 
-def would_change(hosts: Mapping[str, Host], columns: int) -> list[str]:
-    """Lines for the screen; [] where nothing would change and nothing reboot."""
+def would_change(hosts: Mapping[str, Host], columns: int, whole: bool) -> list[str]:
+    """Lines for the screen; [] where nothing would change and nothing reboot.
+
+    whole  whether every host came to its end, so that no reboot was seen means that there would be none
+    """
     names = sorted(hosts, key=natural)
     layers: dict[str, dict[str, list[str]]] = {}
     for name in names:
@@ -32,6 +35,6 @@ def would_change(hosts: Mapping[str, Host], columns: int) -> list[str]:
         lines.append("Would reboot")
         for why, of in reboots.items():
             lines += wrapped(printable(why), columns, f"  {name_some(fold_names(of), columns // 2)}  ", "    ")
-    elif lines:
+    elif lines and whole:
         lines.append("Would reboot: no host")
     return lines

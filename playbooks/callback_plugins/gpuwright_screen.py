@@ -105,6 +105,12 @@ class CallbackModule(Default):
         self._said: dict[tuple[str, str], list[str]] = {}
         self._banner_shown = ""
         self._retried: set[tuple[str, str]] = set()
+        # This callback is the first that Ansible loads, so that what others say at the end of the process comes before.
+        atexit.register(self._close)
+
+    def _close(self) -> None:
+        if self._log:
+            self._log.close()
 
     def _show(self, text: str, color: str | None = None) -> None:
         self._log.show(text, color=color)
@@ -165,8 +171,6 @@ class CallbackModule(Default):
             f"playbook: {name}{check}",
         )
         run_log.current = self._voice.log = self._log
-        # After the callbacks that say something at the end of the process: those are registered later, and run first.
-        atexit.register(self._log.close)
         self._brief = not display.verbosity
         self._plays = [play._uuid for play in playbook.get_plays()]
         with self._aloud():

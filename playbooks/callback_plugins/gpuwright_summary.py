@@ -56,7 +56,9 @@ description:
   - In check mode, ends with the plan, what would change, by layer and host, and what would reboot.
 options:
   heartbeat_seconds:
-    description: Seconds after which, and at which interval, a running task is reported. 0 switches it off.
+    description:
+      - Seconds after which, and at which interval, a running task is reported. 0 switches it off.
+      - After six lines of a task the interval is three times as long.
     type: float
     default: 20
     env: [{name: GPUWRIGHT_HEARTBEAT_SECONDS}]
@@ -244,6 +246,7 @@ class CallbackModule(CallbackBase):
         self._say(f"Total time: {words.duration(time.monotonic() - self._started)}")
         if run_log.current and run_log.current.path:
             self._say(f"Log: {run_log.current.path}")
+            run_log.current.named = True
 
     def _say_end(self, stats) -> None:
         if self._whole_run:
@@ -259,14 +262,14 @@ class CallbackModule(CallbackBase):
         ]
         # The controller itself appears when a play works there; it is no node.
         nodes = [row for row in found if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
+        if check:
+            whole = all(row.word in rows.DONE for row in nodes)
+            for line in check_mode.would_change(hosts, words.width(), whole):
+                self._say(line)
         if not nodes:
             if self._page:
                 self._say(f"Page: {self._page}")
             return
-        if check:
-            whole = all(row.word in rows.DONE for row in nodes)
-            for line in check_mode.would_change({row.host: hosts[row.host] for row in nodes}, words.width(), whole):
-                self._say(line)
         left_out = {row.host for row in nodes if row.word in rows.LEFT_OUT}
         self._say_table(nodes, untouched=not any(stats.summarize(name)["changed"] for name in left_out))
         todo = layout.advice(nodes, hosts, words.width())

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -358,6 +359,33 @@ def test_two_runs_at_once_have_a_log_each(run) -> None:
     named = [re.search(r"^Log: (.*)$", one.communicate(timeout=120)[0], re.MULTILINE).group(1) for one in both]
     assert sorted(named) == [str(path) for path in logs(run)] and len(set(named)) == 2
     assert all(path.read_text().count("TASK [Sleep]") == 1 for path in logs(run))
+
+
+def test_an_interrupted_run_names_its_log(run) -> None:
+    told = {"kind": "busy", "reason": "alice trains.", "next": "Wait."}
+    tasks = [
+        {"name": "Out", "ansible.builtin.set_fact": {"gpu_node_left_out": told}},
+        {"name": "Sleep", "ansible.builtin.command": "sleep 60"},
+    ]
+    process = subprocess.Popen(
+        run.command(tasks, {}, ()),
+        cwd=run.folder,
+        env=run.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for line in process.stdout:
+        if line.startswith("  ... Sleep"):
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.stdout.read()
+    assert process.wait(timeout=60) != 0
+    (path,) = logs(run)
+    assert output.splitlines()[-1] == f"Log: {path}"
+    # What is said after the interrupt is in the log as well.
+    assert "alice trains." in output and "alice trains." in path.read_text()
+    assert path.read_text().splitlines()[-1].startswith("screen: ")
 
 
 def test_somebody_is_asked_at_the_terminal(run) -> None:

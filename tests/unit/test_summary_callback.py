@@ -297,6 +297,13 @@ def test_check_mode_ends_with_what_would_change_and_reboot(run):
     ]
 
 
+def test_check_mode_tells_of_the_controller_too(run):
+    run.host("localhost")
+    task = {"name": "Make it", "ansible.builtin.file": {"path": f"{run.folder}/new", "state": "directory"}}
+    _code, output = run([task], "--check")
+    assert "Would change: p\n  localhost  Make it\n" in output and "GPU nodes" not in output
+
+
 def test_check_mode_of_a_run_that_verifies_nothing(run):
     run.host("a5-01")
     _code, output = run([{"name": "Look", "ansible.builtin.ping": {}}], "--check")

@@ -15,6 +15,8 @@ from typing import Any
 
 NAME = re.compile(r"\d{8}T\d{6}Z-.*\.log")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# Of Ansible's display, after the message.
+ARGUMENTS = ("color", "stderr", "screen_only", "log_only", "newline")
 # The log of this process, for whoever says at the end of the run where it is.
 current: RunLog | None = None
 
@@ -35,6 +37,8 @@ class RunLog:
         # Said before the next thing that is shown: what a warning is about.
         self.context: Callable[[], None] | None = None
         self.path = ""
+        # Whether the screen has said where it is.
+        self.named = False
         self.shown = 0
         if keep > 0:
             try:
@@ -88,8 +92,9 @@ class RunLog:
 
     def _say(self, msg: str, *others: Any, **named: Any) -> None:
         """In place of Ansible's display.display. What a worker says comes again, in the process that shows it."""
-        if os.getpid() != self._pid or others:
-            self._plain(msg, *others, **named)
+        named.update(zip(ARGUMENTS, others, strict=False))
+        if os.getpid() != self._pid:
+            self._plain(msg, **named)
             return
         if not named.get("screen_only"):
             self.write(msg)
@@ -99,8 +104,10 @@ class RunLog:
             self._plain(msg, **named)
 
     def close(self) -> None:
-        """Say at the end of the log how many lines the screen had."""
+        """Say where the log is, if nobody has, as after Ctrl-C; and in the log how many lines the screen had."""
         if os.getpid() == self._pid:
+            if self.path and not self.named:
+                self.show(f"Log: {self.path}")
             self.write(f"screen: {self.shown} lines")
             with self._lock, contextlib.suppress(OSError):
                 if self._file is not None:

@@ -132,6 +132,10 @@ ansible_facts:
           description: verdict and time (UTC) of the node's last report or check; null where there is none.
           type: dict
           sample: {verdict: FAIL, time: "2026-01-05T10:00:00Z"}
+        kept_plan:
+          description: What the plan that this host is held to chose for each part; null where it has none.
+          type: dict
+          sample: {driver: 580 proprietary 580-dkms, cuDNN: 9.10.2}
         reboot:
           description: Whether a reboot is required, with one sentence for each reason; computed from state alone.
           type: dict

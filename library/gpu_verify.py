@@ -26,6 +26,7 @@ options:
   smoke:
     description:
       - What C(amp_smoke_test) returned. Without it the check of the smoke test is UNKNOWN.
+      - Check mode tests nothing. These checks are then SKIP, but for what the last test found wrong.
       - Where it was not run, since somebody works on the GPUs, C(busy) alone, which says who. Its checks are then SKIP,
         but for what the last one found wrong.
     type: dict
@@ -144,7 +145,7 @@ from ansible.module_utils.gpuwright.expectations import parse_expectations
 from ansible.module_utils.gpuwright.kept_file import FOLDER
 from ansible.module_utils.gpuwright.readings import collect
 from ansible.module_utils.gpuwright.report import REPORT_PATH, make_report, now_utc, write_report
-from ansible.module_utils.gpuwright.smoke_history import busy_smoke
+from ansible.module_utils.gpuwright.smoke_history import busy_smoke, check_mode_smoke
 from ansible.module_utils.gpuwright.strikes import keep_strikes
 from ansible.module_utils.gpuwright.waiver_report import with_waivers
 
@@ -193,6 +194,8 @@ def main():
     smoke = smoke_record(params["smoke"])
     if "busy" in smoke:
         smoke = busy_smoke(smoke["busy"], params["report_path"] or REPORT_PATH, readings, now_utc())
+    elif module.check_mode and "unreadable" in smoke:
+        smoke = check_mode_smoke(params["report_path"] or REPORT_PATH, readings, now_utc())
     checks = run_checks(readings, expectations, smoke, level=params["level"])
     report = with_waivers(make_report(platform.node(), now_utc(), checks, readings, expectations, smoke))
     if not module.check_mode:

@@ -10,6 +10,7 @@ from .report import age_words
 from .verdict import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 BUSY = "the smoke test was not run, since the GPUs were in use: {}"
+CHECK_MODE = "check mode runs no smoke test"
 SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 
 
@@ -21,7 +22,7 @@ def smoke_record(result):
     """
     if result is None:
         return {"unreadable": "no smoke test was run"}
-    if "busy" in result or "devices" in result or "unreadable" in result:
+    if {"busy", "check_mode", "devices", "unreadable"} & set(result):
         return result
     lines = str(result.get("msg") or "").splitlines()
     if result.get("skipped"):
@@ -32,18 +33,20 @@ def smoke_record(result):
     return record if record.get("problems") or not lines else dict(record, problems=lines[:1])
 
 
-def was_busy(readings):
-    """Why no smoke test was run, since somebody worked on the GPUs; "" where one was, or none was wanted."""
+def why_not_run(readings):
+    """Why no smoke test was run: somebody worked on the GPUs, or check mode; "" where one was, or none was wanted."""
     smoke = readings.at("smoke").value
+    if isinstance(smoke, dict) and "check_mode" in smoke:
+        return CHECK_MODE
     return BUSY.format(readings.text("smoke", "busy")) if isinstance(smoke, dict) and "busy" in smoke else ""
 
 
-def unless_busy(judge):
-    """Make a check SKIP where somebody worked on the GPUs; what an earlier test found wrong stays a failure."""
+def where_run(judge):
+    """Make a check SKIP where no test could be run; what an earlier one found wrong stays a failure."""
 
     @functools.wraps(judge)
     def look(readings, expected):
-        reason = was_busy(readings)
+        reason = why_not_run(readings)
         if not reason:
             return judge(readings, expected)
         try:
@@ -57,7 +60,7 @@ def unless_busy(judge):
     return look
 
 
-@unless_busy
+@where_run
 def amp(readings, expected):
     """The test found no problem, ran where it was told to, on every GPU, and really trained in both precisions.
 
@@ -102,7 +105,7 @@ def age(smoke):
     return ", " + age_words(smoke.number("age_s"))
 
 
-@unless_busy
+@where_run
 def speed_ratio(readings, expected):
     """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN 5 % above that."""
     if expected.text("smoke_device") == "cpu":
@@ -124,7 +127,7 @@ def speed_ratio(readings, expected):
     return passed(values[slow], limits.floor, words)
 
 
-@unless_busy
+@where_run
 def parallel(readings, expected):
     """A training over all GPUs at once ended with the same gradients and parameters in every one of them.
 
@@ -150,7 +153,7 @@ def parallel(readings, expected):
     return passed(ranks, wanted, "{} processes over {} ended with the same parameters".format(ranks, backend))
 
 
-@unless_busy
+@where_run
 def sandbox(readings, expected):
     """The smoke test ran in the sandbox of the training service, so what it says holds for trainings as a service."""
     if readings.absent("smoke", "sandbox"):

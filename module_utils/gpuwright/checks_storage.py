@@ -4,7 +4,7 @@
 import re
 
 from .checks_host import in_container
-from .checks_smoke import was_busy
+from .checks_smoke import why_not_run
 from .evidence import Unreadable
 from .verdict import FAIL, REPLACE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
@@ -58,7 +58,7 @@ def limits(readings, expected):
     """
     if in_container(readings):
         return skipped(in_container(readings))
-    busy = was_busy(readings)
+    busy = why_not_run(readings)
     if busy and "limits" not in readings.at("smoke").value:
         return skipped(busy)
     memory, files = (readings.text("smoke", "limits", name) for name in ("memlock", "files"))

@@ -7,9 +7,12 @@ import textwrap
 
 from .devices import NAMES, describe_device, find_devices, without_maker
 from .plan_candidates import PINS
+from .plan_choices import plan_choices
 
 BECAUSE_WIDTH = 90
 CHOICE_WIDTH = 34
+# Columns of the table with reasons beside the choices.
+WIDE = 16 + CHOICE_WIDTH + BECAUSE_WIDTH + 2
 MOST_HINTS = 3
 
 
@@ -74,41 +77,43 @@ def find_card(name):
     raise ValueError(text.format(name, hint))
 
 
-def plan_table(plan, host):
-    """The plan as text: what was chosen for each part, and why."""
+def plan_table(plan, host, columns=WIDE):
+    """The plan as text: what was chosen for each part, and why.
+
+    columns  of the terminal; where reasons would not fit beside the choices they stand below
+    """
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     title = "{} on {id} {version}, profile {}".format(", ".join(names), plan["profile"], **host["os"])
-    driver, torch = plan["driver"], plan["pytorch"]
-    rows = [
-        (
-            "driver",
-            " ".join([driver["branch"], driver["flavour"], driver["stream"]]).strip(),
-            plan["because"].get("driver"),
-        ),
-        guards_row(plan),
-        ("CUDA toolkit", plan["cuda"]["package"], plan["because"].get("cuda")),
-        ("cuDNN", plan["cudnn"]["version"], plan["because"].get("cudnn")),
-        ("NCCL", plan["nccl"]["version"], plan["because"].get("nccl")),
-        ("DCGM", " ".join(plan["dcgm"]["packages"][-1:]), "serves these GPUs under this driver"),
-        (
-            "Python",
-            " ".join([plan["python"]["version"]] + plan["python"]["packages"][:1]),
-            plan["because"].get("python"),
-        ),
-        ("PyTorch", torch["version"] + " " + torch["build"], plan["because"].get("pytorch")),
-        ("TensorFlow", plan["tensorflow"]["version"], plan["because"].get("tensorflow")),
-        ("AMP type", plan["amp"]["dtype"], plan["amp"]["because"]),
-        ("lock file", torch["lock"] if torch["locked"] else "none", torch["index_url"] or "every package is on PyPI"),
-    ]
-    lines = [title, ""]
+    because = plan["because"]
+    reasons = {
+        "driver": because.get("driver"),
+        "CUDA toolkit": because.get("cuda"),
+        "cuDNN": because.get("cudnn"),
+        "NCCL": because.get("nccl"),
+        "DCGM": "serves these GPUs under this driver",
+        "Python": because.get("python"),
+        "PyTorch": because.get("pytorch"),
+        "TensorFlow": because.get("tensorflow"),
+        "AMP type": plan["amp"]["because"],
+        "lock file": plan["pytorch"]["index_url"] or "every package is on PyPI",
+    }
+    rows = [(part, choice, reasons[part]) for part, choice in plan_choices(plan).items()]
+    rows.insert(1, guards_row(plan))
+    indent = 16 + CHOICE_WIDTH if columns >= WIDE else 4
+    lines = [title, ""] if columns >= WIDE else textwrap.wrap(title, columns - 2)
     for part, choice, because in rows:
         if not choice:
             continue
-        reasons = textwrap.wrap(because or "", BECAUSE_WIDTH) or [""]
-        lines.append("{:<13} {:<{}}  {}".format(part, choice, CHOICE_WIDTH, reasons[0]).rstrip())
-        lines += [" " * (16 + CHOICE_WIDTH) + reason for reason in reasons[1:]]
+        found = textwrap.wrap(because or "", min(BECAUSE_WIDTH, columns - indent - 2))
+        start = "{:<13} {:<{}}  ".format(part, choice, CHOICE_WIDTH)
+        lines.append((start + found.pop(0) if found and columns >= WIDE else start).rstrip())
+        lines += [" " * indent + reason for reason in found]
     if plan["warnings"]:
-        lines += ["", "Warnings"] + ["  - " + warning for warning in plan["warnings"]]
+        lines += ([""] if columns >= WIDE else []) + ["Warnings"]
+        for warning in plan["warnings"]:
+            lines += textwrap.wrap(
+                "  - " + warning, max(columns - 2, WIDE * (columns >= WIDE)), subsequent_indent="    "
+            )
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from .efi_variables import read_state
 from .hostfiles import exists, names_in, read_assignments, read_text, resolve
 from .last_verdict import read_last_verdict
 from .module_key import enrolled, read_module_key
+from .plan_choices import read_kept_plan
 from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
 from .probe_kernel import read_kernel
 from .probe_nvidia import read_nvidia
@@ -65,6 +66,7 @@ def probe(root="/", ask=ask, kernels=(), agents=()):
         "in_use": read_in_use(root, agents=agents),
         "verified": exists(root, VERIFIED_FILE),
         "last_verdict": read_last_verdict(root),
+        "kept_plan": read_kept_plan(root),
     }
     reasons = reboot_reasons(host)
     host["reboot"] = {"required": bool(reasons), "reasons": reasons}

@@ -58,6 +58,12 @@ def busy_smoke(who, path, readings, now):
     return dict(last, busy=who, time=then.strftime(TIME_FORMAT))
 
 
+def check_mode_smoke(path, readings, now):
+    """The record of a run in check mode, which tests nothing: the last test's, where one still counts."""
+    last = last_smoke(path, readings, now)
+    return dict(last if "age_s" in last else {}, check_mode=True)
+
+
 def what_changed(then, now):
     """The first of SAME_AS_THEN that differs or cannot be read; "" when all are the same."""
     for words, read in SAME_AS_THEN:

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ _PLAYBOOKS = Path(__file__).resolve().parents[1]
 if str(_PLAYBOOKS / "plugin_utils") not in sys.path:
     sys.path.append(str(_PLAYBOOKS / "plugin_utils"))
 _parts = "gpuwright_summary_parts"
-command, layout, rows, words = (
-    importlib.import_module(f"{_parts}.{name}") for name in ("command", "layout", "rows", "words")
+check_mode, command, layout, plans, rows, words = (
+    importlib.import_module(f"{_parts}.{name}")
+    for name in ("check_mode", "command", "layout", "plans", "rows", "words")
 )
+run_log = importlib.import_module("gpuwright_screen_parts.run_log")
 Heartbeat = importlib.import_module(f"{_parts}.heartbeat").Heartbeat
 printable = words.printable
 
@@ -49,16 +52,21 @@ description:
     command that goes on with those that are not done. Lines are wrapped to the terminal.
   - While a task runs longer than the interval, says which hosts are waited for.
   - Prints why a task is tried again, for example who holds the lock of the package manager.
+  - Shows the plan and its reasons for nodes that have none yet, or were built by another one.
+  - In check mode, ends with the plan, what would change, by layer and host, and what would reboot.
 options:
   heartbeat_seconds:
-    description: Seconds after which, and at which interval, a running task is reported. 0 switches it off.
+    description:
+      - Seconds after which, and at which interval, a running task is reported. 0 switches it off.
+      - After six lines of a task the interval is three times as long.
     type: float
     default: 20
     env: [{name: GPUWRIGHT_HEARTBEAT_SECONDS}]
     ini: [{section: gpuwright_summary, key: heartbeat_seconds}]
 """
 
-COLOURS = {"WARN": C.COLOR_WARN, "DONE": C.COLOR_OK, "PASS": C.COLOR_OK, "busy": C.COLOR_WARN, "locked": C.COLOR_WARN}
+COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
+COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}
 CONNECTION = (
     *("ansible_host", "ansible_port", "ansible_user"),
     *("ansible_ssh_private_key_file", "ansible_ssh_common_args"),
@@ -87,6 +95,11 @@ class CallbackModule(CallbackBase):
         self._page = ""
         self._aborted = False
         self._whole_run = False
+        self._started = time.monotonic()
+        # What is known of each host: gpu_node and gpu_node_plan; and the plans that are to be shown, or were.
+        self._nodes: dict[str, dict[str, Any]] = {}
+        self._news: dict[str, tuple[Any, Any, str]] = {}
+        self._plans_shown: dict[str, Any] = {}
         self._heartbeat = Heartbeat(self._say_now)
         # Whoever asked for JSON on stdout parses it.
         self._to_stderr = "json" in C.DEFAULT_STDOUT_CALLBACK
@@ -115,6 +128,8 @@ class CallbackModule(CallbackBase):
             self._selected |= {host.get_name() for host in found} - {"localhost"}
 
     def v2_playbook_on_task_start(self, task, is_conditional) -> None:
+        if not context.CLIARGS.get("check"):
+            self._say_plans()
         # Only now does the name have its variables filled in.
         self._task_names[task._uuid] = task.name or task.get_name()
 
@@ -147,6 +162,29 @@ class CallbackModule(CallbackBase):
             host.left_out = facts[LEFT_OUT]
         elif action == "gpu_probe" and isinstance(facts.get("gpu_node"), dict):
             host.last_verdict = facts["gpu_node"].get("last_verdict") or {}
+            self._nodes.setdefault(result._host.get_name(), facts["gpu_node"])
+        elif action == "gpu_plan" and isinstance(facts.get("gpu_node_plan"), dict):
+            self._note_plan(result._host.get_name(), facts["gpu_node_plan"])
+        if context.CLIARGS.get("check") and result._result.get("changed"):
+            self._note_change(host, result)
+
+    def _note_plan(self, name: str, plan: dict[str, Any]) -> None:
+        """A question without a host has a plan and no node."""
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        choices = plans.plan_choices(plan)
+        why = plans.news(plan, node)
+        if (why or context.CLIARGS.get("check")) and self._plans_shown.get(name) != choices:
+            self._news[name] = (plan, node, why)
+            self._plans_shown[name] = choices
+
+    def _note_change(self, host: Any, result) -> None:
+        if result._task.action.rpartition(".")[2] == "reboot_node":
+            host.reboots.append(printable(result._task.args.get("msg") or "").removeprefix("gpuwright: "))
+        else:
+            layer = words.layer_word(self._play.get_name()) if self._play else ""
+            host.changes.append((layer, self._task_names.get(result._task._uuid) or result.task_name))
 
     def v2_runner_on_skipped(self, result) -> None:
         self._ended(result)
@@ -197,21 +235,40 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_no_hosts_remaining(self) -> None:
         self._aborted = True
 
+    def _say_plans(self) -> None:
+        if self._news:
+            for line in plans.plan_lines(self._news, words.width()):
+                self._say(line)
+            self._news.clear()
+
     def v2_playbook_on_stats(self, stats) -> None:
         self._heartbeat.stop()
         atexit.unregister(self._say_left_out)
+        self._say_plans()
+        self._say_end(stats)
+        self._say(f"Total time: {words.duration(time.monotonic() - self._started)}")
+        if run_log.current and run_log.current.path:
+            self._say(f"Log: {run_log.current.path}")
+            run_log.current.named = True
+
+    def _say_end(self, stats) -> None:
         if self._whole_run:
             self._say("GPU nodes: nothing was done on any of them; the reason stands above, once for all.")
             return
         hosts = {name: self._hosts.get(name, rows.Host()) for name in stats.processed}
         verifying = any(host.verdict is not None for host in hosts.values())
+        check = bool(context.CLIARGS.get("check"))
         found = [
             row
             for name, host in hosts.items()
-            for row in rows.rows_of(name, host, stats.summarize(name), verifying, self._aborted)
+            for row in rows.rows_of(name, host, stats.summarize(name), verifying, self._aborted, check)
         ]
         # The controller itself appears when a play works there; it is no node.
         nodes = [row for row in found if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
+        if check:
+            whole = all(row.word in rows.DONE for row in nodes)
+            for line in check_mode.would_change(hosts, words.width(), whole):
+                self._say(line)
         if not nodes:
             if self._page:
                 self._say(f"Page: {self._page}")
@@ -223,8 +280,8 @@ class CallbackModule(CallbackBase):
             self._say(line)
         for line in [*self._report_lines(stats), *self._go_on_lines(nodes)]:
             self._say(line)
-        if context.CLIARGS.get("check"):
-            self._say("Check mode: verdicts are not enforced.")
+        if check:
+            self._say("Check mode: nothing was changed, and verdicts are not enforced.")
 
     def _say_table(self, nodes: list[Any], untouched: bool) -> None:
         self._say("GPU nodes, worst first")

@@ -25,6 +25,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def logs_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs of ansible-playbook in this checkout leave their logs with the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUWRIGHT_LOG_FOLDER", str(tmp_path_factory.mktemp("logs")))
+        yield
+
+
 @pytest.fixture
 def open_umask() -> Iterator[int]:
     """For what a test makes and another user reads or runs. The value: what the tests themselves run under."""

@@ -11,6 +11,7 @@ APPLIED = ("smoke", "devices", 0, "amp", "steps_applied")
 RATIO = ("smoke", "devices", 0, "speed_ratio")
 ALICE = "python3.11 (pid 4321, alice, since 2026-01-05T10:40:00Z)"
 LAST = {("smoke", "busy"): ALICE, ("smoke", "age_s"): 7300}
+LAST_CHECK = {("smoke", "check_mode"): True, ("smoke", "age_s"): 7300}
 PARALLEL = healthy_node.OTHER_NODES["smoke.parallel"]["smoke", "parallel"]
 
 
@@ -53,6 +54,9 @@ ROWS = [
     ("smoke.amp", {**LAST, ("smoke", "age_s"): "x"}, {}, SKIP, f"in use: {ALICE}"),
     ("smoke.amp", {**LAST, APPLIED: 0}, {}, FAIL, "in amp on cuda:0, 2 hours ago; now the smoke test was not run"),
     ("smoke.amp", {**LAST, ("smoke", "problems"): ["lost"]}, {}, FAIL, "lost, 2 hours ago; now the smoke test was not"),
+    ("smoke.amp", {("smoke",): {"check_mode": True}}, {}, SKIP, "check mode runs no smoke test"),
+    ("smoke.amp", {**LAST_CHECK, APPLIED: 0}, {}, FAIL, "in amp on cuda:0, 2 hours ago; now check mode runs no"),
+    ("model.limits", {("smoke",): {"check_mode": True}}, {}, SKIP, "check mode runs no smoke test"),
     ("smoke.speed_ratio", {("smoke",): {"busy": ALICE}}, {}, SKIP, ALICE),
     ("smoke.speed_ratio", {**LAST, RATIO: 1.7}, {}, SKIP, "the last one, 2 hours ago, ended with WARN"),
     ("smoke.speed_ratio", {**LAST, RATIO: 1.1}, {}, FAIL, "floor 1.62"),

@@ -14,9 +14,11 @@ import healthy_node
 import pytest
 import yaml
 from gpuwright import report
+from gpuwright.checks import run_checks
 from gpuwright.expectations import parse_expectations
 from gpuwright.report import age_seconds, exit_status, make_report, summary_line, write_json, write_report
 from gpuwright.report_text import report_lines
+from gpuwright.smoke_history import check_mode_smoke
 
 MODULE = Path(__file__).resolve().parents[2] / "library" / "gpu_verify.py"
 DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
@@ -81,9 +83,20 @@ def test_check_mode_judges_and_writes_nothing(run_module, node_commands, tmp_pat
     answer = run_module("gpu_verify", args, check=True)
     assert (answer["verdict"], answer["changed"]) == ("FAIL", False)
     smoke = next(check for check in answer["checks"] if check["id"] == "smoke.amp")
-    why = "readings.smoke: the smoke test was skipped: check mode skips it"
-    assert smoke["message"] == f"cannot tell: {why} (read from the smoke test of the last verification)"
+    assert (smoke["status"], smoke["message"]) == ("SKIP", "check mode runs no smoke test")
     assert not path.exists()
+
+
+def test_check_mode_still_tells_what_the_last_smoke_test_found(tmp_path):
+    path = tmp_path / "report.json"
+    readings, then, now = healthy_node.readings(), "2026-01-05T10:00:00Z", "2026-01-07T10:00:00Z"
+    found = {"PASS": healthy_node.smoke(), "FAIL": {**healthy_node.smoke(), "problems": ["the loss is not a number"]}}
+    for status, smoke in found.items():
+        path.write_text(json.dumps({"time": then, "smoke": smoke, "readings": readings}))
+        told = check_mode_smoke(str(path), readings, now)
+        rows = {row["id"]: row for row in run_checks(readings, healthy_node.EXPECTATIONS, told)}
+        assert rows["smoke.amp"]["status"] == ("SKIP" if status == "PASS" else "FAIL")
+        assert "check mode runs no smoke test" in rows["smoke.amp"]["message"] and "2 d" in rows["smoke.amp"]["message"]
 
 
 def test_a_hanging_nvidia_smi_costs_its_seconds_and_no_more(run_module, node_commands, fake_bin):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 KEYS = {
     "schema", "hostname", "os", "machine", "kernel", "secure_boot", "secure_boot_because", "module_key",
     "module_key_enrolled", "module_signature", "cpu", "memory_mib", "numa",
-    "gpus", "nvidia", "nouveau_loaded", "pythons", "disks", "in_use", "verified", "last_verdict", "reboot",
+    "gpus", "nvidia", "nouveau_loaded", "pythons", "disks", "in_use", "verified", "last_verdict", "kept_plan",
+    "reboot",
 }  # fmt: skip
 
 

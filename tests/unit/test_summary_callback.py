@@ -107,10 +107,12 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def summary(output: str) -> list[str]:
-    """The lines from the heading on."""
+def summary(output: str, ended: bool = True) -> list[str]:
+    """The lines from the heading on; the last one of a run that ended, its time, is looked at here."""
     assert output.count("GPU nodes, worst first") == 1, output
-    return output.split("GPU nodes, worst first\n")[1].splitlines()
+    lines = output.split("GPU nodes, worst first\n")[1].splitlines()
+    assert not ended or re.fullmatch(r"Total time: \d+ s", lines.pop()), output
+    return lines
 
 
 def test_every_kind_of_end_worst_first(run):
@@ -256,8 +258,63 @@ def test_check_mode_says_that_it_enforces_nothing(run):
     run.host("a5-01", FAILED)
     code, output = run([VERIFY], "--check")
     assert code == 0
-    assert summary(output)[0] == "a5-01  FAIL     gpu.count: 1 of 2 expected (+1 more)"
-    assert summary(output)[-1] == "Check mode: verdicts are not enforced."
+    assert summary(output)[0] == "a5-01  FAIL     nothing would change; gpu.count: 1 of 2 expected (+1 more)"
+    assert summary(output)[-1] == "Check mode: nothing was changed, and verdicts are not enforced."
+
+
+def test_check_mode_ends_with_what_would_change_and_reboot(run):
+    """By layer and host, instead of a verdict of what was not done."""
+    (run.folder / "library" / "change.py").write_text(STUB)
+    (run.folder / "library" / "reboot_node.py").write_text(
+        STUB.replace('{"answer"', '{"msg": {"type": "str"}, "answer"')
+    )
+    run.host("a5-01", FAILED, bare=True)
+    run.host("a5-02", FAILED, bare=True)
+    run.host("a5-03", PASSED, bare=False)
+    change = {"change": {"answer": {"changed": True}}, "when": "bare"}
+    reboot = {"msg": "gpuwright: nouveau is loaded", "answer": {"changed": True}}
+    tasks = [
+        {"name": "Install the driver of {{ branch }}", **change, "vars": {"branch": 580}},
+        {"name": "Make folders", **change, "loop": [1, 2], "when": "inventory_hostname == 'a5-02'"},
+        {"name": "Install the driver of 580", **change},
+        {"name": "Reboot, because of it", "reboot_node": reboot, "when": "inventory_hostname == 'a5-01'"},
+        VERIFY,
+    ]
+    code, output = run(tasks, "--check", play={"name": "System layer"})
+    assert code == 0
+    assert output.split("GPU nodes, worst first")[0].splitlines()[-5:] == [
+        "Would change: system",
+        "  a5-01, a5-02  Install the driver of 580 (2 times)",
+        "  a5-02  Make folders",
+        "Would reboot",
+        "  a5-01  nouveau is loaded",
+    ]
+    assert summary(output) == [
+        "a5-01  CHECKED  would change 2 (system 2); would reboot: nouveau is loaded",
+        "a5-02  CHECKED  would change 3 (system 3)",
+        "a5-03  PASS     nothing would change; 2 checks, 1 skipped; smoke test on cpu",
+        "Check mode: nothing was changed, and verdicts are not enforced.",
+    ]
+
+
+def test_check_mode_tells_of_the_controller_too(run):
+    run.host("localhost")
+    task = {"name": "Make it", "ansible.builtin.file": {"path": f"{run.folder}/new", "state": "directory"}}
+    _code, output = run([task], "--check")
+    assert "Would change: p\n  localhost  Make it\n" in output and "GPU nodes" not in output
+
+
+def test_check_mode_of_a_run_that_verifies_nothing(run):
+    run.host("a5-01")
+    _code, output = run([{"name": "Look", "ansible.builtin.ping": {}}], "--check")
+    assert "Would" not in output
+    assert summary(output)[0] == "a5-01  CHECKED  nothing would change"
+
+
+def test_a_task_that_fails_in_check_mode_stays_a_failure(run):
+    run.host("a5-01", PASSED)
+    _code, output = run([VERIFY, {"name": "Look", "ansible.builtin.fail": {"msg": "no such kernel"}}], "--check")
+    assert summary(output)[0] == "a5-01  STOPPED  Look: no such kernel"
 
 
 def test_what_a_node_says_cannot_repaint_the_terminal(run):
@@ -442,7 +499,7 @@ def test_an_interrupted_run_says_who_was_left_out(run):
     os.killpg(process.pid, signal.SIGINT)
     output = process.stdout.read()
     assert process.wait(timeout=60) != 0
-    assert summary(output) == [
+    assert summary(output, ended=False) == [
         "Left out: 1 of 1 hosts.",
         "a5-02  busy     alice trains.",
         "                next: Wait.",

@@ -189,6 +189,23 @@ def test_duration(seconds: float, text: str) -> None:
     assert words.duration(seconds) == text
 
 
+def test_a_task_that_goes_on_for_an_hour_does_not_fill_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(heartbeat.time, "monotonic", lambda: now[0])
+    said: list[str] = []
+    beat = heartbeat.Heartbeat(said.append)
+    # Without its thread; the test asks what is due.
+    beat._thread = object()
+    beat.begin("t", "Build", "a5-01", 20)
+    for second in range(3601):
+        now[0] = float(second)
+        said += beat._due(20)
+    assert [line.split(": ")[1].split(",")[0] for line in said[:8]] == [
+        "20 s", "40 s", "60 s", "80 s", "100 s", "2 min 00 s", "3 min 00 s", "4 min 00 s",
+    ]  # fmt: skip
+    assert len(said) == 6 + 58
+
+
 def test_heartbeat_names_as_many_hosts_as_fit() -> None:
     hosts = {f"node-{number:03}" for number in range(50)}
     line = heartbeat.heartbeat_line("A task with a rather long name that goes on and on", 40, hosts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import grp
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ def role(tmp_path: Path):
         command.append(str(tmp_path / "play.yml"))
         done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
         said = " ".join((done.stdout + done.stderr).split())
-        return done.returncode, said.count("changed: [localhost]"), said
+        return done.returncode, int(re.search(r"changed=(\d+)", said).group(1)), said
 
     return run
 

@@ -10,6 +10,10 @@ from collections.abc import Callable
 
 from .words import DEFAULT_WIDTH, duration, name_some, printable, shorten
 
+# A task that goes on is said less often after so many lines: a slow mirror must not fill the screen.
+OFTEN = 6
+SELDOM = 3
+
 
 @dataclasses.dataclass
 class Running:
@@ -19,6 +23,7 @@ class Running:
     started: float
     due: float
     hosts: set[str] = dataclasses.field(default_factory=set)
+    said: int = 0
 
 
 def heartbeat_line(task: str, elapsed: float, hosts: set[str]) -> str:
@@ -76,5 +81,6 @@ class Heartbeat:
             for running in self._tasks.values():
                 if now >= running.due:
                     lines.append(heartbeat_line(running.name, now - running.started, running.hosts))
-                    running.due += interval
+                    running.said += 1
+                    running.due += interval * (SELDOM if running.said >= OFTEN else 1)
         return lines

@@ -7,12 +7,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from .words import printable
+from .words import counted, printable
 
 # Worst first. LOST: no longer reachable. STOPPED: a task failed. DONE: all tasks of a run that verifies nothing.
+# CHECKED: what a run in check mode would change.
 FAILED = ("LOST", "STOPPED", "FAIL", "UNKNOWN")
 LEFT_OUT = ("unreachable", "refused", "locked", "busy")
-DONE = ("WARN", "DONE", "PASS")
+DONE = ("WARN", "CHECKED", "DONE", "PASS")
 ORDER = (*FAILED, *LEFT_OUT, *DONE)
 BAD_VERDICTS = ("FAIL", "UNKNOWN")
 
@@ -30,6 +31,9 @@ class Host:
     left_out: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Verdict and time of the last report that lies on the node.
     last_verdict: dict[str, str] = dataclasses.field(default_factory=dict)
+    # In check mode: (layer, task) that would change something, and why it would reboot.
+    changes: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    reboots: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -66,15 +70,35 @@ def failure_text(result: Mapping[str, Any]) -> str:
     return text
 
 
-def rows_of(name: str, host: Host, stats: Mapping[str, int], verifying: bool, aborted: bool) -> list[Row]:
+def rows_of(
+    name: str, host: Host, stats: Mapping[str, int], verifying: bool, aborted: bool, check: bool = False
+) -> list[Row]:
     """The host's lines, one for each problem of a host that was left out, else one.
 
     stats    Ansible's counts for it      verifying  whether any host of this run has a verdict
-    aborted  whether the run ended early
+    aborted  whether the run ended early  check      whether it ran in check mode
     """
     if host.left_out:
         return left_out_rows(name, host.left_out)
+    if check and not (stats["unreachable"] or stats["failures"] or aborted):
+        return [judge_check(name, host)]
     return [judge_host(name, host, stats, verifying, aborted)]
+
+
+def judge_check(name: str, host: Host) -> Row:
+    """What would change; a verdict only of a host that would stay as it is."""
+    reboot = f"; would reboot: {'; '.join(host.reboots)}" if host.reboots else ""
+    if host.changes or reboot:
+        layers = counted(layer for layer, _task in host.changes)
+        parts = ", ".join(f"{layer} {number}" for layer, number in layers.items())
+        text = f"would change {len(host.changes)} ({parts})" if host.changes else "nothing would change"
+        return Row(name, "CHECKED", last_verdict(host.last_verdict) + text + reboot)
+    if host.verdict is None:
+        return Row(name, "CHECKED", last_verdict(host.last_verdict) + "nothing would change")
+    if host.verdict == "PASS":
+        return Row(name, "PASS", f"nothing would change; {describe_pass(host.checks)}")
+    row = problem_row(name, host)
+    return dataclasses.replace(row, text=f"nothing would change; {row.text}")
 
 
 def left_out_rows(name: str, told: Mapping[str, Any]) -> list[Row]:
@@ -139,7 +163,9 @@ def problem_row(name: str, host: Host) -> Row:
 
 def describe_pass(checks: list[dict]) -> str:
     skipped = len(with_status(checks, "SKIP"))
-    device = [str(check.get("value")) for check in checks if check.get("id") == "smoke.amp"]
+    device = [
+        str(check.get("value")) for check in checks if check.get("id") == "smoke.amp" and check.get("status") != "SKIP"
+    ]
     smoke = f"; smoke test on {device[0]}" if device else ""
     off = switched_off(checks)
     return f"{len(checks) - skipped} checks, {skipped} skipped{f', {off} switched off' if off else ''}{smoke}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Iterable
 
 # A login in what dnf, pip or a mirror said.
@@ -44,6 +45,16 @@ def wrapped(text: str, columns: int, first: str = "", rest: str | None = None) -
 def duration(seconds: float) -> str:
     whole = round(seconds)
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+def layer_word(play: str) -> str:
+    """The layer that a play is about, as its playbook and tag call it: "System layer" -> "system"."""
+    return printable(play).lower().removesuffix(" layer")
+
+
+def counted(words: Iterable[str]) -> dict[str, int]:
+    """How often each is there, in the order of their first."""
+    return dict(Counter(words))
 
 
 def name_some(names: list[str], columns: int) -> str:

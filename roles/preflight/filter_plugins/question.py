@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,13 @@ def plan_question(cards: str, system: str, ansible_core: str = "") -> dict[str, 
         return {"problem": str(error)}
 
 
+def plan_table(plan: dict[str, Any], host: dict[str, Any]) -> str:
+    """The plan as text for this terminal; for 80 columns where there is none."""
+    return _question.plan_table(plan, host, shutil.get_terminal_size((80, 24)).columns)
+
+
 class FilterModule:
     """Filters of the role preflight."""
 
     def filters(self) -> dict[str, Any]:
-        return {"plan_question": plan_question, "plan_table": _question.plan_table}
+        return {"plan_question": plan_question, "plan_table": plan_table}

@@ -1,0 +1,33 @@
+"""How long the runs of this scenario were, as their own logs count it: a first run and one that changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+MOST_LINES = {"first run": 250, "no-op": 60}
+
+
+@pytest.fixture
+def runs() -> dict[str, str]:
+    """The logs of converge and idempotence; check mode and other playbooks say in their first line that they are."""
+    folder = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / "logs"
+    found = [path.read_text() for path in sorted(folder.glob("*-site-*.log"))]
+    found = [text for text in found if text.startswith("playbook: site.yml\n")]
+    assert len(found) >= 2, sorted(folder.iterdir())
+    return dict(zip(MOST_LINES, found, strict=False))
+
+
+@pytest.mark.parametrize("kind", MOST_LINES)
+def test_a_run_fits_on_its_screens(runs: dict[str, str], kind: str) -> None:
+    text = runs[kind]
+    (lines,) = re.findall(r"^screen: (\d+) lines$", text, re.MULTILINE)
+    assert 10 < int(lines) <= MOST_LINES[kind], f"{kind}: {lines} lines"
+    # It is the run that is meant, whole, and far more than was shown.
+    assert "TASK [preflight : Decide the plan]" in text and "PLAY RECAP" in text
+    changed = sum(map(int, re.findall(r"^\S+ +: ok=\d+ +changed=(\d+)", text, re.MULTILINE)))
+    assert (changed > 0) == (kind == "first run")
+    assert len(text.splitlines()) > 3 * int(lines) or kind == "first run"

@@ -1,0 +1,92 @@
+"""Check mode announces the reboot that what it would install would ask for, and proves nothing that it has not done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from test_system_busy import Site
+
+ROLES = REPOSITORY / "roles"
+# The reboot itself is refused on this machine, in words that name its reason.
+REFUSED = "Reboot required ({}), not done: the controller itself is never rebooted"
+RUNNING = "4.18.0-477.10.1.el8_8.x86_64"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "default")
+    return Site(tmp_path)
+
+
+def read(path: str) -> Any:
+    return yaml.safe_load((ROLES / path).read_text())
+
+
+def known(role: str, *names: str) -> dict[str, Any]:
+    found = read(f"{role}/vars/main.yml")
+    return {name: found[name] for name in names} | {
+        "system_driver_reboot": "auto",
+        "system_driver_reboot_timeout": 900,
+        "gpu_node_plan": {"driver": {"present": False, "branch": "580"}},
+        "gpu_node": {
+            "verified": False,
+            "reboot": {"required": False, "reasons": []},
+            "nvidia": {"modules": {RUNNING: None}},
+            "kernel": {"running": RUNNING, "next_boot": RUNNING},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "announced"),
+    [
+        (["--check"], {}, True),
+        ([], {}, False),
+        (["--check"], {"gpu_node_plan": {"driver": {"present": True, "branch": "580"}}}, False),
+        (["--check"], {"__system_driver_in_use": "alice trains"}, False),
+    ],
+    ids=["check", "run", "present", "in-use"],
+)
+def test_a_new_driver(site: Site, arguments: list[str], more: dict[str, Any], announced: bool) -> None:
+    (task,) = [row for row in read("system_driver/tasks/main.yml") if row["name"].startswith("Reboot where")]
+    variables = {**known("system_driver", "__system_driver_announced"), **more}
+    assert site.play([], [task], *arguments, **variables) == 0, site.log
+    assert (REFUSED.format("driver 580 is new") in site.text) is announced, site.log
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--check"], 0), ([], 2)], ids=["check", "run"])
+def test_a_newer_kernel(site: Site, arguments: list[str], code: int) -> None:
+    """Without check mode, a kernel that was installed and does not run stays an error."""
+    site.module("newer", "{'changed': check}")
+    _dnf, _apt, _probe, boot, prove, *_plan = read("system_kernel/tasks/update.yml")
+    asked = [
+        {"newer": {}, "register": "__system_kernel_dnf"},
+        {"ansible.builtin.debug": {}, "register": "__system_kernel_apt", "when": False},
+    ]
+    variables = known("system_kernel", "__system_kernel_announced")
+    if not arguments:
+        variables["gpu_node"]["kernel"]["next_boot"] = "4.18.0-553.el8.x86_64"
+    assert site.play([], [*asked, boot, prove], *arguments, **variables) == code, site.log
+    newer = "a newer kernel" if arguments else "kernel 4.18.0-553.el8.x86_64"
+    assert REFUSED.format(f"{newer} replaces {RUNNING}") in site.text, site.log
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--check"], 0), ([], 2)], ids=["check", "run"])
+def test_a_reboot_that_was_only_announced_is_not_proved(
+    site: Site, tmp_path: Path, arguments: list[str], code: int
+) -> None:
+    tasks = read("system_reboot/tasks/main.yml")
+    decide = tasks[0]["ansible.builtin.set_fact"]
+    decide["__system_reboot_refusal"] = decide["__system_reboot_refusal"].replace("ansible_connection in", "'ssh' in")
+    site.module("reboot_node", "{'changed': True}")
+    (tmp_path / "reboot.yml").write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "it did not reboot"}}]))
+    look = tmp_path / "library/workload_info.py"
+    look.write_text(look.read_text().replace('["bob"]', "[]"))
+    variables = {**known("system_driver"), "system_reboot_limit": 1, "system_reboot_reason": "nouveau is loaded"}
+    assert site.play([""], tasks, *arguments, **variables) == code, site.log
+    assert site.ran() == ["reboot_node check" if arguments else "reboot_node real"]
+    assert ("it did not reboot" in site.text) is not bool(arguments)

@@ -13,6 +13,8 @@ NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 # With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
 LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
+REBOOT_NOW = "When nobody works on the node, run: systemctl reboot"
+INSTALL = "Run: ansible-playbook site.yml --tags system"
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
@@ -68,7 +70,7 @@ def module_matches_user_space(readings, expected):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     if readings.absent("probe", "nvidia", "user_space"):
-        return failed(loaded, None, "the driver's user space is not installed")
+        return failed(loaded, None, "the driver's user space is not installed", INSTALL)
     on_disk = readings.version("probe", "nvidia", "user_space")
     if loaded != on_disk:
         return failed(loaded, on_disk, "module {} is loaded, libraries are {}".format(loaded, on_disk))
@@ -127,7 +129,7 @@ def _shut(nodes, user, names):
         return message, ""
     # Root's own group is no way for a user who shall have no power.
     if mode[2:3] in ("6", "7") and group not in ("root", "0"):
-        join = "Run: usermod -aG {} {} (or NVreg_DeviceFileMode=0666), and start its services anew."
+        join = "Run: usermod -aG {} {} ; then start its services anew. Another way: NVreg_DeviceFileMode=0666"
         return "{} (mode {}, group {}, which may)".format(message, mode, group), join.format(group, user)
     return "{} (mode {}, group {})".format(message, mode, group), ""
 
@@ -160,7 +162,7 @@ CHECKS = (
         question="Is the planned driver loaded?",
         judge=driver_version,
         firm_because="no module at all is one of its findings, and without one no program has a GPU",
-        action="Run ansible-playbook site.yml --tags system, then reboot if it says so.",
+        action=INSTALL + " ; it says when a reboot is due, and does it with -e system_driver_reboot=allowed",
     ),
     Check(
         id="driver.flavour",
@@ -170,7 +172,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the module open or proprietary as planned?",
         judge=driver_flavour,
-        action="Run ansible-playbook site.yml --tags system; the module stream must be switched.",
+        action=INSTALL + " -e system_driver_allow_stream_switch=true ; it switches the module stream",
     ),
     Check(
         id="driver.module_matches_user_space",
@@ -181,7 +183,7 @@ CHECKS = (
         question="Do the loaded module and the driver's libraries belong together?",
         judge=module_matches_user_space,
         firm_because="when they differ every CUDA program ends with an error, as without a driver",
-        action="Reboot the node, or install the missing part: ansible-playbook site.yml --tags system",
+        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
     ),
     Check(
         id="driver.nouveau_absent",
@@ -192,8 +194,8 @@ CHECKS = (
         question="Is nouveau out of the way?",
         judge=nouveau_absent,
         action=(
-            "Check that it is blacklisted (modprobe --showconfig | grep nouveau ; on RHEL also grubby --info=ALL), "
-            "then reboot."
+            REBOOT_NOW + " ; if it is loaded again, nothing keeps it away: look at "
+            "modprobe --showconfig | grep nouveau ; on RHEL also grubby --info=ALL"
         ),
     ),
     Check(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the host below the driver: its files, its clock, its processors."""
 
+from .checks_driver import INSTALL
 from .checks_gpu import ASK_FIRST
-from .checks_tuning import tuned_to
+from .checks_tuning import TUNE, tuned_to
 from .readings_host import DRIVER_LIBRARIES
 from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
 
@@ -23,6 +24,7 @@ BAD_VARIABLES = (
     "CUDA_LAUNCH_BLOCKING",
     "LD_PRELOAD",
 )
+SET_GOVERNOR = TUNE + " ; by hand: cpupower frequency-set -g {}"
 # Fast clocks: the processor's own, and those that virtual machines are given.
 GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
 
@@ -67,7 +69,7 @@ def fabric_manager(readings, expected):
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     version = readings.version("fabric_manager_version")
     if version != wanted:
-        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted))
+        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted), INSTALL)
     return passed(version, wanted, "nvidia-fabricmanager is active, {}".format(version))
 
 
@@ -114,7 +116,10 @@ def governor(readings, expected):
     wanted = chosen or "performance"
     why = ", as system_tuning was told to set" if chosen else ""
     if names != [wanted]:
-        return warned(", ".join(names), wanted, "governor: {} instead of {}{}".format(", ".join(names), wanted, why))
+        action = SET_GOVERNOR.format(wanted) if not chosen else TUNE
+        return warned(
+            ", ".join(names), wanted, "governor: {} instead of {}{}".format(", ".join(names), wanted, why), action
+        )
     return passed(wanted, wanted, "all processors run with {}{}".format(wanted, why))
 
 
@@ -162,7 +167,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Are the switches between the GPUs managed?",
         judge=fabric_manager,
-        action="Run: systemctl enable --now nvidia-fabricmanager ; its version must be the driver's.",
+        action="Run: systemctl enable --now nvidia-fabricmanager",
         source="DCGM checkFabricManager, AWS, gpud",
     ),
     Check(
@@ -194,10 +199,7 @@ CHECKS = (
         question="Do the processors run at full speed?",
         judge=governor,
         needs_gpu=False,
-        action=(
-            "Run: ansible-playbook playbooks/system.yml --tags system_tuning ; by hand: cpupower frequency-set -g "
-            "GOVERNOR"
-        ),
+        action=SET_GOVERNOR.format("performance"),
         source="gcm check_processor.py",
     ),
     Check(

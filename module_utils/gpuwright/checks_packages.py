@@ -132,6 +132,12 @@ def _numbers(one):
     return [number.text() for number in one.each("numbers")]
 
 
+def _make_anew(readings, kernel):
+    debian = readings.text("probe", "os", "family") == "debian"
+    command = "update-initramfs -u -k {}" if debian else "dracut -f --kver {}"
+    return "Run: {} ; then reboot when nobody works on the node.".format(command.format(kernel))
+
+
 def initramfs(readings, expected):
     """An nvidia module inside the initramfs of the kernel that boots next is the one on disk: it is loaded first.
 
@@ -152,7 +158,7 @@ def initramfs(readings, expected):
         return unknown("{} holds {}, and there is none on disk".format(image, inside), inside, action=NEXT_MODULE)
     on_disk = readings.version("probe", "nvidia", "modules", kernel, "version")
     if inside != on_disk:
-        action = "Make it anew: dracut -f --kver {0} (Debian: update-initramfs -u -k {0}), then reboot.".format(kernel)
+        action = _make_anew(readings, kernel)
         return failed(inside, on_disk, "{} loads {}, on disk is {}".format(image, inside, on_disk), action)
     return passed(inside, on_disk, "{} holds {}, as on disk".format(image, inside))
 
@@ -168,8 +174,8 @@ CHECKS = (
         judge=one_version,
         unit="packages",
         action=(
-            "Bring them to one version: dnf distro-sync '*nvidia*' 'cuda-drivers*' (Debian: apt-get install "
-            "the named ones at the driver's version) ; then " + REINSTALL
+            "Run: dnf distro-sync -y '*nvidia*' 'cuda-drivers*' (Debian: apt-get install the named ones at the driver's "
+            "version) ; then " + REINSTALL
         ),
         source="negativo17/nvidia-driver#167, #171, #180: module and libraries updated apart",
     ),
@@ -196,9 +202,8 @@ CHECKS = (
         question="Will the kernel take the module's signature at the next boot?",
         judge=module_signer,
         action=(
-            "Sign it with the enrolled key: dkms uninstall, unbuild, install nvidia/VERSION ; or enrol the signer's: "
-            "mokutil --import its certificate, reboot, and confirm at the console ; modinfo nvidia and mokutil "
-            "--list-enrolled show both."
+            "Sign it with the enrolled key, or enrol the signer's: mokutil --import its certificate, reboot, and confirm "
+            "at the console ; modinfo nvidia and mokutil --list-enrolled show both."
         ),
         source="Linux Documentation/admin-guide/module-signing.rst; kmod modinfo(8)",
     ),
@@ -210,7 +215,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Does the initramfs load the driver that is installed?",
         judge=initramfs,
-        action="Make it anew: dracut -f (Debian: update-initramfs -u), then reboot.",
+        action="Run: dracut -f (Debian: update-initramfs -u) ; then reboot when nobody works on the node.",
         source="dracut(8), initramfs-tools(7): modules in the image are loaded before the root file system's",
     ),
 )

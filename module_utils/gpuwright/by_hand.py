@@ -5,7 +5,7 @@ An action that can be typed has its command behind "Run: ", or is a run of ansib
 """
 
 import re
-from typing import Dict, NamedTuple
+from typing import Dict, List, NamedTuple
 
 from .checks import CHECKS
 from .verdict import DEEP, POWER_CYCLE, REPLACE
@@ -35,7 +35,6 @@ RESEATED = Hand(MACHINE, "nvidia-smi -q | grep -A 12 'GPU Link Info' shows the s
 ROUTES = Hand(FABRIC, "nvidia-smi -q | grep -A 12 Fabric shows Completed, Success and Healthy")
 FAST = Hand(MACHINE, "the card is not held down under load: nvidia-smi -q -d PERFORMANCE")
 ERRORS_END = "no new line of this kind comes after the next boot"
-READABLE = Hand(NODE, "what is named can be read")
 
 # By check; of the untyped actions of one check, each is covered by its row.
 BY_HAND = {
@@ -44,7 +43,6 @@ BY_HAND = {
     "driver.ecc": REPLACED,
     "driver.retired_pages": REPLACED,
     "driver.reachable": Hand(NODE, "nvidia-smi lists the cards and ends with 0"),
-    "gpu.recovery_action": Hand(NODE, "nvidia-smi -q | grep -i 'recovery action' shows None"),
     "gpu.vgpu_license": Hand(GUESTS, "nvidia-smi -q | grep -i 'license status' shows Licensed"),
     "gpu.identity": Hand(MACHINE, "nvidia-smi -L lists as many different UUIDs as cards"),
     "gpu.vbios": Hand(VENDOR, "nvidia-smi -q | grep -i vbios shows one version for all cards of a model"),
@@ -80,12 +78,12 @@ BY_HAND = {
     "gpu.fabric_access_timeout": ROUTES,
     "gpu.fabric_configuration": ROUTES,
     "gpu.fabric_partition": Hand(FABRIC, "nvidia-smi -q | grep -A 12 Fabric shows the partition as assigned"),
-    "driver.device_nodes": Hand(NODE, "ls -l /dev/nvidia* shows mode 0666, or 0660 and a group of the trainer's"),
     "driver.module_signer": Hand(MACHINE, "mokutil --list-enrolled lists the key that modinfo nvidia names"),
     "host.clock_source": Hand(MACHINE, "/sys/devices/system/clocksource/clocksource0/current_clocksource holds tsc"),
     "host.blocked_tasks": Hand(MACHINE, "ps -eo stat,comm | grep '^D' names no task of nvidia"),
     "host.disk_space": Hand(NODE, "df -h shows the space that the check expects"),
     "host.inodes": Hand(NODE, "df -i shows the inodes that the check expects"),
+    "host.writable": Hand(NODE, "findmnt shows rw for it"),
     "host.size": Hand(MACHINE, "lscpu and free -m show what the inventory expects of the host"),
     "host.infiniband": Hand(NETWORK, "ibstat shows Active and LinkUp for every port"),
     "host.disks": Hand(MACHINE, "smartctl --health says PASSED for the disk in its place"),
@@ -111,6 +109,7 @@ BY_HAND = {
     "gpu.iommu": Hand(MACHINE, "cat /sys/kernel/iommu_groups/*/type shows identity, or nothing, after the boot"),
     "gpu.acs": Hand(MACHINE, "lspci -vvv | grep ACSCtl shows a minus behind every word, after the boot"),
     "framework.architectures": Hand(CONTROLLER, "the run of site.yml with the changed inventory ends DONE or PASS"),
+    "framework.cuda_build": Hand(CLUSTER, "nvidia-smi -L lists the GPUs inside the job or container"),
     "framework.matrix_product": Hand(NODE, "the product is right on each GPU alone"),
     "smoke.amp": Hand(NODE, "the command by hand ends with 0"),
     "smoke.speed_ratio": FAST,
@@ -175,13 +174,25 @@ def proof(check_id: str) -> str:
     return "{} says PASS for {}".format(command, check_id)
 
 
+def done_by(check_id: str, action: str, remedy: str = "") -> List[str]:
+    """Parts of a sentence: who acts, and for what nobody can type also how to tell that it is done. A finding that
+    another check explains is done when that one is."""
+    parts = ["to be done by {}".format(who_acts(action, remedy, check_id))]
+    if not is_typed(action) and not ELSEWHERE.match(action):
+        hand = BY_HAND.get(check_id)
+        parts += ["done when {}".format(", and ".join(([hand.seen] if hand else []) + [proof(check_id)]))]
+    return parts
+
+
 def hand_note(record: Dict) -> str:
-    """Who acts and how to tell that it is done, as a sentence below the action of a finding that nobody can type; ""
-    for a command, and for a finding that another check explains."""
-    action = record.get("action") or ""
+    """The sentence below an action that is not a command; "" below a command, which who reads it can type."""
+    action = record["action"]
     if not action or is_typed(action) or ELSEWHERE.match(action):
         return ""
-    hand = BY_HAND.get(record["id"])
-    done = [hand.seen] if hand is not None else []
-    who = who_acts(action, record.get("remedy", ""), record["id"])
-    return "Done by {}; done when {}.".format(who, ", and ".join(done + [proof(record["id"])]))
+    return sentence_of(done_by(record["id"], action, record.get("remedy", "")))
+
+
+def sentence_of(parts: List[str]) -> str:
+    """The parts as one sentence."""
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + "."

@@ -13,7 +13,7 @@ TRANSLATED = ("DMA", "DMA-FQ")
 OTHERS = ("blocked", "unmanaged")
 ACS_STATES = ("on", "off", "absent")
 # What the next boot keeps is the firmware's.
-ACS_OFF = "Run: {} ; for every boot switch ACS off in the firmware. Leave it on where this host runs virtual machines."
+ACS_OFF = "switch ACS off in the firmware. Leave it on where this host runs virtual machines."
 SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
 
 
@@ -64,8 +64,9 @@ def acs(readings, expected):
             if bridge.one_of(ACS_STATES, "acs") == "on":
                 on.add(name)
     if on:
-        action = ACS_OFF.format(" ; ".join("setpci -s {} ECAP_ACS+0x6.w=0000".format(name) for name in sorted(on)))
-        return warned(len(on), 0, "ACS is on in {}".format(", ".join(sorted(on))), action)
+        action = " ; ".join("setpci -s {} ECAP_ACS+0x6.w=0000".format(name) for name in sorted(on))
+        words = "ACS is on in {}".format(", ".join(sorted(on)))
+        return warned(len(on), 0, words, "Run: {} ; for every boot {}".format(action, ACS_OFF))
     return passed(0, 0, "ACS is on in none of {} bridges".format(number))
 
 
@@ -92,7 +93,7 @@ CHECKS = (
         question="Is the way between GPUs straight, without access control in bridges?",
         judge=acs,
         unit="bridges",
-        action=ACS_OFF.format("setpci -s BRIDGE ECAP_ACS+0x6.w=0000"),
+        action="S" + ACS_OFF[1:],
         source=SOURCE,
     ),
 )

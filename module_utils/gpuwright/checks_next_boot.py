@@ -93,7 +93,7 @@ CHECKS = (
         question="Is what is installed also what runs?",
         judge=reboot_pending,
         needs_gpu=False,
-        action="When nobody works on the node, run: systemctl reboot ; a run does it with -e system_driver_reboot=allowed",
+        action="When nobody works on the node, run: systemctl reboot ; a run does so with system_driver_reboot=allowed",
     ),
     Check(
         id="secure_boot",

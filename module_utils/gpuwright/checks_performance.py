@@ -26,8 +26,8 @@ from .verdict import (
 )
 
 ON_CPU = "measured on the CPU, which says nothing about a GPU"
-SLOW_LINK = "Reseat the card and its riser. Under load the link shows how it runs: lspci -vv -d 10de: | grep -E '^[0-9a-f]|LnkSta:'"
-SLOW_CARD = "Look for heat and power limits during a run: nvidia-smi dmon ; then run NVIDIA's field diagnostic."
+SLOW_LINK = "Reseat the card and its riser. The link under load: lspci -vv -d 10de: | grep -E '^[0-9a-f]|LnkSta:'"
+SLOW_CARD = "Look for heat and power limits under load: nvidia-smi dmon ; then run NVIDIA's field diagnostic."
 SLOW_FABRIC = "Look at nvidia-smi topo -m and nvidia-smi nvlink -s ; NCCL_DEBUG=INFO says which path NCCL takes."
 # Good cards of one model differ by less.
 SPREAD = 1.05

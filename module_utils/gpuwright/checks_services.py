@@ -54,8 +54,8 @@ CHECKS = (
         unit="units",
         needs_gpu=False,
         action=(
-            "Run: ansible-playbook site.yml --tags system_monitor,system_tuning,system_containers,verify ; what fails then "
-            "says why: systemctl status 'gpuwright-*'"
+            "Run: ansible-playbook site.yml --tags system_monitor,system_tuning,system_containers,verify ; what then "
+            "fails says why: systemctl status 'gpuwright-*'"
         ),
         source="NHC check_ps_service, gcm check_service",
     ),

@@ -124,7 +124,7 @@ CHECKS = (
         question="Is the planned CUDA toolkit installed?",
         judge=cuda_version,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_cuda",
+        action="Run: ansible-playbook site.yml --tags system_cuda",
     ),
     Check(
         id="cuda.link",
@@ -149,7 +149,7 @@ CHECKS = (
         judge=cudnn_version,
         needs_gpu=False,
         action=(
-            "Run ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand."
+            "Run: ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand."
         ),
     ),
     Check(
@@ -161,7 +161,7 @@ CHECKS = (
         question="Is the planned NCCL installed?",
         judge=nccl_version,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_cuda",
+        action="Run: ansible-playbook site.yml --tags system_cuda",
     ),
     Check(
         id="runtime.allocator",
@@ -172,7 +172,7 @@ CHECKS = (
         question="Can the planned memory allocators be preloaded?",
         judge=allocator,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_runtime",
+        action="Run: ansible-playbook site.yml --tags system_runtime",
     ),
     Check(
         id="runtime.launcher",
@@ -183,6 +183,6 @@ CHECKS = (
         question="Can trainings be started through gpu-run?",
         judge=launcher,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_runtime",
+        action="Run: ansible-playbook site.yml --tags system_runtime",
     ),
 )

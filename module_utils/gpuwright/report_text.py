@@ -4,6 +4,7 @@
 import textwrap
 from typing import Dict, List, Optional
 
+from .by_hand import hand_note
 from .causes import consequences, own_findings
 from .report import BY_ROOT, printable
 from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
@@ -54,7 +55,7 @@ def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool) 
 
 
 def finding_block(check: Dict, follows: List[str], columns: Optional[int], everything: bool = False) -> List[str]:
-    """One finding: what, found and expected, what to do, and what follows from it."""
+    """One finding: what, found and expected, what to do, by whom if by hand, and what follows from it."""
     lines = _wrapped("{:<7}  {}: {}".format(check["status"], check["id"], check["message"]), columns)
     if check["status"] != UNKNOWN and check["value"] is not None and check["expected"] is not None:
         lines += _wrapped("found {}, expected {}".format(check["value"], check["expected"]), columns, MARGIN)
@@ -62,6 +63,8 @@ def finding_block(check: Dict, follows: List[str], columns: Optional[int], every
         lines += _wrapped("because of {}".format(check["caused_by"]), columns, MARGIN)
     if check["action"]:
         lines.append(" " * MARGIN + "-> " + printable(check["action"]))
+        note = hand_note(check)
+        lines += _wrapped(note, columns, MARGIN) if note else []
     if follows:
         lines += _wrapped("{} more because of this: {}".format(len(follows), in_families(follows)), columns, MARGIN)
     return lines

@@ -8,10 +8,14 @@ person    a cable, a part, the firmware, the vendor: nobody can type it
 
 from __future__ import annotations
 
+import copy
 import re
 
-from gpuwright.checks import CHECKS
-from gpuwright.page_people import who_acts
+import healthy_node
+import test_checks_sad_paths as sad_paths
+from gpuwright.by_hand import who_acts
+from gpuwright.checks import CHECKS, run_checks
+from gpuwright.verdict import DEEP, FAIL, UNKNOWN, WARN
 
 # Tried by test_advice.py: the printed command alone ends in PASS.
 HOST = {
@@ -45,6 +49,24 @@ def commands(action: str) -> list[str]:
     return [match.group(1).rstrip(".") for match in found if match]
 
 
+def printed() -> list[tuple[str, str, str]]:
+    """(check, action, remedy) of everything bad that the broken nodes of the tests print, each action once."""
+    by_id, found = {check.id: check for check in CHECKS}, {}
+    for check_id, changes, asked, status, _words in sad_paths.CASES:
+        if status not in (FAIL, WARN, UNKNOWN):
+            continue
+        record = {**healthy_node.readings(), "smoke": healthy_node.smoke()}
+        expectations = healthy_node.expectations()
+        for path, value in changes.items():
+            healthy_node.put(record, path, copy.deepcopy(value))
+        for name, value in asked.items():
+            healthy_node.put(expectations["plan"] if "." in name else expectations, tuple(name.split(".")), value)
+        smoke = record.pop("smoke")
+        [said] = run_checks(record, expectations, smoke, (by_id[check_id],), DEEP)
+        found[(check_id, said["action"])] = said["remedy"]
+    return [(check_id, action, remedy) for (check_id, action), remedy in found.items()]
+
+
 def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
     """(kind, how or why) of one check."""
     if check_id in HOST:
@@ -58,7 +80,7 @@ def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
         )
     if LOOKS.search(action):
         return "look", "the command shows; who reads it decides"
-    if who_acts(action, remedy).startswith("root"):
+    if who_acts(action, remedy, check_id).startswith("root"):
         return "look", "not tried: needs the card or a reboot"
     return "person", "done by hand at the machine"
 
@@ -66,6 +88,6 @@ def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
 def table() -> list[tuple[str, str, str, str]]:
     """(check, who acts, kind, how it is tried) of all checks."""
     return [
-        (check.id, who_acts(check.action, check.remedy), *kind_of(check.id, check.action, check.remedy))
+        (check.id, who_acts(check.action, check.remedy, check.id), *kind_of(check.id, check.action, check.remedy))
         for check in CHECKS
     ]

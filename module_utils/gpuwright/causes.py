@@ -76,6 +76,8 @@ CAUSES = (
     Cause("driver.device_nodes", ("containers.*",), "nodes are missing|device"),
     Cause("driver.device_nodes", ON_CUDA, NO_CUDA, NOT_GOOD),
     Cause("driver.libraries", ON_CUDA, NO_CUDA, NOT_GOOD),
+    Cause("driver.nvidia_smi_file", ("driver.reachable",), "not installed|not executable"),
+    Cause("runtime.launcher", ("model.permissions",), "^missing: /usr/local/bin/gpu-run$"),
     Cause("cuda.version", ("cuda.link",), "there is no|leads nowhere"),
     Cause("model.trainer_user", ("*",), NO_USER),
     Cause("model.trainer_user", ("smoke.*", "model.limits"), NO_USER + "|smoke"),

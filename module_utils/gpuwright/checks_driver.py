@@ -6,6 +6,7 @@ import re
 from .checks_gpu import ASK_FIRST
 from .confined import kept_away
 from .evidence import Unreadable
+from .reinstall import install, reinstall
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
@@ -13,6 +14,7 @@ NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 # With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
 LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
+ENABLE = "systemctl enable --now nvidia-persistenced"
 REBOOT_NOW = "When nobody works on the node, run: systemctl reboot"
 INSTALL = "Run: ansible-playbook site.yml --tags system"
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
@@ -29,12 +31,19 @@ def reachable(readings, expected):
     action = str(smi.get("action") or "")
     if status == "ok" and readings.flag("nvidia_smi", "reachable"):
         return passed("ok", "ok", "nvidia-smi answers")
+    if status == "not_installed":
+        action = reinstall(readings, library_or_program(message), "system")
     if status in ("ok", "unreadable"):
         return unknown(message, status, "ok", action)
     away = kept_away(readings) if status in LIKE_NO_GPU else None
     if away:
         return unknown("{} ({})".format(away[0], message), status, "ok", away[1])
     return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
+
+
+def library_or_program(message):
+    """What of nvidia-smi is missing, by its sentence."""
+    return "/usr/lib64/libnvidia-ml.so.1" if "libnvidia-ml" in message else "/usr/bin/nvidia-smi"
 
 
 def driver_version(readings, expected):
@@ -90,7 +99,7 @@ def persistence(readings, expected):
     """nvidia-persistenced is active and each card says so; without it the driver forgets its settings when idle."""
     state = readings.text("persistenced")
     if state != "active":
-        return warned(state, "active", "nvidia-persistenced is {}".format(state))
+        return warned(state, "active", "nvidia-persistenced is {}".format(state), *_package_of_daemon(readings))
     if not readings.flag("nvidia_smi", "reachable"):
         return unknown("the daemon is active, but the driver cannot be asked", state, "active", ASK_FIRST)
     modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
@@ -98,6 +107,17 @@ def persistence(readings, expected):
     if off or not modes:
         return warned("off", "Enabled", "persistence mode is off on {}".format(", ".join(off) or "no GPU at all"))
     return passed("active", "active", "nvidia-persistenced is active")
+
+
+def _package_of_daemon(readings):
+    """The action where the daemon's package is not installed; nothing where it is, or nobody looked."""
+    packages = readings.value.get("driver_packages")
+    if not isinstance(packages, dict) or "packages" not in packages:
+        return ()
+    names = [package.text("name") for package in readings.each("driver_packages", "packages")]
+    # Ubuntu packs it with the other programs.
+    there = [name for name in names if name.startswith(("nvidia-persistenced", "nvidia-compute-utils"))]
+    return () if there or not names else (install(readings, "nvidia-persistenced") + " ; " + ENABLE,)
 
 
 def device_nodes(readings, expected):
@@ -205,7 +225,7 @@ CHECKS = (
         severity=WARN,
         question="Does the driver stay initialised when nobody uses it?",
         judge=persistence,
-        action="Run: systemctl enable --now nvidia-persistenced",
+        action="Run: systemctl unmask nvidia-persistenced ; " + ENABLE,
     ),
     Check(
         id="driver.device_nodes",

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the host below the driver: its files, its clock, its processors."""
 
-from .checks_driver import INSTALL
+from .checks_driver import INSTALL, REBOOT_NOW
 from .checks_gpu import ASK_FIRST
 from .checks_tuning import TUNE, tuned_to
 from .readings_host import DRIVER_LIBRARIES
+from .reinstall import reinstall
 from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
 
 # Variables that make every CUDA program slower, different or stop; DCGM's list (checkForBadEnvVaribles).
@@ -25,6 +26,8 @@ BAD_VARIABLES = (
     "LD_PRELOAD",
 )
 SET_GOVERNOR = TUNE + " ; by hand: cpupower frequency-set -g {}"
+# Where dnf's packages have them; of Debian's only the name counts.
+FOLDER = "/usr/lib64/"
 # Fast clocks: the processor's own, and those that virtual machines are given.
 GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
 
@@ -39,10 +42,12 @@ def bad_program(file, name, expected):
 
 def nvidia_smi_file(readings, expected):
     """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
+    action = reinstall(readings, "/usr/bin/nvidia-smi", "system")
     if readings.absent("driver_files", "nvidia_smi"):
-        return failed("missing", "a program", "there is no nvidia-smi")
+        return failed("missing", "a program", "there is no nvidia-smi", action)
     good = passed("a program", "a program", "nvidia-smi is a program that only root may change")
-    return bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program") or good
+    bad = bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program")
+    return bad._replace(action=action) if bad else good
 
 
 def libraries(readings, expected):
@@ -52,7 +57,9 @@ def libraries(readings, expected):
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     for name in DRIVER_LIBRARIES:
         if readings.absent("driver_files", "libraries", name):
-            return failed("missing", wanted, "{} is not there".format(name))
+            return failed(
+                "missing", wanted, "{} is not there".format(name), reinstall(readings, FOLDER + name, "system")
+            )
         found = readings.version("driver_files", "libraries", name)
         if found != wanted:
             return failed(found, wanted, "{} is {}, the module {}".format(name, found, wanted))
@@ -142,9 +149,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is nvidia-smi the program that the driver brought?",
         judge=nvidia_smi_file,
-        action=(
-            "Run: rpm -V nvidia-driver-cuda (Debian: dpkg -V nvidia-smi) ; then ansible-playbook site.yml --tags system"
-        ),
+        action="Run: dnf reinstall -y nvidia-driver-cuda (Debian: apt-get install --reinstall nvidia-smi)",
         source="gpu-operator resolveHostNvidiaSMI",
     ),
     Check(
@@ -156,7 +161,7 @@ CHECKS = (
         question="Do CUDA programs find the driver's libraries?",
         judge=libraries,
         firm_because="without them there is no driver for a program",
-        action="Run: ansible-playbook site.yml --tags system ; reboot the node if module and libraries differ.",
+        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
         source="DCGM checkLibraries",
     ),
     Check(
@@ -167,7 +172,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Are the switches between the GPUs managed?",
         judge=fabric_manager,
-        action="Run: systemctl enable --now nvidia-fabricmanager",
+        action="Run: systemctl unmask nvidia-fabricmanager ; systemctl enable --now nvidia-fabricmanager",
         source="DCGM checkFabricManager, AWS, gpud",
     ),
     Check(

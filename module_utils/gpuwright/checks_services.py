@@ -26,8 +26,8 @@ def services(readings, expected):
     down += ["{} was not asked for".format(name) for name in wanted if name not in [unit for unit, _state in named]]
     if down:
         names = " ".join([unit for unit, state in named if state != ACTIVE])
-        action = "Run: systemctl enable --now {0} ; what does not stay up says why: systemctl status {0}".format(names)
-        return failed(len(down), 0, "; ".join(down), action if names else "")
+        action = "Run: systemctl unmask {0} ; systemctl enable --now {0} ; what they say: journalctl -u {0}"
+        return failed(len(down), 0, "; ".join(down), action.format(names) if names else "")
     odd = []
     for row in own:
         unit, state, switched = row.one_of(UNITS, "unit"), row.one_of(STATES, "active"), row.wish("enabled")

@@ -2,7 +2,11 @@
 """Checks of what the system layer puts on top of the driver: CUDA, cuDNN, NCCL, allocators, and gpu-run."""
 
 from .checks_host import bad_program
+from .reinstall import reinstall
 from .verdict import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
+
+CUDNN = {"header": "/usr/include/cudnn_version.h", "library": "/usr/lib64/libcudnn.so.{}"}
+NCCL = "/usr/lib64/libnccl.so.2"
 
 
 def release(version, parts):
@@ -32,7 +36,10 @@ def cuda_version(readings, expected):
     own_folder = bool(expected.wish("plan", "cuda", "link"))
     for name, what in (("version_file", "version.json"), ("nvcc", "nvcc"))[not own_folder :]:
         if readings.absent("cuda", name):
-            return failed("none", wanted, "the toolkit has no {}".format(what))
+            path = "{}/{}".format(expected.wish("plan", "cuda", "prefix"), {"nvcc": "bin/nvcc"}.get(what, what))
+            return failed(
+                "none", wanted, "the toolkit has no {}".format(what), reinstall(readings, path, "system_cuda")
+            )
         outcome = compare_version(what, readings.version("cuda", name), wanted)
         if outcome.status != "PASS":
             return outcome
@@ -66,7 +73,13 @@ def cudnn_version(readings, expected):
         return skipped("the plan installs no cuDNN")
     for name in ("header", "library"):
         if readings.absent("cudnn", name):
-            return failed("none", wanted, "the {} of cuDNN is not there".format(name))
+            action = reinstall(readings, CUDNN[name].format(release(wanted, 1)), "system_cuda")
+            return failed(
+                "none",
+                wanted,
+                "the {} of cuDNN is not there".format(name),
+                action,
+            )
         outcome = compare_version("cuDNN " + name, readings.version("cudnn", name), wanted)
         if outcome.status != "PASS":
             return outcome
@@ -79,7 +92,7 @@ def nccl_version(readings, expected):
     if not wanted:
         return skipped("the plan installs no NCCL beside the one in PyTorch")
     if readings.absent("nccl", "library"):
-        return failed("none", wanted, "the library of NCCL is not there")
+        return failed("none", wanted, "the library of NCCL is not there", reinstall(readings, NCCL, "system_cuda"))
     return compare_version("NCCL", readings.version("nccl", "library"), wanted)
 
 

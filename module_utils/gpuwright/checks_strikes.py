@@ -24,9 +24,7 @@ def strikes(readings, expected):
     """
     record = readings.at("strikes").value
     if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
-        action = "Run: mv {0} {0}.damaged ; a warranty claim needs it; counting begins anew".format(
-            FILE
-        )
+        action = "Run: mv {0} {0}.damaged ; a warranty claim needs it; counting begins anew".format(FILE)
         return warned("damaged", BOOTS.value, "strikes are not counted: {}".format(record["unreadable"]), action)
     try:
         cards = parse_strikes(record)["cards"]

@@ -13,6 +13,7 @@ import re
 
 import healthy_node
 import test_checks_sad_paths as sad_paths
+from gpuwright import by_hand
 from gpuwright.by_hand import who_acts
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.verdict import DEEP, FAIL, UNKNOWN, WARN
@@ -37,16 +38,27 @@ PLAYBOOK = {
     "gpu.plan": "test_kept_plan.py",
 }
 COMMAND = re.compile(
-    r"^(?:[Rr]un(?: on the node)?:? )?"
-    r"((?:systemctl|modprobe|nvidia-smi|nvidia-modprobe|nvidia-ctk|rm|sed|chown|chmod) .*)$"
+    r"^(?:.*\b[Rr]un(?: on the node)?: |then )?(?:sudo )?"
+    r"((?:ansible-playbook|apt-get|chmod|chown|dkms|dnf|dracut|gpu-doctor|modprobe|mount|mv|nvidia-ctk|nvidia-modprobe|"
+    r"nvidia-smi|rm|sed|setpci|systemctl|usermod) .*)$"
 )
+CONTROLLER, NODE = by_hand.CONTROLLER, by_hand.NODE
 LOOKS = re.compile(r"(?i)\b(look at|look for|read it|see |find |watch it|compare|check |run it by hand|display)")
 
 
+def typed(action: str) -> list[tuple[str, str]]:
+    """(who, command) of what the action says to type, in order: each part between " ; " that is a command of a repair.
+
+    What begins with a word, as in "its log says why: journalctl -u x", is for reading.
+    """
+    found = (COMMAND.match(part.strip()) for part in re.split(r" ; |, then (?!run: )", action))
+    lines = [match.group(1).rstrip(".") for match in found if match]
+    return [(CONTROLLER if line.startswith("ansible-playbook") else NODE, line) for line in lines]
+
+
 def commands(action: str) -> list[str]:
-    """What the action says to type on the node, in order: each part between " ; " that is a command of a repair."""
-    found = (COMMAND.match(part.strip()) for part in re.split(r" ; |, then ", action))
-    return [match.group(1).rstrip(".") for match in found if match]
+    """Those of them that are for the node."""
+    return [line for who, line in typed(action) if who == NODE]
 
 
 def printed() -> list[tuple[str, str, str]]:

@@ -64,7 +64,7 @@ CAUSES = (
     Cause("driver.packages", ("driver.module_matches_user_space", "driver.libraries"), "libraries|instead|is [0-9]"),
     Cause("driver.module_matches_user_space", ("driver.reachable",), "(?i)mismatch"),
     Cause("driver.module_matches_user_space", ("driver.libraries", "reboot.pending"), "the module|reboot required"),
-    Cause("driver.module_matches_user_space", ("driver.module_for_next_kernel",), "instead of"),
+    Cause("driver.module_matches_user_space", ("driver.module_for_next_kernel",), "instead of|is not installed"),
     Cause("driver.reachable", ("driver.*", "gpu.bound_driver", "containers.gpu", "reboot.pending"), NOT_LOADED),
     Cause("driver.reachable", OF_DRIVER, SILENT, DOUBTFUL, NOT_GOOD),
     Cause("driver.reachable", ("driver.persistence",), "", (WARN,)),

@@ -6,7 +6,7 @@ import re
 from .checks_gpu import ASK_FIRST
 from .confined import kept_away
 from .evidence import Unreadable
-from .reinstall import install, reinstall
+from .reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
@@ -32,7 +32,7 @@ def reachable(readings, expected):
     if status == "ok" and readings.flag("nvidia_smi", "reachable"):
         return passed("ok", "ok", "nvidia-smi answers")
     if status == "not_installed":
-        action = reinstall(readings, library_or_program(message), "system")
+        action = reinstall(readings, *library_or_program(message))
     if status in ("ok", "unreadable"):
         return unknown(message, status, "ok", action)
     away = kept_away(readings) if status in LIKE_NO_GPU else None
@@ -42,8 +42,10 @@ def reachable(readings, expected):
 
 
 def library_or_program(message):
-    """What of nvidia-smi is missing, by its sentence."""
-    return "/usr/lib64/libnvidia-ml.so.1" if "libnvidia-ml" in message else "/usr/bin/nvidia-smi"
+    """(path, tags, packages) of what of nvidia-smi is missing, by its sentence."""
+    if "libnvidia-ml" in message:
+        return "/usr/lib64/libnvidia-ml.so.1", "system", LIBRARIES
+    return "/usr/bin/nvidia-smi", "system", PROGRAM
 
 
 def driver_version(readings, expected):
@@ -111,12 +113,9 @@ def persistence(readings, expected):
 
 def _package_of_daemon(readings):
     """The action where the daemon's package is not installed; nothing where it is, or nobody looked."""
-    packages = readings.value.get("driver_packages")
-    if not isinstance(packages, dict) or "packages" not in packages:
-        return ()
-    names = [package.text("name") for package in readings.each("driver_packages", "packages")]
+    names = packages_of(readings)
     # Ubuntu packs it with the other programs.
-    there = [name for name in names if name.startswith(("nvidia-persistenced", "nvidia-compute-utils"))]
+    there = [name for name in names or () if name.startswith(("nvidia-persistenced", "nvidia-compute-utils"))]
     return () if there or not names else (install(readings, "nvidia-persistenced") + " ; " + ENABLE,)
 
 

@@ -5,7 +5,7 @@ from .checks_driver import INSTALL, REBOOT_NOW
 from .checks_gpu import ASK_FIRST
 from .checks_tuning import TUNE, tuned_to
 from .readings_host import DRIVER_LIBRARIES
-from .reinstall import reinstall
+from .reinstall import LIBRARIES, PROGRAM, reinstall
 from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
 
 # Variables that make every CUDA program slower, different or stop; DCGM's list (checkForBadEnvVaribles).
@@ -42,7 +42,7 @@ def bad_program(file, name, expected):
 
 def nvidia_smi_file(readings, expected):
     """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
-    action = reinstall(readings, "/usr/bin/nvidia-smi", "system")
+    action = reinstall(readings, "/usr/bin/nvidia-smi", "system", PROGRAM)
     if readings.absent("driver_files", "nvidia_smi"):
         return failed("missing", "a program", "there is no nvidia-smi", action)
     good = passed("a program", "a program", "nvidia-smi is a program that only root may change")
@@ -57,9 +57,8 @@ def libraries(readings, expected):
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     for name in DRIVER_LIBRARIES:
         if readings.absent("driver_files", "libraries", name):
-            return failed(
-                "missing", wanted, "{} is not there".format(name), reinstall(readings, FOLDER + name, "system")
-            )
+            action = reinstall(readings, FOLDER + name, "system", LIBRARIES)
+            return failed("missing", wanted, "{} is not there".format(name), action)
         found = readings.version("driver_files", "libraries", name)
         if found != wanted:
             return failed(found, wanted, "{} is {}, the module {}".format(name, found, wanted))

@@ -34,7 +34,7 @@ NO_DEVICES = Meaning(
 )
 LOST = Meaning("gpu_lost", "a GPU has fallen off the PCI bus", "{}; then power the node off and on".format(KERNEL_LOG))
 RESET = Meaning(
-    "reset_required", "a GPU must be reset", "Stop what uses the GPUs, then run: nvidia-smi --gpu-reset ; or reboot."
+    "reset_required", "a GPU must be reset", "Stop what uses it, then run: nvidia-smi --gpu-reset ; or reboot."
 )
 NO_LIBRARY = Meaning("not_installed", "the driver's library libnvidia-ml.so is missing", INSTALL)
 FORBIDDEN = Meaning("failed", "no permission to ask the driver", "sudo nvidia-smi; ls -l /dev/nvidia*")

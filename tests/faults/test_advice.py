@@ -1,5 +1,5 @@
-"""Advice is followed on a host that had passed: it is broken, gpu-doctor prints what to do, exactly that is run, by root
-on the node or by whoever runs the playbooks, and the check passes after at most three steps.
+"""Advice is followed on a host that had passed: it is broken, gpu-doctor prints what to do, exactly that is run, by
+root on the node or by whoever runs the playbooks, and the check passes after at most three steps.
 
 Rows of what needs a package manager, services or the roles; the others are in tests/unit/test_advice.py.
 """
@@ -7,6 +7,7 @@ Rows of what needs a package manager, services or the roles; the others are in t
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from conftest import FLEET, REPOSITORY, on_host, play
 
 HOST, NAME = "a5-52", "advice"
 MOST_STEPS = 3
+# Where a command fails, the action may name what to run instead.
+OTHERWISE = re.compile(r" ; where [^;:]+: (ansible-playbook [^;]+)")
 GOOD = ("PASS", "SKIP")
 SITE_PACKAGES = "$(echo /opt/gpuwright/venvs/current/lib/python3*/site-packages)"
 
@@ -94,7 +97,10 @@ def follow(action: str) -> None:
             done = play(playbook, *arguments, fleet=NAME)
             assert done.rc == 0, done.output
         else:
-            print(run_as_root(f"({command}) 2>&1; echo ended with $?"))
+            done = run_as_root(f"({command}) 2>&1; echo ended with $?")
+            print(done)
+            if not done.endswith("ended with 0") and OTHERWISE.search(action):
+                follow("Run: " + OTHERWISE.search(action).group(1))
 
 
 @pytest.mark.usefixtures("node")

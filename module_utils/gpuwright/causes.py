@@ -47,6 +47,10 @@ CAUSES = (
     Cause("host.writable", ("smoke.*", "model.limits"), NO_ROOM),
     Cause("host.disk_space", ("smoke.*", "model.limits"), NO_ROOM),
     Cause("kernel.gpu_lost", ("kernel.xid",), "fallen off the bus"),
+    # A card that does not answer holds who asks it; nothing but its reset or a reboot lets them go.
+    Cause("kernel.gpu_lost", ("host.blocked_tasks",)),
+    Cause("kernel.xid", ("host.blocked_tasks",)),
+    Cause("driver.reachable", ("host.blocked_tasks",), "sleep: nvidia-smi$"),
     Cause("kernel.gpu_lost", ("driver.reachable", "gpu.count"), "(?i)lost|no devices|does not show|on the PCI bus"),
     Cause("kernel.xid", ("driver.reachable",), "(?i)lost|did not answer"),
     Cause("gpu.count", ("gpu.plan",)),

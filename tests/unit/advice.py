@@ -1,8 +1,9 @@
 """For each check: who follows its advice, how it is tried, or why not; docs/checks.md is written from it.
 
 host      a made or recorded host is broken, the printed command is run as it stands, and the check passes
+fleet     the same on a host with systemd, dnf and pip that site.yml had brought to PASS, by root and by playbook
 playbook  the printed playbook's tasks are run by the test that is named
-look      the command shows; what is done then is decided by who reads it, and the page of the check says who
+look      a command that is not tried, with the reason
 person    a cable, a part, the firmware, the vendor: nobody can type it
 """
 
@@ -53,11 +54,39 @@ HOST = {
     "reboot.pending": 1,
     "waivers.valid": 1,
 }
+# Tried by tests/faults/test_advice.py, each in one step.
+FLEET = {
+    "cuda.link",
+    "cuda.version",
+    "cudnn.version",
+    "driver.libraries",
+    "driver.nvidia_smi_file",
+    "framework.files",
+    "gpu.strikes",
+    "host.services",
+    "host.tuning",
+    "host.writable",
+    "model.trainer_installed",
+    "model.trainer_user",
+    "runtime.launcher",
+    "waivers.valid",
+}
 # The playbook's own tasks repair it in these tests.
 PLAYBOOK = {
     "framework.files": "test_environment_damage.py",
     "framework.imports": "test_environment_damage.py",
     "gpu.plan": "test_kept_plan.py",
+}
+# Why a command is not followed to its end.
+NOT_ALONE = {
+    "secure_boot": "tests/faults/test_secure_boot.py: up to the console, which a person confirms",
+    "driver.packages": "not tried alone: two versions side by side need NVIDIA's repository of both",
+    "driver.source": "not tried alone: NVIDIA's installer is not to be had in tests",
+    "gpu.acs": "not tried: a bridge's register cannot be written in tests",
+    "gpu.module_power": "not tried: as gpu.power_limit, of a module that tests have no answer of",
+    "gpu.mig_errors": "not tried: as gpu.channel_repair, of a card with slices",
+    "gpu.fabric_domain": "not tried: as gpu.fabric",
+    "gpu.performance_state": "not tried: as gpu.clocks, of a card whose memory has one clock",
 }
 COMMAND = re.compile(
     r"^(?:.*\b[Rr]un(?: on the node)?: |then )?(?:sudo )?"
@@ -65,7 +94,6 @@ COMMAND = re.compile(
     r"nvidia-smi|rm|sed|setpci|systemctl|usermod) .*)$"
 )
 CONTROLLER, NODE = by_hand.CONTROLLER, by_hand.NODE
-LOOKS = re.compile(r"(?i)\b(look at|look for|read it|see |find |watch it|compare|check |run it by hand|display)")
 
 
 def typed(action: str) -> list[tuple[str, str]]:
@@ -105,18 +133,15 @@ def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
     """(kind, how or why) of one check."""
     if check_id in HOST:
         return "host", "test_advice.py: the printed command, then PASS"
+    if check_id in FLEET:
+        return "fleet", "tests/faults/test_advice.py: the printed lines by root and on the controller, then PASS"
     if check_id in PLAYBOOK:
         return "playbook", f"{PLAYBOOK[check_id]}: the playbook's tasks, then PASS"
-    if "ansible-playbook" in action or "inventory" in action:
-        return (
-            "playbook",
-            "not tried alone: needs a package manager; the molecule scenarios run the roles",
-        )
-    if LOOKS.search(action):
-        return "look", "the command shows; who reads it decides"
-    if who_acts(action, remedy, check_id).startswith("root"):
-        return "look", "not tried: needs the card or a reboot"
-    return "person", "done by hand at the machine"
+    if not by_hand.is_typed(action):
+        return "person", f"by hand; done when {by_hand.BY_HAND[check_id].seen}"
+    if who_acts(action, remedy, check_id) == CONTROLLER:
+        return "playbook", NOT_ALONE.get(check_id, "not tried alone: the roles' own tests and molecule run these tasks")
+    return "look", NOT_ALONE.get(check_id, "not tried: the card's or the firmware's answer cannot be played")
 
 
 def table() -> list[tuple[str, str, str, str]]:

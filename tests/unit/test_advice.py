@@ -15,6 +15,7 @@ from pathlib import Path
 import advice
 import healthy_node
 import pytest
+from conftest import REPOSITORY
 from gpuwright.checks import CHECKS
 from gpuwright.verdict import PASS, SKIP
 from initramfs_images import image, module
@@ -184,14 +185,18 @@ def test_only_the_lines_that_disturb_are_removed(recorded):
     assert (recorded.tree.folder / "etc/environment").read_text() == "LANG=C.UTF-8\nMY_LD_PRELOAD=y\n"
 
 
-def test_every_check_has_its_row_and_the_tables_agree():
+def test_every_check_has_its_row_and_the_tables_agree(capsys):
     rows = advice.table()
     assert [row[0] for row in rows] == [check.id for check in CHECKS]
     assert {name.partition(":")[0] for name in BREAK} == set(advice.HOST) and set(advice.HOST) | set(
         advice.PLAYBOOK
     ) <= {row[0] for row in rows}
-    kinds = {kind: sum(row[2] == kind for row in rows) for kind in ("host", "playbook", "look", "person")}
-    print(f"\nadvice: {kinds}; {len(advice.HOST) + len(advice.PLAYBOOK)} actions followed to PASS, at most 1 step each")
+    kinds = {kind: sum(row[2] == kind for row in rows) for kind in ("host", "fleet", "playbook", "look", "person")}
+    followed = len(advice.HOST) + len(advice.PLAYBOOK) + len(advice.FLEET - set(advice.HOST))
+    with capsys.disabled():
+        print(f"\nadvice: {kinds}; of {len(rows)} checks {followed} followed to PASS, each in one step")
+    faults = (REPOSITORY / "tests/faults/test_advice.py").read_text()
+    assert all(f'"{name}"' in faults for name in advice.FLEET)
     assert sum(kinds.values()) == len(rows)
 
 

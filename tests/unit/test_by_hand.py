@@ -63,8 +63,9 @@ def test_the_finding_tells_it_below_its_action_and_a_command_tells_nothing():
     check = BY_ID["gpu.link_width"]
     record = {"id": check.id, "status": "WARN", "value": 8, "expected": 16, "message": "8 of 16", "remedy": ""}
     lines = finding_block({**record, "action": check.action}, [], 80)
-    assert lines[2].startswith("         -> Power off and reseat") and "To be done by whoever has access" in lines[3]
-    assert max(len(line) for line in lines[3:]) <= 80
+    told = [number for number, line in enumerate(lines) if "To be done by whoever has access" in line]
+    assert lines[2] == "         -> Power off and reseat the card and its riser." and told == [4]
+    assert max(len(line) for line in lines[4:]) <= 80
     command = finding_block({**record, "action": "Run: nvidia-smi -c 0"}, [], 80)
     assert command[-1] == "         -> Run: nvidia-smi -c 0"
 

@@ -148,9 +148,7 @@ CHECKS = (
         question="Does /usr/local/cuda lead to it?",
         judge=cuda_link,
         needs_gpu=False,
-        action=(
-            "Run alternatives --display cuda to see who changed it, then ansible-playbook site.yml --tags system_cuda"
-        ),
+        action=("Run: ansible-playbook site.yml --tags system_cuda ; who changed it: alternatives --display cuda"),
     ),
     Check(
         id="cudnn.version",

@@ -58,7 +58,9 @@ BREAKAGES = (
         "chmod -R o+w /usr/local/lib/gpuwright; chown 1000 /etc/gpuwright",
     ),
     Breakage("launcher deleted", "runtime.launcher", "rm /usr/local/bin/gpu-run"),
-    Breakage("setting changed by hand", "host.tuning", "sysctl -w vm.swappiness=55"),
+    Breakage(
+        "setting changed by hand", "host.tuning", "sed -i s/1048576/4096/ /etc/security/limits.d/95-gpuwright.conf"
+    ),
     Breakage("shell given to the trainer", "model.trainer_user", "usermod -s /bin/bash trainer"),
     Breakage("link to the toolkit deleted", "cuda.link", "rm -f /usr/local/cuda"),
     Breakage("timer switched off", "host.services", "systemctl disable --now gpuwright-check.timer"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import advice
+import healthy_node
 import pytest
+import waiver_rows
 from gpuwright import by_hand
 from gpuwright.by_hand import BY_HAND, CLUSTER, CONTROLLER, MACHINE, NODE, done_by, hand_note, is_typed, who_acts
-from gpuwright.checks import CHECKS
+from gpuwright.checks import CHECKS, run_checks
 from gpuwright.doctor import explain
 from gpuwright.report_text import finding_block
 
@@ -89,3 +91,49 @@ def test_explain_tells_it_too(check, capsys):
     told = " ".join(capsys.readouterr().out.split())
     assert "by whom To be done by" in told
     assert ("done when" in told.split("by whom")[1]) == (not is_typed(check.action))
+
+
+@pytest.mark.parametrize(
+    ("check_id", "changes", "words"),
+    [
+        ("gpu.power_limit", {"power_limit_w": 200}, "Run: nvidia-smi -i 0000:3b:00.0 -pl 250 ; a limit that is wanted"),
+        ("gpu.recovery_action", {"recovery_action": "gpu reset"}, "then run: nvidia-smi --gpu-reset -i 0000:3b:00.0 ;"),
+        ("gpu.recovery_action", {"recovery_action": "reboot"}, "When nobody works on the node, run: systemctl reboot"),
+    ],
+)
+def test_a_command_names_the_card_of_the_finding(check_id, changes, words):
+    readings = healthy_node.readings()
+    readings["nvidia_smi"]["gpus"][0].update(changes)
+    found = {record["id"]: record for record in run_checks(readings, healthy_node.expectations())}
+    assert words in found[check_id]["action"]
+
+
+def test_of_two_cards_both_are_named():
+    readings = healthy_node.readings()
+    first = readings["nvidia_smi"]["gpus"][0]
+    second = {**first, "pci_id": "0000:af:00.0"}
+    readings["nvidia_smi"]["gpus"] = [{**card, "recovery_action": "gpu reset"} for card in (first, second)]
+    found = {record["id"]: record for record in run_checks(readings, healthy_node.expectations())}
+    assert "-i 0000:3b:00.0,0000:af:00.0 ;" in found["gpu.recovery_action"]["action"]
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        ("/boot/initrd.img-{}", "Run: update-initramfs -u -k {} ; then reboot"),
+        ("/boot/initramfs-{}.img", "Run: dracut -f --kver {} ; then reboot"),
+    ],
+)
+def test_the_image_is_made_by_the_program_whose_it_is(image, words):
+    readings = healthy_node.readings()
+    readings["initramfs"] = {"image": image.format(healthy_node.KERNEL), "version": "535.1"}
+    found = {record["id"]: record for record in run_checks(readings, healthy_node.expectations())}
+    assert found["driver.initramfs"]["action"].startswith(words.format(healthy_node.KERNEL))
+
+
+def test_every_acknowledgement_that_may_not_be_is_withdrawn_at_once():
+    readings = healthy_node.readings()
+    readings["acknowledgements"] = [waiver_rows.entry(name) for name in ("gpu.count", "driver.uvm")]
+    found = {record["id"]: record for record in run_checks(readings, healthy_node.expectations())}
+    action = "Run: sudo gpu-doctor --withdraw driver.uvm ; sudo gpu-doctor --withdraw gpu.count"
+    assert found["waivers.valid"]["action"] == action

@@ -54,19 +54,14 @@ HOST = {
     "reboot.pending": 1,
     "waivers.valid": 1,
 }
-# Tried by tests/faults/test_advice.py, each in one step.
+# Tried by tests/faults/test_advice.py; a toolkit that is installed again needs a second step, for its link.
 FLEET = {
     "cuda.link",
     "cuda.version",
     "cudnn.version",
     "driver.libraries",
     "driver.nvidia_smi_file",
-    "framework.files",
     "gpu.strikes",
-    "host.services",
-    "host.tuning",
-    "host.writable",
-    "model.trainer_installed",
     "model.trainer_user",
     "runtime.launcher",
     "waivers.valid",

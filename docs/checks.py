@@ -27,6 +27,7 @@ log_table = importlib.import_module("test_kernel_log_table")
 field_lane = importlib.import_module("test_field_mutation")
 healthy_node = importlib.import_module("healthy_node")
 advice = importlib.import_module("advice")
+refusal_advice = importlib.import_module("refusal_advice")
 
 FOLLOWED = {name: rest for name, *rest in advice.table()}
 BAD = (verdict.WARN, verdict.FAIL, verdict.UNKNOWN)
@@ -49,8 +50,9 @@ on a node.
   missed. Inputs are nodes of the tests, whole records of the kernel's log, healthy answers of nvidia-smi of every
   architecture and form of driver, and the same answers with one field broken as hardware breaks it.
 * **Done by** says who can do what is printed. Advice is tried by following it: *host*, a made or recorded host is
-  broken, the printed command is run as it stands, and the check passes; *playbook*, a test runs the playbook's own
-  tasks. *look*: the command shows, and who reads it decides. *person*: done by hand at the machine.
+  broken, the printed command is run as it stands, and the check passes; *fleet*, the same on a host with systemd, dnf
+  and pip; *playbook*, a test runs the playbook's own tasks. *look*: a command that is not tried, with the reason.
+  *person*: done by hand, with what is then seen. The sums and preflight's refusals are at the end.
 * What nvidia-smi says and no check judges is in [nvidia-smi-fields.md](nvidia-smi-fields.md), each with the reason.
 """
 WAIVED = "yes: `gpu-doctor --acknowledge` for a time, or `verify_skip_checks` in the inventory"
@@ -148,7 +150,7 @@ def page(rows: tuple[Any, ...], tallies: dict[str, Tally], tried: dict[str, Any]
             f"{tally.broken} / {tally.missed}",
         )
         table.append("| " + " | ".join(cell(text) for text in cells) + " |")
-    return "\n".join([HEAD, *counted(tallies, tried), "", *table, *sections(rows)]) + "\n"
+    return "\n".join([HEAD, *counted(tallies, tried), "", *table, *sections(rows), *followed(rows)]) + "\n"
 
 
 def counted(tallies: dict[str, Tally], tried: dict[str, Any]) -> list[str]:
@@ -167,6 +169,23 @@ def counted(tallies: dict[str, Tally], tried: dict[str, Any]) -> list[str]:
         f"{recorded['logs']} pieces of kernel logs, {recorded['logs_disagreed']} judged otherwise than by a person. "
         f"{recorded['remarks']}",
     ]
+
+
+def followed(rows: tuple[Any, ...]) -> list[str]:
+    """What was followed, in how many steps, and what was not, with the reason."""
+    of_kind: dict[str, list[str]] = {}
+    for check in rows:
+        of_kind.setdefault(FOLLOWED[check.id][1], []).append(check.id)
+    lines = ["", "## Advice that was followed", ""]
+    for kind in ("host", "fleet", "playbook", "look", "person"):
+        names = of_kind.get(kind, [])
+        lines += [f"* {kind}: {len(names)} of {len(rows)}"]
+    lines += ["", "Not followed to its end, though it can be typed:", ""]
+    for name in of_kind.get("look", []) + of_kind.get("playbook", []):
+        if FOLLOWED[name][2].startswith("not tried"):
+            lines += [f"* `{name}`: {cell(FOLLOWED[name][2])}"]
+    lines += ["", "What preflight refuses with, tried by tests/unit/test_refusal_advice.py:", ""]
+    return lines + [f"* {name}: {cell(how)}" for name, how in refusal_advice.table()]
 
 
 def sections(rows: tuple[Any, ...]) -> list[str]:

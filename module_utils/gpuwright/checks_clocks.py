@@ -5,7 +5,7 @@ import re
 
 from .checks_card import card, over_gpus
 from .checks_gpu import card_row
-from .checks_tuning import tuned_to
+from .checks_tuning import TUNE, tuned_to
 from .evidence import Unreadable
 from .nvidia_smi_health import DEPRECATED
 from .verdict import PASS, QUICK, SKIP, WARN, Check
@@ -28,7 +28,7 @@ def clocks(readings, expected):
             "gpu_clocks in tuning.json are no MEMORY,GRAPHICS in MHz: {!r}".format(chosen), "readings.tuning"
         )
     fine = "{} MHz, as system_tuning was told to set".format(chosen)
-    return over_gpus(lambda gpu: chosen_clocks(gpu, chosen), chosen, fine)(readings, expected)
+    return over_gpus(lambda gpu: chosen_clocks(gpu, chosen), chosen, fine, lambda _gpus: TUNE)(readings, expected)
 
 
 def pair(gpu, name):
@@ -78,7 +78,7 @@ CHECKS = (
         question="May programs use the clocks that the card was made for?",
         judge=clocks,
         unit="MHz",
-        action="Set them back: nvidia-smi -rac ; clocks that are wanted belong into system_tuning_values: gpu_clocks",
+        action="Run: nvidia-smi -rac ; clocks that are wanted belong into system_tuning_values: gpu_clocks",
         source="sichek check_app_clocks, gcm; the limit is the card's own default",
     ),
     card(
@@ -89,8 +89,8 @@ CHECKS = (
         expected_value=HIGHEST,
         fine="performance state P0",
         action=(
-            "Look at nvidia-smi -q -d PERFORMANCE,CLOCK ; set locked clocks free: nvidia-smi -rgc ; if it stays, "
-            "reboot."
+            "Run: nvidia-smi -rgc ; it sets locked clocks free; if the state stays, nvidia-smi -q -d PERFORMANCE,CLOCK "
+            "says why."
         ),
         source=(
             "sichek components/nvidia/config: pstate 0 for V100 and A100, 8 for L40; captures of idle H100 and H200 "

@@ -6,6 +6,7 @@ import re
 from .checks_gpu import ASK_FIRST
 from .confined import kept_away
 from .evidence import Unreadable
+from .reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
 from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
@@ -13,6 +14,9 @@ NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 # With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
 LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
+ENABLE = "systemctl enable --now nvidia-persistenced"
+REBOOT_NOW = "When nobody works on the node, run: systemctl reboot"
+INSTALL = "Run: ansible-playbook site.yml --tags system"
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
@@ -27,12 +31,21 @@ def reachable(readings, expected):
     action = str(smi.get("action") or "")
     if status == "ok" and readings.flag("nvidia_smi", "reachable"):
         return passed("ok", "ok", "nvidia-smi answers")
+    if status == "not_installed":
+        action = reinstall(readings, *library_or_program(message))
     if status in ("ok", "unreadable"):
         return unknown(message, status, "ok", action)
     away = kept_away(readings) if status in LIKE_NO_GPU else None
     if away:
         return unknown("{} ({})".format(away[0], message), status, "ok", away[1])
     return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
+
+
+def library_or_program(message):
+    """(path, tags, packages) of what of nvidia-smi is missing, by its sentence."""
+    if "libnvidia-ml" in message:
+        return "/usr/lib64/libnvidia-ml.so.1", "system", LIBRARIES
+    return "/usr/bin/nvidia-smi", "system", PROGRAM
 
 
 def driver_version(readings, expected):
@@ -68,7 +81,7 @@ def module_matches_user_space(readings, expected):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     if readings.absent("probe", "nvidia", "user_space"):
-        return failed(loaded, None, "the driver's user space is not installed")
+        return failed(loaded, None, "the driver's user space is not installed", INSTALL)
     on_disk = readings.version("probe", "nvidia", "user_space")
     if loaded != on_disk:
         return failed(loaded, on_disk, "module {} is loaded, libraries are {}".format(loaded, on_disk))
@@ -88,7 +101,7 @@ def persistence(readings, expected):
     """nvidia-persistenced is active and each card says so; without it the driver forgets its settings when idle."""
     state = readings.text("persistenced")
     if state != "active":
-        return warned(state, "active", "nvidia-persistenced is {}".format(state))
+        return warned(state, "active", "nvidia-persistenced is {}".format(state), *_package_of_daemon(readings))
     if not readings.flag("nvidia_smi", "reachable"):
         return unknown("the daemon is active, but the driver cannot be asked", state, "active", ASK_FIRST)
     modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
@@ -96,6 +109,14 @@ def persistence(readings, expected):
     if off or not modes:
         return warned("off", "Enabled", "persistence mode is off on {}".format(", ".join(off) or "no GPU at all"))
     return passed("active", "active", "nvidia-persistenced is active")
+
+
+def _package_of_daemon(readings):
+    """The action where the daemon's package is not installed; nothing where it is, or nobody looked."""
+    names = packages_of(readings)
+    # Ubuntu packs it with the other programs.
+    there = [name for name in names or () if name.startswith(("nvidia-persistenced", "nvidia-compute-utils"))]
+    return () if there or not names else (install(readings, "nvidia-persistenced") + " ; " + ENABLE,)
 
 
 def device_nodes(readings, expected):
@@ -127,7 +148,7 @@ def _shut(nodes, user, names):
         return message, ""
     # Root's own group is no way for a user who shall have no power.
     if mode[2:3] in ("6", "7") and group not in ("root", "0"):
-        join = "Run: usermod -aG {} {} (or NVreg_DeviceFileMode=0666), and start its services anew."
+        join = "Run: usermod -aG {} {} ; then start its services anew. Another way: NVreg_DeviceFileMode=0666"
         return "{} (mode {}, group {}, which may)".format(message, mode, group), join.format(group, user)
     return "{} (mode {}, group {})".format(message, mode, group), ""
 
@@ -160,7 +181,7 @@ CHECKS = (
         question="Is the planned driver loaded?",
         judge=driver_version,
         firm_because="no module at all is one of its findings, and without one no program has a GPU",
-        action="Run ansible-playbook site.yml --tags system, then reboot if it says so.",
+        action=INSTALL + " ; it says when a reboot is due, and does it with -e system_driver_reboot=allowed",
     ),
     Check(
         id="driver.flavour",
@@ -170,7 +191,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the module open or proprietary as planned?",
         judge=driver_flavour,
-        action="Run ansible-playbook site.yml --tags system; the module stream must be switched.",
+        action=INSTALL + " -e system_driver_allow_stream_switch=true ; it switches the module stream",
     ),
     Check(
         id="driver.module_matches_user_space",
@@ -181,7 +202,7 @@ CHECKS = (
         question="Do the loaded module and the driver's libraries belong together?",
         judge=module_matches_user_space,
         firm_because="when they differ every CUDA program ends with an error, as without a driver",
-        action="Reboot the node, or install the missing part: ansible-playbook site.yml --tags system",
+        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
     ),
     Check(
         id="driver.nouveau_absent",
@@ -192,8 +213,8 @@ CHECKS = (
         question="Is nouveau out of the way?",
         judge=nouveau_absent,
         action=(
-            "Check that it is blacklisted (modprobe --showconfig | grep nouveau ; on RHEL also grubby --info=ALL), "
-            "then reboot."
+            REBOOT_NOW + " ; if it is loaded again, nothing keeps it away: look at "
+            "modprobe --showconfig | grep nouveau ; on RHEL also grubby --info=ALL"
         ),
     ),
     Check(
@@ -203,7 +224,7 @@ CHECKS = (
         severity=WARN,
         question="Does the driver stay initialised when nobody uses it?",
         judge=persistence,
-        action="Run: systemctl enable --now nvidia-persistenced",
+        action="Run: systemctl unmask nvidia-persistenced ; " + ENABLE,
     ),
     Check(
         id="driver.device_nodes",

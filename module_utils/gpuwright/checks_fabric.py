@@ -96,7 +96,7 @@ def domain(readings, expected):
     return passed(value, "one domain", value)
 
 
-RESTART = "Run: systemctl restart nvidia-fabricmanager ; journalctl -u nvidia-fabricmanager"
+RESTART = "Run: systemctl restart nvidia-fabricmanager ; its log says why: journalctl -u nvidia-fabricmanager"
 ROUTES = (
     "Drain the node; look at nvidia-smi nvlink -s and at the log of the fabric manager; reset the card if it stays."
 )

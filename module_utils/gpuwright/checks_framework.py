@@ -174,10 +174,12 @@ def permissions(readings, expected):
     number = readings.number("permissions", "unsafe_count")
     looked_at = readings.number("permissions", "looked_at")
     examples = [example.text() for example in readings.each("permissions", "unsafe")]
+    words = "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones")
     if missing:
-        return failed(len(missing), 0, "missing: {}".format(", ".join(missing)), "Run ansible-playbook site.yml again.")
+        more = "; {}".format(words) if number or examples else ""
+        lack = "missing: {}{}".format(", ".join(missing), more)
+        return failed(len(missing), 0, lack, "Run: ansible-playbook site.yml")
     if number or examples:
-        words = "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones")
         return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
     if not looked_at:
         return unknown("no file was looked at")
@@ -205,7 +207,7 @@ CHECKS = (
         question="Is it the planned PyTorch?",
         judge=pytorch_version,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags framework",
+        action="Run: ansible-playbook site.yml --tags framework",
     ),
     Check(
         id="framework.cuda_build",
@@ -216,7 +218,7 @@ CHECKS = (
         question="Was it built for the planned CUDA release?",
         judge=cuda_build,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags framework",
+        action="Run: ansible-playbook site.yml --tags framework",
     ),
     Check(
         id="framework.architectures",
@@ -276,7 +278,7 @@ CHECKS = (
         question="Do trainings run as a user who cannot log in?",
         judge=trainer_user,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags model",
+        action="Run: ansible-playbook site.yml --tags model",
     ),
     Check(
         id="model.permissions",

@@ -233,7 +233,7 @@ CHECKS = (
         remedy=REBOOT,
         question="Is the GPU's memory protected and free of errors?",
         judge=ecc,
-        action="Switch it on: nvidia-smi -e 1, then reboot.",
+        action="When nobody works on the node, run: nvidia-smi -e 1 ; systemctl reboot",
     ),
     Check(
         id="driver.retired_pages",
@@ -243,6 +243,6 @@ CHECKS = (
         remedy=REBOOT,
         question="Does broken GPU memory wait to be taken out of use?",
         judge=retired_pages,
-        action="Reboot once; if pages are pending again, run NVIDIA's field diagnostic.",
+        action="When nobody works on the node, run: systemctl reboot ; if pages wait again, it is for the vendor.",
     ),
 )

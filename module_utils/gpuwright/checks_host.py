@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the host below the driver: its files, its clock, its processors."""
 
+from .checks_driver import INSTALL, REBOOT_NOW
 from .checks_gpu import ASK_FIRST
-from .checks_tuning import tuned_to
+from .checks_tuning import TUNE, tuned_to
 from .readings_host import DRIVER_LIBRARIES
+from .reinstall import LIBRARIES, PROGRAM, reinstall
 from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
 
 # Variables that make every CUDA program slower, different or stop; DCGM's list (checkForBadEnvVaribles).
@@ -23,6 +25,9 @@ BAD_VARIABLES = (
     "CUDA_LAUNCH_BLOCKING",
     "LD_PRELOAD",
 )
+SET_GOVERNOR = TUNE + " ; by hand: cpupower frequency-set -g {}"
+# Where dnf's packages have them; of Debian's only the name counts.
+FOLDER = "/usr/lib64/"
 # Fast clocks: the processor's own, and those that virtual machines are given.
 GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
 
@@ -37,10 +42,12 @@ def bad_program(file, name, expected):
 
 def nvidia_smi_file(readings, expected):
     """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
+    action = reinstall(readings, "/usr/bin/nvidia-smi", "system", PROGRAM)
     if readings.absent("driver_files", "nvidia_smi"):
-        return failed("missing", "a program", "there is no nvidia-smi")
+        return failed("missing", "a program", "there is no nvidia-smi", action)
     good = passed("a program", "a program", "nvidia-smi is a program that only root may change")
-    return bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program") or good
+    bad = bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program")
+    return bad._replace(action=action) if bad else good
 
 
 def libraries(readings, expected):
@@ -50,7 +57,8 @@ def libraries(readings, expected):
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     for name in DRIVER_LIBRARIES:
         if readings.absent("driver_files", "libraries", name):
-            return failed("missing", wanted, "{} is not there".format(name))
+            action = reinstall(readings, FOLDER + name, "system", LIBRARIES)
+            return failed("missing", wanted, "{} is not there".format(name), action)
         found = readings.version("driver_files", "libraries", name)
         if found != wanted:
             return failed(found, wanted, "{} is {}, the module {}".format(name, found, wanted))
@@ -67,7 +75,7 @@ def fabric_manager(readings, expected):
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     version = readings.version("fabric_manager_version")
     if version != wanted:
-        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted))
+        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted), INSTALL)
     return passed(version, wanted, "nvidia-fabricmanager is active, {}".format(version))
 
 
@@ -114,7 +122,10 @@ def governor(readings, expected):
     wanted = chosen or "performance"
     why = ", as system_tuning was told to set" if chosen else ""
     if names != [wanted]:
-        return warned(", ".join(names), wanted, "governor: {} instead of {}{}".format(", ".join(names), wanted, why))
+        action = SET_GOVERNOR.format(wanted) if not chosen else TUNE
+        return warned(
+            ", ".join(names), wanted, "governor: {} instead of {}{}".format(", ".join(names), wanted, why), action
+        )
     return passed(wanted, wanted, "all processors run with {}{}".format(wanted, why))
 
 
@@ -137,9 +148,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is nvidia-smi the program that the driver brought?",
         judge=nvidia_smi_file,
-        action=(
-            "Run: rpm -V nvidia-driver-cuda (Debian: dpkg -V nvidia-smi) ; then ansible-playbook site.yml --tags system"
-        ),
+        action="Run: dnf reinstall -y nvidia-driver-cuda (Debian: apt-get install --reinstall nvidia-smi)",
         source="gpu-operator resolveHostNvidiaSMI",
     ),
     Check(
@@ -151,7 +160,7 @@ CHECKS = (
         question="Do CUDA programs find the driver's libraries?",
         judge=libraries,
         firm_because="without them there is no driver for a program",
-        action="Run: ansible-playbook site.yml --tags system ; reboot the node if module and libraries differ.",
+        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
         source="DCGM checkLibraries",
     ),
     Check(
@@ -162,7 +171,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Are the switches between the GPUs managed?",
         judge=fabric_manager,
-        action="Run: systemctl enable --now nvidia-fabricmanager ; its version must be the driver's.",
+        action="Run: systemctl unmask nvidia-fabricmanager ; systemctl enable --now nvidia-fabricmanager",
         source="DCGM checkFabricManager, AWS, gpud",
     ),
     Check(
@@ -194,10 +203,7 @@ CHECKS = (
         question="Do the processors run at full speed?",
         judge=governor,
         needs_gpu=False,
-        action=(
-            "Run: ansible-playbook playbooks/system.yml --tags system_tuning ; by hand: cpupower frequency-set -g "
-            "GOVERNOR"
-        ),
+        action=SET_GOVERNOR.format("performance"),
         source="gcm check_processor.py",
     ),
     Check(

@@ -6,6 +6,7 @@ import re
 from .cards import DATA_CENTRE, UNPLACED, architecture_named
 from .checks_card import card
 from .checks_gpu import ASK_FIRST, answering_gpus, card_row, is_vgpu
+from .checks_repair import RESET_IT, reset
 from .verdict import (
     DRAIN,
     FAIL,
@@ -71,6 +72,12 @@ def recovery_action(gpu):
         return SKIP, None, "the driver is too old to say"
     action = gpu.text("recovery_action")
     return (PASS if action == "none" else FAIL, action, "the driver asks for: {}".format(action))
+
+
+def recover(gpus):
+    """What the driver asks for, harder for all where it is harder for one."""
+    asked = " ".join(gpu.text("recovery_action") for gpu in gpus)
+    return "When nobody works on the node, run: systemctl reboot" if "reboot" in asked else reset(gpus)
 
 
 def graphics(gpu):
@@ -215,7 +222,8 @@ CHECKS = (
         firm_because="a card that waits for its reset computes nothing, and doing what the driver asks for clears it",
         expected_value="none",
         fine="the driver asks for nothing",
-        action="Do what it asks for: nvidia-smi --gpu-reset -i ID when no program uses the card, or systemctl reboot",
+        action=RESET_IT.format("ADDRESS"),
+        repair=recover,
         source="DCGM checkGpuRecoveryState, nvidia-resiliency-ext",
     ),
     card(

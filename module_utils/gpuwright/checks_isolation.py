@@ -12,6 +12,8 @@ STRAIGHT = ("off", "identity")
 TRANSLATED = ("DMA", "DMA-FQ")
 OTHERS = ("blocked", "unmanaged")
 ACS_STATES = ("on", "off", "absent")
+# What the next boot keeps is the firmware's.
+ACS_OFF = "switch ACS off in the firmware. Leave it on where this host runs virtual machines."
 SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
 
 
@@ -62,7 +64,9 @@ def acs(readings, expected):
             if bridge.one_of(ACS_STATES, "acs") == "on":
                 on.add(name)
     if on:
-        return warned(len(on), 0, "ACS is on in {}".format(", ".join(sorted(on))))
+        action = " ; ".join("setpci -s {} ECAP_ACS+0x6.w=0000".format(name) for name in sorted(on))
+        words = "ACS is on in {}".format(", ".join(sorted(on)))
+        return warned(len(on), 0, words, "Run: {} ; for every boot {}".format(action, ACS_OFF))
     return passed(0, 0, "ACS is on in none of {} bridges".format(number))
 
 
@@ -89,10 +93,7 @@ CHECKS = (
         question="Is the way between GPUs straight, without access control in bridges?",
         judge=acs,
         unit="bridges",
-        action=(
-            "Switch ACS off in the firmware, or for this boot: setpci -s BRIDGE ECAP_ACS+0x6.w=0000 ; leave it where "
-            "this host runs virtual machines."
-        ),
+        action="S" + ACS_OFF[1:],
         source=SOURCE,
     ),
 )

@@ -188,7 +188,7 @@ CHECKS = (
         rule=ecc_pending,
         expected_value="as now",
         fine="no change of ECC is pending",
-        action="Reboot the node; to keep the mode of now instead: nvidia-smi -e 1 where ECC is on, -e 0 where off.",
+        action="When nobody works on the node, run: systemctl reboot ; or keep the mode: nvidia-smi -e 1 (on), -e 0",
     ),
     card(
         name="ecc_corrected",

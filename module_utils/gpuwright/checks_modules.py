@@ -79,8 +79,8 @@ CHECKS = (
         judge=parameters,
         unit="parameters",
         action=(
-            "They take effect when the module is loaded again: reboot the node ; where the initramfs loads it, first "
-            "run dracut -f (update-initramfs -u on Debian)."
+            "When nobody works on the node, run: systemctl reboot ; where they are the old ones then, the initramfs "
+            "loads the module: dracut -f (Debian: update-initramfs -u) and reboot once more."
         ),
         source="gpud components/kernel-module; names and values: nv-reg.h of NVIDIA's open kernel modules",
     ),

@@ -18,7 +18,7 @@ def module_for_next_kernel(readings, expected):
     """The kernel that boots next has a module file of the version of the libraries and of the planned flavour."""
     kernel = readings.text("probe", "kernel", "next_boot")
     flavour = expected.text("plan", "driver", "flavour")
-    action = "Build it: dkms autoinstall -k {}; a failed build is explained in {}".format(
+    action = "Run: dkms autoinstall -k {} ; a failed build is explained in {}".format(
         kernel, "/var/lib/dkms/*/*/build/make.log"
     )
     if readings.absent("probe", "nvidia", "modules", kernel):
@@ -82,7 +82,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Will the driver be there after the next boot?",
         judge=module_for_next_kernel,
-        action="Build it: dkms autoinstall; a failed build is explained in /var/lib/dkms/*/*/build/make.log",
+        action="Run: dkms autoinstall ; a failed build is explained in /var/lib/dkms/*/*/build/make.log",
     ),
     Check(
         id="reboot.pending",
@@ -93,7 +93,7 @@ CHECKS = (
         question="Is what is installed also what runs?",
         judge=reboot_pending,
         needs_gpu=False,
-        action="Reboot the node when nobody works on it; system_driver_reboot=allowed lets a run do it.",
+        action="When nobody works on the node, run: systemctl reboot ; a run does so with system_driver_reboot=allowed",
     ),
     Check(
         id="secure_boot",
@@ -104,8 +104,8 @@ CHECKS = (
         question="Does the firmware accept the module?",
         judge=secure_boot,
         action=(
-            "Set system_kernel_prepare_secure_boot: true and run ansible-playbook site.yml --tags system: it stages "
-            "the key's import and prints what the console asks ; by hand: mokutil --import, reboot, confirm there."
+            "Run: ansible-playbook site.yml --tags system -e system_kernel_prepare_secure_boot=true ; it stages the "
+            "key's import and prints what the console asks ; by hand: mokutil --import, reboot, confirm there."
         ),
     ),
 )

@@ -12,6 +12,10 @@ UNINSTALL = (
     "Run on the node: nvidia-uninstall --silent (where it is gone: sh NVIDIA-Linux-*.run --uninstall) ; "
     "then " + REINSTALL
 )
+SYNC = {
+    "rpm": "Run: dnf distro-sync -y '*nvidia*' 'cuda-drivers*' ; then " + REINSTALL,
+    "dpkg": "Run: apt-get install -y --allow-downgrades {} ; then " + REINSTALL,
+}
 FOREIGN = ("negativo17", "RPM Fusion", "ELRepo", "graphics-drivers PPA")
 DISTRIBUTION = "distribution"
 NEXT_MODULE = "First do what driver.module_for_next_kernel says."
@@ -43,8 +47,15 @@ def one_version(readings, expected):
         wanted = [on_disk] if on_disk in wanted else wanted
     odd = ["{} {}".format(name, version) for name, version in packages if version != wanted[0]]
     if odd:
-        return failed(len(odd), 0, "{}; the other packages of the driver are {}".format(_few(odd), wanted[0]))
+        words = "{}; the other packages of the driver are {}".format(_few(odd), wanted[0])
+        names = " ".join("{}={}*".format(name, wanted[0]) for name, version in packages if version != wanted[0])
+        return failed(len(odd), 0, words, _sync(readings).format(names))
     return passed(0, 0, "{} packages, all {}".format(len(packages), wanted[0]))
+
+
+def _sync(readings):
+    """How one version comes about with this system's package manager; of both where it is not told."""
+    return SYNC["dpkg"] if readings.value.get("driver_packages", {}).get("manager") == "dpkg" else SYNC["rpm"]
 
 
 def source(readings, expected):
@@ -132,6 +143,12 @@ def _numbers(one):
     return [number.text() for number in one.each("numbers")]
 
 
+def _make_anew(image, kernel):
+    """The command of the system whose name this image has: initrd.img-<kernel> is Debian's."""
+    command = "update-initramfs -u -k {}" if "/initrd.img-" in image else "dracut -f --kver {}"
+    return "Run: {} ; then reboot when nobody works on the node.".format(command.format(kernel))
+
+
 def initramfs(readings, expected):
     """An nvidia module inside the initramfs of the kernel that boots next is the one on disk: it is loaded first.
 
@@ -152,7 +169,7 @@ def initramfs(readings, expected):
         return unknown("{} holds {}, and there is none on disk".format(image, inside), inside, action=NEXT_MODULE)
     on_disk = readings.version("probe", "nvidia", "modules", kernel, "version")
     if inside != on_disk:
-        action = "Make it anew: dracut -f --kver {0} (Debian: update-initramfs -u -k {0}), then reboot.".format(kernel)
+        action = _make_anew(image, kernel)
         return failed(inside, on_disk, "{} loads {}, on disk is {}".format(image, inside, on_disk), action)
     return passed(inside, on_disk, "{} holds {}, as on disk".format(image, inside))
 
@@ -167,10 +184,7 @@ CHECKS = (
         question="Have all packages of the driver one version?",
         judge=one_version,
         unit="packages",
-        action=(
-            "Bring them to one version: dnf distro-sync '*nvidia*' 'cuda-drivers*' (Debian: apt-get install "
-            "the named ones at the driver's version) ; then " + REINSTALL
-        ),
+        action=SYNC["rpm"],
         source="negativo17/nvidia-driver#167, #171, #180: module and libraries updated apart",
     ),
     Check(
@@ -196,9 +210,8 @@ CHECKS = (
         question="Will the kernel take the module's signature at the next boot?",
         judge=module_signer,
         action=(
-            "Sign it with the enrolled key: dkms uninstall, unbuild, install nvidia/VERSION ; or enrol the signer's: "
-            "mokutil --import its certificate, reboot, and confirm at the console ; modinfo nvidia and mokutil "
-            "--list-enrolled show both."
+            "Sign it with the enrolled key, or enrol the signer's: mokutil --import its certificate, reboot, and "
+            "confirm at the console ; modinfo nvidia and mokutil --list-enrolled show both."
         ),
         source="Linux Documentation/admin-guide/module-signing.rst; kmod modinfo(8)",
     ),
@@ -210,7 +223,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Does the initramfs load the driver that is installed?",
         judge=initramfs,
-        action="Make it anew: dracut -f (Debian: update-initramfs -u), then reboot.",
+        action="Run: dracut -f (Debian: update-initramfs -u) ; then reboot when nobody works on the node.",
         source="dracut(8), initramfs-tools(7): modules in the image are loaded before the root file system's",
     ),
 )

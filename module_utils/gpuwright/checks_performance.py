@@ -26,10 +26,8 @@ from .verdict import (
 )
 
 ON_CPU = "measured on the CPU, which says nothing about a GPU"
-SLOW_LINK = (
-    "Look at the link: nvidia-smi -q -d PERFORMANCE ; lspci -vv -s ID | grep LnkSta ; reseat the card and its riser."
-)
-SLOW_CARD = "Look for heat and power limits during a run: nvidia-smi dmon ; then run NVIDIA's field diagnostic."
+SLOW_LINK = "Reseat the card and its riser. The link under load: lspci -vv -d 10de: | grep -E '^[0-9a-f]|LnkSta:'"
+SLOW_CARD = "Look for heat and power limits under load: nvidia-smi dmon ; then run NVIDIA's field diagnostic."
 SLOW_FABRIC = "Look at nvidia-smi topo -m and nvidia-smi nvlink -s ; NCCL_DEBUG=INFO says which path NCCL takes."
 # Good cards of one model differ by less.
 SPREAD = 1.05

@@ -2,7 +2,7 @@
 """Checks of what holds each card's clocks down, and of its power."""
 
 from .checks_card import Limit, card, over_gpus
-from .checks_tuning import tuned_to
+from .checks_tuning import TUNE, tuned_to
 from .evidence import Unreadable
 from .expectations import wanted_slowdowns
 from .verdict import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check
@@ -15,6 +15,7 @@ LIMITS = {
 }
 BRAKE, THERMAL, SLOWDOWN = "hw_power_brake_slowdown", "hw_thermal_slowdown", "hw_slowdown"
 BAD_CLOCKS = (SLOWDOWN, THERMAL, BRAKE, "sw_thermal_slowdown")
+WANTED_LIMIT = "a limit that is wanted belongs into system_tuning_values: gpu_power_limit"
 COUNTERS = (("throttled_by_heat_us", THERMAL), ("throttled_by_brake_us", BRAKE))
 
 
@@ -102,11 +103,13 @@ def power_limit(readings, expected):
     """
     chosen = tuned_to(readings, "gpu_power_limit")
     if not chosen:
-        return over_gpus(own_limit, "its default", "the card's own limit")(readings, expected)
+        return over_gpus(own_limit, "its default", "the card's own limit", restored_or_kept)(readings, expected)
     if not chosen.isdigit():
         raise Unreadable("gpu_power_limit in tuning.json is no number of watts: {!r}".format(chosen), "readings.tuning")
     fine = "{} W, as system_tuning was told to set".format(chosen)
-    return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine)(readings, expected)
+    return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine, lambda _gpus: TUNE)(
+        readings, expected
+    )
 
 
 def own_limit(gpu):
@@ -115,6 +118,23 @@ def own_limit(gpu):
     now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
     return (PASS if fits else WARN, now, "limited to {:g} W, delivered with {:g} W".format(now, default))
+
+
+def restored(place, scope=""):
+    """The command that gives each card the limit that it was delivered with."""
+
+    def repair(gpus):
+        commands = [
+            "nvidia-smi -i {} -pl {:g}{}".format(gpu.pci_id("pci_id"), gpu.amount("health", place), scope)
+            for gpu in gpus
+        ]
+        return "Run: " + " ; ".join(commands)
+
+    return repair
+
+
+def restored_or_kept(gpus):
+    return restored("power_default_w")(gpus) + " ; " + WANTED_LIMIT
 
 
 def chosen_limit(gpu, chosen):
@@ -172,7 +192,8 @@ CHECKS = (
         expected_value="its default",
         fine="the module's own limit",
         unit="W",
-        action="Set it back: nvidia-smi -pl WATTS -sc 1 with the default limit of nvidia-smi -q -d POWER",
+        action="Run: nvidia-smi -i ADDRESS -pl WATTS -sc 1",
+        repair=restored("module_power_default_w", " -sc 1"),
         source=source("power_tolerance"),
     ),
     Check(
@@ -183,10 +204,7 @@ CHECKS = (
         question="May the card draw the power that it should?",
         judge=power_limit,
         unit="W",
-        action=(
-            "Set it back: nvidia-smi -pl WATTS with the default limit of nvidia-smi -q -d POWER ; a limit that is "
-            "wanted belongs into system_tuning_values: gpu_power_limit"
-        ),
+        action="Run: nvidia-smi -i ADDRESS -pl WATTS ; " + WANTED_LIMIT,
         source=source("power_tolerance"),
     ),
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what the card does about its own broken parts: repairs that wait, spare rows, errors over its life."""
 
-from .checks_card import DIAGNOSE, Limit, card
+from .checks_card import DIAGNOSE, Limit, addresses, card
 from .verdict import FAIL, PASS, REPLACE, RESET, SKIP, WARN
 
 LIMITS = {
@@ -64,7 +64,13 @@ def slices(gpu):
     return (FAIL if number else PASS, number, "{} uncorrected errors in MIG slices".format(number))
 
 
-RESET_IT = "Stop what uses the card and reset it: nvidia-smi --gpu-reset -i ID ; or reboot, then look again."
+RESET_IT = "Stop what uses the card (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {} ; or reboot."
+
+
+def reset(gpus):
+    """The reset of these cards."""
+    return RESET_IT.format(addresses(gpus))
+
 
 CHECKS = (
     card(
@@ -75,7 +81,8 @@ CHECKS = (
         rule=pending("memory channels", "channel_repair_pending"),
         expected_value="no",
         fine="no repair waits",
-        action=RESET_IT,
+        action=RESET_IT.format("ADDRESS"),
+        repair=reset,
         source="nvml.h nvmlDeviceGetRepairStatus: pending until the next reset",
     ),
     card(
@@ -86,7 +93,8 @@ CHECKS = (
         rule=pending("processing clusters", "tpc_repair_pending"),
         expected_value="no",
         fine="no repair waits",
-        action=RESET_IT,
+        action=RESET_IT.format("ADDRESS"),
+        repair=reset,
         source="nvml.h nvmlDeviceGetRepairStatus: pending until the next reset",
     ),
     card(
@@ -133,7 +141,8 @@ CHECKS = (
         expected_value=0,
         fine="no uncorrected error in a slice",
         unit="errors",
-        action=RESET_IT,
+        action=RESET_IT.format("ADDRESS"),
+        repair=reset,
         source="nvidia-smi(1): ECC errors of a MIG device",
     ),
 )

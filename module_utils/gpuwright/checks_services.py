@@ -25,8 +25,9 @@ def services(readings, expected):
     down = ["{} is {}".format(unit, state) for unit, state in named if state != ACTIVE]
     down += ["{} was not asked for".format(name) for name in wanted if name not in [unit for unit, _state in named]]
     if down:
-        action = "Look at it: systemctl status {} ; then: systemctl enable --now NAME".format(" ".join(wanted))
-        return failed(len(down), 0, "; ".join(down), action)
+        names = " ".join([unit for unit, state in named if state != ACTIVE])
+        action = "Run: systemctl unmask {0} ; systemctl enable --now {0} ; what they say: journalctl -u {0}"
+        return failed(len(down), 0, "; ".join(down), action.format(names) if names else "")
     odd = []
     for row in own:
         unit, state, switched = row.one_of(UNITS, "unit"), row.one_of(STATES, "active"), row.wish("enabled")
@@ -53,8 +54,8 @@ CHECKS = (
         unit="units",
         needs_gpu=False,
         action=(
-            "Look at it: systemctl status 'gpuwright-*' ; then: ansible-playbook playbooks/system.yml --tags "
-            "system_monitor,system_tuning,system_containers"
+            "Run: ansible-playbook site.yml --tags system_monitor,system_tuning,system_containers,verify ; what then "
+            "fails says why: systemctl status 'gpuwright-*'"
         ),
         source="NHC check_ps_service, gcm check_service",
     ),

@@ -186,7 +186,7 @@ CHECKS = (
         question="Does mixed precision make trainings faster?",
         judge=speed_ratio,
         unit="x",
-        action="Look for heat and power limits during a run: nvidia-smi dmon ; compare with gpu-doctor --level deep",
+        action="Look for heat and power limits under load: nvidia-smi dmon ; compare with gpu-doctor --level deep",
         source="floors.py: 0.75 x published ratios of GANs",
     ),
     Check(
@@ -208,6 +208,6 @@ CHECKS = (
         question="Did the smoke test run as trainings do?",
         judge=sandbox,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
+        action="Run: ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
     ),
 )

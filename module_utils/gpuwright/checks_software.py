@@ -2,7 +2,11 @@
 """Checks of what the system layer puts on top of the driver: CUDA, cuDNN, NCCL, allocators, and gpu-run."""
 
 from .checks_host import bad_program
+from .reinstall import reinstall
 from .verdict import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
+
+CUDNN = {"header": "/usr/include/cudnn_version.h", "library": "/usr/lib64/libcudnn.so.{}"}
+NCCL = "/usr/lib64/libnccl.so.2"
 
 
 def release(version, parts):
@@ -32,7 +36,10 @@ def cuda_version(readings, expected):
     own_folder = bool(expected.wish("plan", "cuda", "link"))
     for name, what in (("version_file", "version.json"), ("nvcc", "nvcc"))[not own_folder :]:
         if readings.absent("cuda", name):
-            return failed("none", wanted, "the toolkit has no {}".format(what))
+            path = "{}/{}".format(expected.wish("plan", "cuda", "prefix"), {"nvcc": "bin/nvcc"}.get(what, what))
+            return failed(
+                "none", wanted, "the toolkit has no {}".format(what), reinstall(readings, path, "system_cuda")
+            )
         outcome = compare_version(what, readings.version("cuda", name), wanted)
         if outcome.status != "PASS":
             return outcome
@@ -66,7 +73,13 @@ def cudnn_version(readings, expected):
         return skipped("the plan installs no cuDNN")
     for name in ("header", "library"):
         if readings.absent("cudnn", name):
-            return failed("none", wanted, "the {} of cuDNN is not there".format(name))
+            action = reinstall(readings, CUDNN[name].format(release(wanted, 1)), "system_cuda")
+            return failed(
+                "none",
+                wanted,
+                "the {} of cuDNN is not there".format(name),
+                action,
+            )
         outcome = compare_version("cuDNN " + name, readings.version("cudnn", name), wanted)
         if outcome.status != "PASS":
             return outcome
@@ -79,7 +92,7 @@ def nccl_version(readings, expected):
     if not wanted:
         return skipped("the plan installs no NCCL beside the one in PyTorch")
     if readings.absent("nccl", "library"):
-        return failed("none", wanted, "the library of NCCL is not there")
+        return failed("none", wanted, "the library of NCCL is not there", reinstall(readings, NCCL, "system_cuda"))
     return compare_version("NCCL", readings.version("nccl", "library"), wanted)
 
 
@@ -124,7 +137,7 @@ CHECKS = (
         question="Is the planned CUDA toolkit installed?",
         judge=cuda_version,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_cuda",
+        action="Run: ansible-playbook site.yml --tags system_cuda",
     ),
     Check(
         id="cuda.link",
@@ -135,9 +148,7 @@ CHECKS = (
         question="Does /usr/local/cuda lead to it?",
         judge=cuda_link,
         needs_gpu=False,
-        action=(
-            "Run alternatives --display cuda to see who changed it, then ansible-playbook site.yml --tags system_cuda"
-        ),
+        action=("Run: ansible-playbook site.yml --tags system_cuda ; who changed it: alternatives --display cuda"),
     ),
     Check(
         id="cudnn.version",
@@ -149,7 +160,7 @@ CHECKS = (
         judge=cudnn_version,
         needs_gpu=False,
         action=(
-            "Run ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand."
+            "Run: ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand."
         ),
     ),
     Check(
@@ -161,7 +172,7 @@ CHECKS = (
         question="Is the planned NCCL installed?",
         judge=nccl_version,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_cuda",
+        action="Run: ansible-playbook site.yml --tags system_cuda",
     ),
     Check(
         id="runtime.allocator",
@@ -172,7 +183,7 @@ CHECKS = (
         question="Can the planned memory allocators be preloaded?",
         judge=allocator,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_runtime",
+        action="Run: ansible-playbook site.yml --tags system_runtime",
     ),
     Check(
         id="runtime.launcher",
@@ -183,6 +194,6 @@ CHECKS = (
         question="Can trainings be started through gpu-run?",
         judge=launcher,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags system_runtime",
+        action="Run: ansible-playbook site.yml --tags system_runtime",
     ),
 )

@@ -100,7 +100,7 @@ CHECKS = (
         question="May trainings pin memory and open files?",
         judge=limits,
         needs_gpu=False,
-        action="Run ansible-playbook site.yml --tags model ; look for a drop-in: systemctl cat train-gan@x",
+        action="Run: ansible-playbook site.yml --tags model ; look for a drop-in: systemctl cat train-gan@x",
         source="linux-system-roles hpc test-tuning; AWS warns below 16 GiB",
     ),
 )

@@ -24,7 +24,7 @@ def strikes(readings, expected):
     """
     record = readings.at("strikes").value
     if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
-        action = "Keep it for a warranty claim and let counting begin anew: mv {0} {0}.damaged".format(FILE)
+        action = "Run: mv {0} {0}.damaged ; a warranty claim needs it; counting begins anew".format(FILE)
         return warned("damaged", BOOTS.value, "strikes are not counted: {}".format(record["unreadable"]), action)
     try:
         cards = parse_strikes(record)["cards"]

@@ -4,9 +4,8 @@
 from .tuning_catalogue import BY_NAME
 from .verdict import QUICK, WARN, Check, passed, skipped, unknown, warned
 
-ACTION = (
-    "Run: ansible-playbook playbooks/system.yml --tags system_tuning ; on the node, sudo gpu-tune shows all settings"
-)
+TUNE = "Run: ansible-playbook playbooks/system.yml --tags system_tuning"
+ACTION = TUNE + " ; on the node, sudo gpu-tune shows all settings"
 
 
 def tuned_to(readings, name):

@@ -4,7 +4,7 @@
 from .verdict import QUICK, WARN, Check, passed, warned
 from .waivers import asked_skips, parse_entries, problems_of_skips
 
-RESTORE = "Look at it, move it away, and acknowledge anew what is still accepted: "
+RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge anew what is still accepted"
 
 
 def valid(readings, expected):
@@ -19,14 +19,15 @@ def valid(readings, expected):
     record = readings.at("acknowledgements")
     problem = _damage(record.value)
     if problem:
-        action = RESTORE + "ls -l /var/lib/gpuwright/acknowledgements.json"
-        return warned("damaged", "valid", "no acknowledgement counts: {}".format(problem), action)
+        words = "no acknowledgement counts: {}".format(problem)
+        return warned("damaged", "valid", words, RESTORE.format("/var/lib/gpuwright/acknowledgements.json"))
     record.each()
     firm = {check.id: check.firm_because for check in CHECKS if not check.waivable}
     names = sorted(entry["id"] for entry in record.value if entry["id"] in firm)
     if names:
+        withdraw = " ; ".join("sudo gpu-doctor --withdraw {}".format(name) for name in names)
         words = "; ".join("{} cannot be acknowledged: {}".format(name, firm[name]) for name in names)
-        return warned(", ".join(names), "valid", words, "Run: sudo gpu-doctor --withdraw {}".format(names[0]))
+        return warned(", ".join(names), "valid", words, "Run: " + withdraw)
     # A record of an older release has none.
     if "skip_checks" in expected.value:
         expected.names("skip_checks")

@@ -15,6 +15,7 @@ import textwrap
 import time
 
 from .boot_check import RECORD_PATH, forget_record, gate, keep_record, read_uptime
+from .by_hand import done_by, sentence_of
 from .checks import CHECKS, run_checks
 from .doctor_files import add_file_options, bundle_option, refuse, replay_option
 from .doctor_recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
@@ -182,11 +183,12 @@ def explain(name):
                 ("rule", check.judge.__doc__),
                 ("waivers", "none may be given: " + check.firm_because if check.firm_because else "may be given"),
                 ("if not", check.action),
+                ("by whom", sentence_of(done_by(check.id, check.action, check.remedy))),
                 ("level", "{}; ends in {} at worst".format(check.level, check.severity)),
                 ("source", check.source or "the plan, or the inventory"),
             )
             for title, text in parts:
-                lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10)
+                lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10, break_on_hyphens=False)
                 print("\n".join("{:<10}{}".format("" if index else title, line) for index, line in enumerate(lines)))
             return 0
     near = near_checks(check_id)

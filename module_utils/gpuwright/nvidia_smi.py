@@ -14,21 +14,18 @@ DEFAULT_TIMEOUT_SECONDS = 30
 
 Meaning = collections.namedtuple("Meaning", "status message action")
 
-INSTALL = (
-    "ansible-playbook site.yml --tags system; where its package is there already: dnf reinstall nvidia-driver-cuda "
-    "(Debian: apt-get install --reinstall the package that `dpkg -S bin/nvidia-smi` names)"
-)
+INSTALL = "Run: ansible-playbook site.yml --tags system"
 KERNEL_LOG = "dmesg | grep -iE 'nvrm|xid'"
 
 NOT_LOADED = Meaning(
     "driver_not_loaded",
     "the NVIDIA driver is not loaded",
-    "modprobe nvidia; {}; dkms status".format(KERNEL_LOG),
+    "Run: modprobe nvidia ; where it does not load, {} and dkms status say why".format(KERNEL_LOG),
 )
 MISMATCH = Meaning(
     "version_mismatch",
     "the loaded driver and the installed libraries have different versions, as after an update without a reboot",
-    "systemctl reboot",
+    "When nobody works on the node, run: systemctl reboot",
 )
 NO_DEVICES = Meaning(
     "no_devices",
@@ -36,7 +33,9 @@ NO_DEVICES = Meaning(
     "lspci -nnk -d 10de: ; {}".format(KERNEL_LOG),
 )
 LOST = Meaning("gpu_lost", "a GPU has fallen off the PCI bus", "{}; then power the node off and on".format(KERNEL_LOG))
-RESET = Meaning("reset_required", "a GPU must be reset", "nvidia-smi --gpu-reset, or systemctl reboot")
+RESET = Meaning(
+    "reset_required", "a GPU must be reset", "Stop what uses it, then run: nvidia-smi --gpu-reset ; or reboot."
+)
 NO_LIBRARY = Meaning("not_installed", "the driver's library libnvidia-ml.so is missing", INSTALL)
 FORBIDDEN = Meaning("failed", "no permission to ask the driver", "sudo nvidia-smi; ls -l /dev/nvidia*")
 

@@ -3,11 +3,12 @@
 
 import os
 
+from .by_hand import done_by
 from .page_drawing import draw_share
 from .page_facts import changes
 from .page_host import anchor, entry, host_card, to_do, verdict_of
 from .page_markup import el, join, soft, table, word
-from .page_people import usable, who_acts
+from .page_people import usable
 from .page_style import STYLE
 from .page_values import in_words, look, shorten
 from .report import SCHEMA, age_seconds, read_json
@@ -149,7 +150,7 @@ def _next_steps(hosts):
             [" on {}: ".format(how_many(hosts_of)), *links(hosts_of)],
             one_message(hosts_of),
             action,
-            ["To be done by {}".format(who_acts(action))],
+            done_by(checks[0], action),
         )
         for (status, checks, action), hosts_of in ordered
     ]

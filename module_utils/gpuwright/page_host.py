@@ -3,12 +3,13 @@
 
 import collections
 
+from .by_hand import done_by, sentence_of
 from .causes import consequences, own_findings
 from .page_bench import seed_report
 from .page_drawing import draw_bar, draw_topology
 from .page_facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning
 from .page_markup import Markup, el, join, listed, soft, table, word
-from .page_people import question, since, usable, who_acts
+from .page_people import question, since, usable
 from .page_speed import missing_measures, performance_bars, smoke_bars, status_of, why_no_performance
 from .page_values import NOT_READ, look
 from .page_waivers import strikes, waivers
@@ -89,21 +90,21 @@ def to_do(report):
     return [(status, tuple(names), message, action) for (status, message, action), names in groups.items()]
 
 
-def entry(status, names, sentence, message, action, notes=()):
+def entry(status, names, after, message, action, notes=()):
     """One thing to do. Of many checks the first are named, and all where they are unfolded, as they are on paper.
 
-    names  the ids of its checks        sentence  what follows them        notes  sentences for people, such as who acts
+    names  the ids of its checks        after  what follows them        notes  sentences for people, such as who acts
     """
     few, all_of_them = ", ".join(names), ""
     if len(names) > NAMED_CHECKS + 1:
         few = "{} and {} more".format(", ".join(names[:NAMED_CHECKS]), len(names) - NAMED_CHECKS)
         all_of_them = el("details", el("summary", "All {} checks".format(len(names))), el("p", ", ".join(names)))
     asked = question(names)
-    parts = [el("p", word(status), " ", el("b", asked)), el("p", few, *sentence)] if asked else []
-    parts = parts or [el("p", word(status), " ", el("b", few), *sentence)]
+    parts = [el("p", word(status), " ", el("b", asked)), el("p", few, *after)] if asked else []
+    parts = parts or [el("p", word(status), " ", el("b", few), *after)]
     if message:
         parts.append(message if isinstance(message, Markup) else el("p", message))
-    parts += [el("p", action, class_="next"), all_of_them, soft("; ".join(notes) + ".") if notes else ""]
+    parts += [el("p", action, class_="next"), all_of_them, soft(sentence_of(notes)) if notes else ""]
     return el("li", *parts, class_=status)
 
 
@@ -111,7 +112,7 @@ def notes_of(report, before, names, action):
     """For people: who must act, since when, and how much follows from it."""
     record = next(check for check in report["checks"] if check["id"] == names[0])
     follows = [name for cause in names for name in consequences(report["checks"], cause)]
-    found = ["To be done by {}".format(who_acts(action, record.get("remedy", ""))), since(names[0], report, before)]
+    found = done_by(names[0], action, record.get("remedy", "")) + [since(names[0], report, before)]
     return found + (["{} more findings are because of this".format(len(follows))] if follows else [])
 
 

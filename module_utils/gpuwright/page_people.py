@@ -1,32 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people ask who do not know checks by their ids: what is wrong, since when, who must act, what still works."""
 
-import re
 from typing import Any, Dict, List, Optional
 
 from .checks import CHECKS
 from .page_values import look
-from .verdict import FAIL, PASS, POWER_CYCLE, REPLACE, SKIP
+from .verdict import FAIL, PASS, SKIP
 
 QUESTIONS = {check.id: check.question for check in CHECKS}
-AT_THE_CONTROLLER = "whoever runs the playbooks"
-AT_THE_MACHINE = "whoever has access to the machine, or its vendor"
-ON_THE_NODE = "root on the node"
-BY_HAND = re.compile(r"(?i)\b(reseat|cable|riser|firmware|bios|vendor|field diagnostic|power the node|exchange|swap)\b")
 
 
 def question(names: List[str]) -> str:
     """What a person wants to know, of the first of these checks; "" for a check of another release."""
     return QUESTIONS.get(names[0], "") if names else ""
-
-
-def who_acts(action: str, remedy: str = "") -> str:
-    """Who can do what an action asks for; a playbook goes first, since whoever runs it can do no harm with it."""
-    if "ansible-playbook" in action or re.search(r"\b(inventory|verify_\w+|framework_\w+|system_\w+)\b", action):
-        return AT_THE_CONTROLLER
-    if remedy in (REPLACE, POWER_CYCLE) or BY_HAND.search(action):
-        return AT_THE_MACHINE
-    return ON_THE_NODE
 
 
 def since(name: str, report: Dict, before: Optional[Dict]) -> str:

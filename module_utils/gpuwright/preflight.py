@@ -30,6 +30,8 @@ from .workloads import describe_all
 
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.
 MOST_SKEW_SECONDS = 60
+# Of Debian's services for the time nobody knows which is installed, and chronyd is not the name of a unit there.
+SET_CLOCK = {"redhat": "systemctl enable --now chronyd && chronyc makestep", "debian": "timedatectl set-ntp true"}
 # Written last: an environment without it is built anew.
 ENVIRONMENT_STAMP = "/opt/gpuwright/venvs/{}/gpuwright.json"
 
@@ -105,13 +107,13 @@ def find_problems(host, plan, facts, wishes):
     found += fapolicyd_problems(facts)
     found += account_problems(facts["accounts"], wishes["trainer_user"], wishes["researchers"])
     found += lock_file_problems(plan, wishes)
-    found += clock_problems(facts, wishes)
+    found += clock_problems(facts, wishes, _family(host))
     found += package_manager_problems(facts)
     found += repository_problems(facts)
     needs = space_needed(plan, facts, wishes)
     found += read_only_problems(facts, needs)
     if wishes["space_percent"] > 0:
-        found += space_problems(facts, needs, wishes["space_percent"])
+        found += space_problems(facts, needs, wishes["space_percent"], _family(host))
     return found
 
 
@@ -134,7 +136,11 @@ def hardware_problems(gpus, wishes):
     elif count is not None and len(gpus) > count:
         text = "{} GPUs are there and {} are expected".format(len(gpus), count)
         found.append(
-            problem(text, seen, "Correct verify_expected_gpu_count, or look whether this is the right server.")
+            problem(
+                text,
+                seen,
+                "Set verify_expected_gpu_count: {}, or look whether this is the right server.".format(len(gpus)),
+            )
         )
     strangers = [name for name in names if model and not could_be(name, model)]
     if strangers:
@@ -142,7 +148,8 @@ def hardware_problems(gpus, wishes):
         # Names are not always nvidia-smi's, which verification goes by; another chip is another card for sure.
         other = bool(expected) and any(gpu["architecture"] not in expected for gpu in gpus if gpu["name"] in strangers)
         text = "{} is there and {} is expected".format(", ".join(strangers), model)
-        step = "Correct verify_expected_gpu_model, or look whether this is the right server and card."
+        right = "Set verify_expected_gpu_model: {!r}" if len(names) == 1 else "Take {!r} out"
+        step = right.format(strangers[0]) + ", or look whether this is the right server and card."
         found.append(problem(text, seen, step, stops=other))
     return found
 
@@ -183,16 +190,18 @@ def lock_file_problems(plan, wishes):
     ]
 
 
-def clock_problems(facts, wishes):
+def _family(host):
+    return (host.get("os") or {}).get("family", "redhat")
+
+
+def clock_problems(facts, wishes, family="redhat"):
     """A clock that is off makes certificates and signatures invalid, in messages that name neither."""
     if wishes["time"] is None or abs(facts["time"] - wishes["time"]) <= MOST_SKEW_SECONDS:
         return []
     skew = facts["time"] - wishes["time"]
     text = "The clock is {:.0f} s {} the controller's".format(abs(skew), "ahead of" if skew > 0 else "behind")
     seen = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(facts["time"])) + " on the node"
-    return [
-        problem(text, seen, "Set it: `systemctl enable --now chronyd && chronyc makestep`; or mend the controller's.")
-    ]
+    return [problem(text, seen, "On the node: `{}`; or mend the controller's.".format(SET_CLOCK[family]))]
 
 
 def package_manager_problems(facts):

@@ -52,7 +52,7 @@ def _key_problems(key, wishes):
         step = "Make it readable: `mokutil --list-enrolled` and `ls /sys/firmware/efi/efivars` on the node show why."
         return [problem(text, seen, step)]
     if state == BLOCKED:
-        step = "Remove {certificate} and {private_key} on the node; a run makes a new key.".format(**key)
+        step = "On the node: `rm {certificate} {private_key}`; a run makes a new key.".format(**key)
         return [problem(text, seen, step)]
     if not wishes["prepare_secure_boot"]:
         return [problem(text, seen, CONFIRM if state == STAGED else PREPARE)]

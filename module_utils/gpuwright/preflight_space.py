@@ -12,6 +12,7 @@ FOLDERS = WRITTEN + ("/tmp", "/boot")
 # As dracut and update-initramfs call what they write.
 INITRAMFS = ("initramfs-", "initrd.img-", "initrd-")
 CPU_ENVIRONMENT_PARTS = 6
+CLEAN = {"redhat": "dnf clean packages", "debian": "apt-get clean"}
 
 
 def read_filesystem(root, folder):
@@ -94,7 +95,7 @@ def read_only_problems(facts, needs):
     return [problem(text, "mount option ro", step.format(closed[0]))]
 
 
-def space_problems(facts, needs, percent):
+def space_problems(facts, needs, percent, family="redhat"):
     """File systems that are too small for the sum of what goes there, `percent` of the estimate."""
     found = []
     known = [(need, facts["filesystems"].get(need[1])) for need in needs]
@@ -115,12 +116,12 @@ def space_problems(facts, needs, percent):
         system = here[0][1]
         folders = ", ".join(sorted({need[1] for need, _system in here}))
         parts = ", ".join("{} {} MiB".format(need[0], need[2]) for need, _system in here if need[2])
-        step = "Free space there (`df -h`, `dnf clean packages`); preflight_space_percent scales the estimate."
+        step = "On the node: `{}`, or free space that `df -h` shows; preflight_space_percent scales the estimate."
         if system["free_mib"] < mib:
             text = "The file system of {} has {} MiB free and about {} MiB are needed".format(
                 folders, system["free_mib"], mib
             )
-            found.append(problem(text, parts, step))
+            found.append(problem(text, parts, step.format(CLEAN[family])))
         if system["free_inodes"] is not None and system["free_inodes"] < files:
             text = "The file system of {} has {} inodes free and about {} are needed"
             found.append(

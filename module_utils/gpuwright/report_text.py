@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report for people: what is good in rows, what is skipped in one line, and last what is bad, each cause once."""
 
+import re
 import textwrap
 from typing import Dict, List, Optional
 
+from .by_hand import hand_note
 from .causes import consequences, own_findings
 from .report import BY_ROOT, printable
 from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
@@ -14,6 +16,8 @@ MARGIN = 9
 LEAST_COLUMNS = 40
 # A family of which more follow from one cause is told by its number.
 FEW = 3
+# Behind a command of several, and behind a sentence.
+PART = re.compile(r"(?<= ;) |(?<=[a-z)]\.) (?=[A-Z])")
 
 
 def report_lines(checks: List[Dict], columns: Optional[int] = None, everything: bool = False) -> List[str]:
@@ -54,17 +58,29 @@ def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool) 
 
 
 def finding_block(check: Dict, follows: List[str], columns: Optional[int], everything: bool = False) -> List[str]:
-    """One finding: what, found and expected, what to do, and what follows from it."""
+    """One finding: what, found and expected, what to do, by whom if by hand, and what follows from it."""
     lines = _wrapped("{:<7}  {}: {}".format(check["status"], check["id"], check["message"]), columns)
     if check["status"] != UNKNOWN and check["value"] is not None and check["expected"] is not None:
         lines += _wrapped("found {}, expected {}".format(check["value"], check["expected"]), columns, MARGIN)
     if everything and check.get("caused_by"):
         lines += _wrapped("because of {}".format(check["caused_by"]), columns, MARGIN)
     if check["action"]:
-        lines.append(" " * MARGIN + "-> " + printable(check["action"]))
+        lines += action_lines(printable(check["action"]), columns)
+        note = hand_note(check)
+        lines += _wrapped(note, columns, MARGIN) if note else []
     if follows:
         lines += _wrapped("{} more because of this: {}".format(len(follows), in_families(follows)), columns, MARGIN)
     return lines
+
+
+def action_lines(action: str, columns: Optional[int]) -> List[str]:
+    """What to do, in one line where it fits, else a line for each command or sentence; none is broken inside, so that
+    it can be copied."""
+    whole = " " * MARGIN + "-> " + action
+    if columns is None or len(whole) <= columns:
+        return [whole]
+    parts = PART.split(action)
+    return [" " * MARGIN + ("   " if number else "-> ") + part for number, part in enumerate(parts)]
 
 
 def in_families(names: List[str]) -> str:

@@ -9,7 +9,7 @@ from .xid_table import FAIL, WARN, Row
 
 # No log tells that a reset of the switches worked, so the event stays open after it.
 SWITCH = (
-    "Stop all GPU programs and reboot the node. Without a reboot, as root: nvidia-smi --gpu-reset ; systemctl restart"
+    "Stop all GPU programs and reboot the node. Without a reboot, run: nvidia-smi --gpu-reset ; systemctl restart"
     " nvidia-fabricmanager ; gpu-doctor --acknowledge {event} --reason 'all GPUs and switches were reset'"
 )
 NOT_FATAL = "Nothing to do now; where it comes back often: nvidia-smi nvlink -s ; journalctl -u nvidia-fabricmanager"

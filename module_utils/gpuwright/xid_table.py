@@ -22,8 +22,8 @@ COMPANION = "companion"
 CLASSES = (FAIL, WARN, HARMLESS)
 
 # Xid 154, which tells that a reset has worked, came with branch 570.
-UNTOLD = " (drivers before 570 do not log that it worked: load the driver anew there, or reboot)"
-RESET_NOW = "Stop the GPU's programs (fuser -v /dev/nvidia*), then as root: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD
+UNTOLD = " ; drivers before 570 do not log that it worked: load the driver anew there, or reboot"
+RESET_NOW = "Stop the GPU's programs (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD
 RESET_GPU = RESET_NOW + ". If it comes back: run nvidia-bug-report.sh and have the card examined."
 POWER_OFF = (
     "Power the node off and on (a warm reboot may not bring the card back). If it comes back: reseat the card, run"

@@ -127,6 +127,38 @@ def untested(node: Node) -> None:
     node.smoke = None
 
 
+def hanging(node: Node) -> None:
+    """GSP timeouts: the card does not answer, and who asks it hangs."""
+    line = (
+        "NVRM: Xid (PCI:0000:3b:00): 119, pid=4711, name=python, Timeout after 6s of waiting for RPC response from GPU0"
+    )
+    node.readings["kernel_log"]["xids"] = [{**XID_79, "code": 119, "count": 9, "text": line}]
+    node.readings["host"]["blocked_tasks"]["nvidia"] = ["nvidia-smi", "python"]
+    node.silent("timeout", "nvidia-smi did not answer in 30 s")
+
+
+def silent_and_hanging(node: Node) -> None:
+    node.readings["host"]["blocked_tasks"]["nvidia"] = ["nvidia-smi"]
+    node.silent("timeout", "nvidia-smi did not answer in 30 s")
+
+
+def without_program(node: Node) -> None:
+    node.readings["driver_files"]["nvidia_smi"] = None
+    node.silent("not_installed", "nvidia-smi is not installed (not found in PATH)")
+
+
+def without_launcher(node: Node) -> None:
+    node.readings["launcher"]["file"] = None
+    node.readings["permissions"]["missing"] = ["/usr/local/bin/gpu-run"]
+
+
+def without_daemon(node: Node) -> None:
+    node.readings["persistenced"] = "inactive"
+    row = {**node.readings["tuning"][0], "name": "gpu_power_limit", "wanted": "250", "found": "200"}
+    node.readings["tuning"] = [row]
+    node.readings["nvidia_smi"]["gpus"][0]["power_limit_w"] = 200
+
+
 BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (not_loaded, "driver.reachable", 60),
     (nouveau, "driver.nouveau_absent", 60),
@@ -142,7 +174,29 @@ BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (empty_plan, "gpu.plan", 2),
     (full, "host.disk_space", 1),
     (untested, "smoke.amp", 2),
+    (hanging, "kernel.xid", 50),
+    (silent_and_hanging, "driver.reachable", 50),
+    (without_program, "driver.nvidia_smi_file", 50),
+    (without_launcher, "runtime.launcher", 1),
+    (without_daemon, "driver.persistence", 2),
 ]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("act", [row[0] for row in BROKEN])
+def test_nothing_is_cut_and_no_command_is_broken_on_any_terminal(act, columns):
+    node = Node()
+    act(node)
+    checks = node.checks()
+    lines = report_lines(checks, columns)
+    told = [line for line in lines if line.startswith(("FAIL", "WARN", "UNKNOWN"))]
+    assert len(told) == len(own_findings(checks))
+    text = " ".join(" ".join(lines).split())
+    for check in own_findings(checks):
+        assert " ".join(f"{check['id']}: {check['message']}".split()) in text
+        assert " ".join(check["action"].split()) in text
+        for command in re.split(r" ; ", check["action"]):
+            assert any(command in line for line in lines) or ". " in command, command
 
 
 @pytest.mark.parametrize(("act", "cause", "least"), BROKEN, ids=lambda value: getattr(value, "__name__", None))

@@ -91,7 +91,7 @@ def test_meanings(rc, stdout, status):
 def test_messages_carry_the_exit_status_and_the_programs_own_words():
     meaning, _log = interpret(finished(18, MISMATCH))
     assert "exit status 18" in meaning.message and "NVML library version: 535.161" in meaning.message
-    assert meaning.action == "systemctl reboot"
+    assert meaning.action == "When nobody works on the node, run: systemctl reboot"
 
 
 def test_words_on_standard_error_are_heard_too():

@@ -8,7 +8,7 @@ import healthy_node
 import pytest
 from gpuwright.checks import run_checks
 from gpuwright.page import make_page
-from gpuwright.page_people import AT_THE_CONTROLLER, AT_THE_MACHINE, ON_THE_NODE, question, since, usable, who_acts
+from gpuwright.page_people import question, since, usable
 from gpuwright.report import make_report
 from page_samples import NOW, report
 
@@ -50,20 +50,6 @@ def test_without_an_answer_of_the_driver_there_is_none_or_nobody_knows():
     readings["nvidia_smi"].update(status="unreadable")
     assert usable(made(readings, gpu_count=2)) == "? of 2"
     assert usable(None) == "?"
-
-
-@pytest.mark.parametrize(
-    ("action", "remedy", "who"),
-    [
-        ("Run: ansible-playbook site.yml --tags framework", "drain", AT_THE_CONTROLLER),
-        ("Set verify_expected_gpu_count to 2", "", AT_THE_CONTROLLER),
-        ("Reseat the card", "drain", AT_THE_MACHINE),
-        ("Save what is on it", "replace", AT_THE_MACHINE),
-        ("modprobe nvidia", "drain", ON_THE_NODE),
-    ],
-)
-def test_who_must_act(action, remedy, who):
-    assert who_acts(action, remedy) == who
 
 
 def test_since_when_as_far_as_two_reports_tell():

@@ -32,7 +32,7 @@ def test_the_stop_names_the_option_and_no_file_that_is_not_there(state):
     [
         ("none", "", "DKMS has no signing key yet", "system_kernel_prepare_secure_boot"),
         ("staged", "", "waits for its confirmation", "Enroll MOK"),
-        ("blocked", "", "revoked", "Remove /var/lib/dkms/mok.pub"),
+        ("blocked", "", "revoked", "rm /var/lib/dkms/mok.pub"),
         ("unknown", "MokListRT cannot be read", "nobody can tell", "efivars"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_fleet_has_the_worst_host_first():
     order = [found.text.index(name + " ") for name in ("a5-02", "a5-03", "a5-01")]
     assert order == sorted(order)
     assert "535.1 instead of 580.*" in found.text and "damaged" in found.text
-    assert "Run: systemctl enable --now nvidia-persistenced" in found.text
+    assert "Run: systemctl unmask nvidia-persistenced ; systemctl enable --now nvidia-persistenced" in found.text
 
 
 def test_every_skip_is_justified_and_every_check_is_there():

@@ -1,0 +1,187 @@
+"""Every row that preflight can print, whose next step it is, and how it is followed; docs/checks.md is written from it.
+
+A state is broken by `broken`; what is printed is then read, a variable out of "name: value" or a command out of its
+backticks, and done to the state as Ansible or the program would. Where `by_hand` says why, nobody can type it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from test_preflight import PLENTY, facts, found, host, key, plan, wishes
+
+LOST = {"verify": "error: rpmdbNextIterator: skipping h# 1 blob size(4): BAD", "check": "", "unfinished": None}
+NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+JOB = {"gpu_processes": [], "users": [], "jobs": ["Slurm job 7"]}
+FULL = {**PLENTY, "free_mib": 1}
+GUARD = {"permissive": False, "allowed": False, "folder": True, "listed": False}
+HERE = 1000.0
+# Under which name find_problems is handed a variable of the inventory; test_refusal_advice.py compares the role.
+VARIABLES = {
+    "preflight_allow_missing_gpus": "allow_missing_gpus",
+    "framework_pytorch_allow_unlocked": "allow_unlocked",
+    "gpuwright_busy": "busy",
+    "preflight_space_percent": "space_percent",
+    "system_driver_allow_downgrade": "allow_downgrade",
+    "system_kernel_prepare_secure_boot": "prepare_secure_boot",
+    "verify_expected_gpu_count": "gpu_count",
+    "verify_expected_gpu_model": "gpu_model",
+}
+
+
+@dataclass
+class State:
+    """What find_problems is handed."""
+
+    host: dict[str, Any] = field(default_factory=host)
+    plan: dict[str, Any] = field(default_factory=plan)
+    facts: dict[str, Any] = field(default_factory=facts)
+    wishes: dict[str, Any] = field(default_factory=wishes)
+
+    def stops(self) -> list[dict[str, Any]]:
+        asked = {name: value for name, value in self.wishes.items()}
+        return [row for row in found(self.host, self.plan, self.facts, **asked) if row["stops"]]
+
+
+def change_all(state: State, **changes: Any) -> None:
+    systems = state.facts["filesystems"]
+    state.facts["filesystems"] = {name: {**row, **changes} for name, row in systems.items()}
+
+
+# What a command does to the node, by its beginning.
+EFFECTS: dict[str, Callable[[State], object]] = {
+    "systemctl enable --now chronyd && chronyc makestep": lambda state: state.facts.update(time=HERE),
+    "timedatectl set-ntp true": lambda state: state.facts.update(time=HERE),
+    "rpm --rebuilddb": lambda state: state.facts.update(rpm="kmod.x86_64\n", packages=None),
+    "dnf remove --duplicates": lambda state: state.facts.update(rpm="kmod.x86_64\n"),
+    "dnf clean packages": lambda state: change_all(state, free_mib=PLENTY["free_mib"]),
+    "apt-get clean": lambda state: change_all(state, free_mib=PLENTY["free_mib"]),
+    "mount -o remount,rw": lambda state: change_all(state, read_only=False),
+    "rm /var/lib/dkms/mok.pub /var/lib/dkms/mok.key": lambda state: state.host.update(module_key=key("none")),
+    "mount -t efivarfs": lambda state: state.host.update(secure_boot="disabled"),
+    "printf '%s\\n' 'allow perm=any all : dir=/opt/gpuwright": lambda state: state.facts["fapolicyd"].update(
+        allowed=True
+    ),
+}
+SETTING = re.compile(r"\b([a-z]+(?:_[a-z]+)+)(?:: |=)(\"[^\"]+\"|'[^']+'|[\w.]+)")
+COMMAND = re.compile(r"`([^`]+)`")
+
+
+@dataclass
+class Refusal:
+    """One row of preflight's table."""
+
+    name: str
+    words: str
+    broken: Callable[[], State]
+    steps: int = 1
+    by_hand: str = ""
+
+
+def small(**changes: Any) -> State:
+    state = State()
+    change_all(state, **changes)
+    return state
+
+
+def debian(**changes: Any) -> dict[str, Any]:
+    made = host(**changes)
+    return {**made, "os": {**made["os"], "family": "debian"}}
+
+
+REFUSALS = (
+    Refusal(
+        "a GPU is missing", "0 of 1 GPUs are there", lambda: State(host={**host(), "gpus": []}, plan=plan(present=True))
+    ),
+    Refusal(
+        "more GPUs than expected",
+        "GPUs are there and 1 are expected",
+        lambda: State(host=host(gpus="V100 V100")),
+    ),
+    Refusal("another model", "is there and Tesla T4 is expected", lambda: State(wishes=wishes(gpu_model="Tesla T4"))),
+    Refusal("the GPUs are in use", "The GPUs are in use", lambda: State(host=host(in_use=JOB))),
+    Refusal(
+        "a newer driver",
+        "newer than the planned",
+        lambda: State(host=host(nvidia={**host()["nvidia"], "user_space": "999.1"})),
+    ),
+    Refusal("no lock file", "There is no lock file", lambda: State(plan=plan(locks=[]))),
+    Refusal("the clock is off", "The clock is", lambda: State(facts=facts(time=HERE + 900))),
+    Refusal("the clock is off, Debian", "The clock is", lambda: State(host=debian(), facts=facts(time=HERE + 900))),
+    Refusal("rpm's database", "cannot be read", lambda: State(facts=facts(rpm="error: rpmdb open failed"))),
+    Refusal("rpm's database is damaged", "is damaged", lambda: State(facts=facts(packages=dict(LOST)))),
+    Refusal("a package twice", "installed twice", lambda: State(facts=facts(rpm="kmod.x86_64\nkmod.x86_64\n"))),
+    Refusal("read-only", "mounted read-only", lambda: small(read_only=True)),
+    Refusal("too little space", "MiB are needed", lambda: small(free_mib=1)),
+    Refusal("too little space, Debian", "MiB are needed", lambda: State(host=debian(), facts=small(free_mib=1).facts)),
+    Refusal("too few inodes", "inodes free", lambda: small(free_inodes=5), by_hand="root decides what may go"),
+    Refusal(
+        "space cannot be read",
+        "cannot be read",
+        lambda: State(facts=facts(filesystems={"/usr": PLENTY})),
+        by_hand="root looks why df fails",
+    ),
+    Refusal(
+        "a repository does not answer",
+        "cannot be reached from this host",
+        lambda: State(facts=facts(unreachable=[dict(NOWHERE)])),
+        by_hand="the network's administrator opens the way, or a mirror is named",
+    ),
+    Refusal("fapolicyd", "fapolicyd lets nobody", lambda: State(facts=facts(fapolicyd=dict(GUARD)))),
+    Refusal("Secure Boot, key not enrolled", "not enrolled", lambda: secured("not_enrolled")),
+    Refusal("Secure Boot, no key", "no signing key yet", lambda: secured("none")),
+    Refusal("Secure Boot, key revoked", "is revoked", lambda: secured("blocked"), steps=2),
+    Refusal(
+        "Secure Boot, key not confirmed",
+        "waits for its confirmation",
+        lambda: secured("staged"),
+    ),
+    Refusal(
+        "Secure Boot cannot be read",
+        "Nobody can tell whether Secure Boot is on",
+        lambda: State(host=host(secure_boot="unknown", secure_boot_because="no efivars")),
+    ),
+    Refusal(
+        "the next module is not trusted",
+        "the next boot would end without a driver",
+        lambda: State(
+            host=host(module_signature={"kernel": "5.14", "signer": "x", "trusted": False, "because": ""}),
+            plan=plan(present=True),
+        ),
+        by_hand="root chooses whether the module or the key is changed",
+    ),
+)
+
+
+def secured(state: str) -> State:
+    hashed = "$6$saltsalt$" + "a" * 86
+    return State(
+        host=host(secure_boot="enabled", module_key=key(state)), wishes=wishes(secure_boot_password_hash=hashed)
+    )
+
+
+def follow(state: State, step: str) -> None:
+    """Do what is printed: the first variable with its value, else the first command that changes something."""
+    for name, value in SETTING.findall(step):
+        if name in VARIABLES:
+            state.wishes[VARIABLES[name]] = read(value)
+            return
+    for command in COMMAND.findall(step):
+        for beginning, effect in EFFECTS.items():
+            if command.startswith(beginning):
+                effect(state)
+                return
+    raise AssertionError(f"nobody can follow {step!r}")
+
+
+def read(value: str) -> Any:
+    value = value.strip("\"'")
+    return True if value == "true" else int(value) if value.isdigit() else value
+
+
+def table() -> list[tuple[str, str]]:
+    """(row, how many steps or why nobody can type it)."""
+    return [(row.name, row.by_hand and f"by hand: {row.by_hand}" or f"followed, {row.steps}") for row in REFUSALS]

@@ -15,6 +15,9 @@ from test_preflight import PLENTY, facts, found, host, key, plan, wishes
 
 LOST = {"verify": "error: rpmdbNextIterator: skipping h# 1 blob size(4): BAD", "check": "", "unfinished": None}
 NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+NOWHERE["refused"] = False
+TWO_KEYS = {**NOWHERE, "variable": "system_kernel_epel_key_url", "why": "it holds 2 primary keys", "refused": True}
+ALICE = ["trainer", "x", "1003", "1003", "Alice Example", "/home/alice", "/bin/bash"]
 JOB = {"gpu_processes": [], "users": [], "jobs": ["Slurm job 7"]}
 FULL = {**PLENTY, "free_mib": 1}
 GUARD = {"permissive": False, "allowed": False, "folder": True, "listed": False}
@@ -29,6 +32,8 @@ VARIABLES = {
     "system_kernel_prepare_secure_boot": "prepare_secure_boot",
     "verify_expected_gpu_count": "gpu_count",
     "verify_expected_gpu_model": "gpu_model",
+    # Adopted, the account's name is not handed on any more.
+    "model_trainer_adopt_user": "trainer_user",
 }
 
 
@@ -129,6 +134,23 @@ REFUSALS = (
         "cannot be reached from this host",
         lambda: State(facts=facts(unreachable=[dict(NOWHERE)])),
         by_hand="the network's administrator opens the way, or a mirror is named",
+    ),
+    Refusal(
+        "a key file with two keys",
+        "The key file of the repository epel is refused",
+        lambda: State(facts=facts(unreachable=[dict(TWO_KEYS)])),
+        by_hand="whoever runs the mirror says where the other key comes from",
+    ),
+    Refusal(
+        "an account of somebody else",
+        "There is an account trainer that was not made here",
+        lambda: State(facts=facts(accounts={"trainer": ALICE})),
+    ),
+    Refusal(
+        "a researcher without an account",
+        "model_trainer_researchers names alice",
+        lambda: State(wishes=wishes(researchers=["alice"])),
+        by_hand="whoever keeps the accounts makes it, or the name is corrected",
     ),
     Refusal("fapolicyd", "fapolicyd lets nobody", lambda: State(facts=facts(fapolicyd=dict(GUARD)))),
     Refusal("Secure Boot, key not enrolled", "not enrolled", lambda: secured("not_enrolled")),

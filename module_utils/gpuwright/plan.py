@@ -6,7 +6,7 @@ rules over it are in plan_rules, the search in plan_search, refusals in plan_inp
 plan its form, plan_reasons its sentences.
 """
 
-from .plan_candidates import GPU_KINDS, KINDS, PINS, list_candidates
+from .plan_candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
 from .plan_clash import find_conflicts, with_choice
 from .plan_input import (
     find_release,
@@ -21,9 +21,6 @@ from .plan_input import (
 )
 from .plan_result import describe, requirements
 from .plan_search import Fact, Problem
-
-# Parts that exist only where they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
-ON_DEMAND = ("nccl", "tensorflow")
 
 
 def solve(matrix, host, pins):
@@ -66,6 +63,7 @@ def solve(matrix, host, pins):
         conflicts += find_conflicts(problem, facts)
     if conflicts:
         question = (candidates, facts)
+        conflicts = _offer_cpu_build(problem, facts, conflicts)
         return {"conflicts": _offer_other_profile(matrix, host, pins, profile, question, conflicts)}
 
     plan = describe(matrix, host, release, problem, facts, answer)
@@ -78,6 +76,18 @@ def solve(matrix, host, pins):
     for name in unused:
         plan["warnings"].append("{} is not used: this host has no NVIDIA GPU".format(PINS[name]))
     return plan
+
+
+def _offer_cpu_build(problem, facts, conflicts):
+    """TensorFlow that shares no environment with a PyTorch for GPUs does with one for the processor."""
+    pinned = {fact.name for fact in facts if fact.kind == "pin"}
+    involved = [entry for entry in conflicts if any(label.startswith(PINS["tensorflow"]) for label in entry["clash"])]
+    choice = {"pytorch_build": CPU_BUILD}
+    if len(conflicts) > 1 or not involved or "pytorch_build" in pinned:
+        return conflicts
+    if problem.search(facts + [_pin(*item) for item in choice.items()]) is None:
+        return conflicts
+    return [with_choice(entry, choice) for entry in conflicts]
 
 
 def _offer_other_profile(matrix, host, pins, profile, question, conflicts):

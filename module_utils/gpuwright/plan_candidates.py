@@ -29,7 +29,11 @@ AT_LEAST = ">="
 # Parts of a plan in the order in which they are chosen: an earlier one gets its best value at the cost of a later one.
 GPU_KINDS = ("driver", "cuda", "cudnn", "nccl")
 KINDS = GPU_KINDS + ("python", "pytorch", "tensorflow")
+# Those that exist only where they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
+ON_DEMAND = ("nccl", "tensorflow")
 CPU_BUILD = "cpu"
+# The index that needs no address: PyPI itself, or what the node's pip has in its place.
+PYPI = "pypi"
 # Where a driver and its toolkit can come from: the values of driver_source.
 NVIDIA, DISTRIBUTION = "nvidia", "distribution"
 
@@ -172,7 +176,7 @@ def accepts(pin, value, candidate):
 
 def is_from_pypi(pytorch):
     """Whether a PyTorch is one that PyPI itself serves, and whose row was verified."""
-    return pytorch.row["index"] == "pypi" and pytorch.row["verified"]
+    return pytorch.row["index"] == PYPI and pytorch.row["verified"]
 
 
 def has_ended(row, as_of):
@@ -195,7 +199,7 @@ def preference(candidate, chosen, as_of):
         return (_is_ahead_of_driver(candidate, chosen), unverified) + _newest_first(candidate.pins["cuda"])
     if candidate.kind == "pytorch":
         newest = _newest_first(candidate.pins["pytorch"])
-        return (unverified, row["index"] != "pypi", newest, _newest_first(row["cuda"] or "0"))
+        return (unverified, row["index"] != PYPI, newest, _newest_first(row["cuda"] or "0"))
     newest = _newest_first(candidate.pins[candidate.kind])
     return (unverified, newest) if candidate.kind == "tensorflow" else (unverified, newest, -int(row["cuda_major"]))
 

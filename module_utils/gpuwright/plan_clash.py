@@ -3,8 +3,8 @@
 
 import collections
 
-from .plan_candidates import PINS, as_sentence, has_ended
-from .versions import is_version, version_key
+from .plan_candidates import AT_LEAST, ON_DEMAND, PINS, as_sentence, has_ended
+from .versions import is_version, major, version_key
 
 MOST_CHOICES = 3
 MOST_REASONS = 3
@@ -57,8 +57,8 @@ def _explain(problem, clash):
 def _reasons(problem, clash):
     """Sentences, the most telling first."""
     refusals = collections.OrderedDict()
-    domains = {}
-    for kind in problem.kinds:
+    domains = collections.OrderedDict()
+    for kind in problem.kinds_for(clash):
         pinned = problem.best_first(problem.pinned(kind, clash), {})
         if not pinned:
             return [_pins_disagree(problem, kind, clash)]
@@ -69,19 +69,27 @@ def _reasons(problem, clash):
     pair = problem.hopeless_pair(domains)
     if pair is None:
         found = _reasons_of_three(problem, domains)
-        found += [reason for kind in problem.kinds for reason in refusals[kind][:1]]
+        found += [reason for kind in refusals for reason in refusals[kind][:1]]
         return found or ["these do not fit together"]
-    first, second = (problem.best_first(domains[kind], {})[0] for kind in pair)
-    return [problem.pair_refusal(first, second)] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+    first, second = (problem.best_first(domains[kind], {}) for kind in pair)
+    # Of one CUDA where there are such: what differs in CUDA anyway explains least.
+    alike = [one for one in first if _cuda_major(one) == _cuda_major(second[0])]
+    return [problem.pair_refusal((alike or first)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+
+
+def _cuda_major(candidate):
+    """The CUDA that a candidate brings, "" for none."""
+    inside = candidate.row.get("cuda", "")
+    return major(inside) if inside else ""
 
 
 def _reasons_of_three(problem, domains):
     """Where any two kinds go together: a kind of which each candidate is ruled out by some other kind."""
-    for kind in reversed(problem.kinds):
+    for kind in reversed(list(domains)):
         reasons = collections.OrderedDict()
         refused = True
         for candidate in problem.best_first(domains[kind], {}):
-            by = [other for other in problem.kinds if other != kind and _rules_out(problem, domains[other], candidate)]
+            by = [other for other in domains if other != kind and _rules_out(problem, domains[other], candidate)]
             refused = refused and bool(by)
             for other in by[:1]:
                 best = problem.best_first(domains[other], {})[0]
@@ -96,12 +104,20 @@ def _rules_out(problem, candidates, candidate):
 
 
 def _first_refusals(problem, candidates, clash):
-    """For each GPU and for the operating system, what it says about the best candidate that it rules out."""
+    """For each GPU and for the operating system, what it says about the best candidate that it rules out.
+
+    And about the best one of those that it rules out for another reason.
+    """
     found = []
     for fact in clash:
         if fact.kind != "pin":
-            refused = [problem.refusal(fact, candidate) for candidate in candidates]
-            found += [reason for reason in refused if reason][:1]
+            ways = collections.OrderedDict()
+            for candidate in candidates:
+                reason = problem.refusal(fact, candidate)
+                verb = reason.partition(candidate.label)[2].split(" ")[1:2]
+                if reason:
+                    ways.setdefault(tuple(verb), reason)
+            found += ways.values()
     return found
 
 
@@ -123,11 +139,16 @@ def _choices(problem, facts, clash):
     found = []
     for fact in _pins(clash):
         rest = [other for other in facts if other is not fact]
-        for answer in (problem.search(rest), _closest(problem, rest, fact)):
+        for answer in (problem.search(rest + _any_of(fact)), _closest(problem, rest, fact), problem.search(rest)):
             choice = answer and {fact.name: value_in(answer, fact.name)}
-            if choice and choice not in found:
+            if choice and choice not in found and (choice[fact.name] or not found):
                 found.append(choice)
     return found[:MOST_CHOICES] or _joint_choices(problem, facts, [clash])[0]
+
+
+def _any_of(fact):
+    """The pin of a part on demand, for any version of it; nothing for other pins, whose part is there anyway."""
+    return [fact._replace(value=AT_LEAST + "0")] if fact.name in ON_DEMAND else []
 
 
 def _joint_choices(problem, facts, clashes):
@@ -138,6 +159,10 @@ def _joint_choices(problem, facts, clashes):
     for fact in blamed:
         if problem.search(kept + [fact]) is not None:
             kept.append(fact)
+    for fact in blamed:
+        loose = _any_of(fact) if fact not in kept else []
+        if loose and problem.search(kept + loose) is not None:
+            kept += loose
     answer = problem.search(kept)
     if answer is None:
         return [[] for _clash in clashes]

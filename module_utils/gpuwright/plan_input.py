@@ -4,7 +4,7 @@
 import difflib
 import re
 
-from .plan_candidates import AT_LEAST, CPU_BUILD, PINS, accepts
+from .plan_candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, PINS, accepts
 from .plan_clash import MOST_CHOICES, conflict, value_in
 from .plan_rules import Gpu
 from .versions import is_version, major, version_key
@@ -65,7 +65,8 @@ def unknown_value(matrix, candidates, name, value, find_answer):
     text = "{} is not known. Known: {}."
     if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
         text = "{} is a module stream that moves on by itself to branches that may not drive the GPUs. Known: {}."
-    choices = [value_in(find_answer({}) or {}, name)] + difflib.get_close_matches(value, allowed, MOST_CHOICES)
+    best = find_answer({name: AT_LEAST + "0"} if name in ON_DEMAND else {})
+    choices = [value_in(best or {}, name)] + difflib.get_close_matches(value, allowed, MOST_CHOICES)
     fitting = [choice for choice in dict.fromkeys(choices) if choice and find_answer({name: choice})]
     what = text.format(pin_label(name, value), ", ".join(allowed))
     return conflict(what, [pin_label(name, value)], [{name: choice} for choice in fitting[:MOST_CHOICES]])

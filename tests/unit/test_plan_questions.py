@@ -29,6 +29,7 @@ GPUS = {
     "H100": ("2331", "NVIDIA H100 PCIe", "hopper", "9.0"),
     "H200": ("2335", "NVIDIA H200", "hopper", "9.0"),
     "B200": ("2901", "NVIDIA B200", "blackwell", "10.0"),
+    "5090": ("2b85", "NVIDIA GeForce RTX 5090", "blackwell", "12.0"),
     "?": ("ffff", "unknown 10de:ffff", "unknown", None),
 }
 

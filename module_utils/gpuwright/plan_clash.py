@@ -68,7 +68,7 @@ def _reasons(problem, clash):
             return refusals[kind]
     pair = problem.hopeless_pair(domains)
     if pair is None:
-        found = _reasons_of_three(problem, domains)
+        found = _reasons_of_three(problem, domains) or _reasons_of_pins(problem, domains, clash)
         found += [reason for kind in refusals for reason in refusals[kind][:1]]
         return found or ["these do not fit together"]
     first, second = (problem.best_first(domains[kind], {}) for kind in pair)
@@ -97,6 +97,18 @@ def _reasons_of_three(problem, domains):
         if refused:
             return list(reasons.values())
     return []
+
+
+def _reasons_of_pins(problem, domains, clash):
+    """What the best of the parts that are pinned have against each other."""
+    pinned = {fact.name for fact in _pins(clash)}
+    best = [
+        problem.best_first(domains[kind], {})[0]
+        for kind in domains
+        if pinned.intersection(problem.candidates[kind][0].pins)
+    ]
+    found = [problem.pair_refusal(one, two) for index, one in enumerate(best) for two in best[index + 1 :]]
+    return [reason for reason in found if reason]
 
 
 def _rules_out(problem, candidates, candidate):
@@ -141,9 +153,14 @@ def _choices(problem, facts, clash):
         rest = [other for other in facts if other is not fact]
         for answer in (problem.search(rest + _any_of(fact)), _closest(problem, rest, fact), problem.search(rest)):
             choice = answer and {fact.name: value_in(answer, fact.name)}
-            if choice and choice not in found and (choice[fact.name] or not found):
+            if choice and choice not in found and (choice[fact.name] or not (found or _is_held(fact))):
                 found.append(choice)
     return found[:MOST_CHOICES] or _joint_choices(problem, facts, [clash])[0]
+
+
+def _is_held(fact):
+    """Whether a pin is the profile's: an empty variable leaves it as it is."""
+    return fact.origin.startswith("the profile")
 
 
 def _any_of(fact):
@@ -167,7 +184,9 @@ def _joint_choices(problem, facts, clashes):
     if answer is None:
         return [[] for _clash in clashes]
     changed = [[fact.name for fact in _pins(clash) if fact not in kept] for clash in clashes]
-    return [[{name: value_in(answer, name) for name in names}] for names in changed]
+    held = {fact.name for fact in facts if _is_held(fact)}
+    choices = [{name: value_in(answer, name) for name in names} for names in changed]
+    return [[] if any(not choice[name] for name in held & set(choice)) else [choice] for choice in choices]
 
 
 def _closest(problem, rest, fact):

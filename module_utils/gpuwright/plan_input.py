@@ -4,6 +4,7 @@
 import difflib
 import re
 
+from .cards import card_of
 from .plan_candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, PINS, accepts
 from .plan_clash import MOST_CHOICES, conflict, value_in
 from .plan_rules import Gpu
@@ -150,9 +151,8 @@ def kinds_of_gpu(matrix, gpus):
             strangers.append(gpu)
             continue
         capability = gpu["compute_capability"]
-        kind = Gpu(
-            gpu["name"], gpu["architecture"], (capability,) if capability else tuple(architecture["capabilities"])
-        )
+        capabilities = (capability,) if capability else tuple(architecture["capabilities"])
+        kind = Gpu(gpu["name"], gpu["architecture"], capabilities, card_of(gpu["name"], gpu.get("device_id") or ""))
         if kind not in known:
             known.append(kind)
     return known, strangers

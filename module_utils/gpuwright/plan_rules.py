@@ -7,6 +7,7 @@ plan_frameworks.
 
 import collections
 
+from .cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
 from .plan_candidates import CPU_BUILD, NVIDIA
 from .plan_frameworks import (
     cuda_serves_tensorflow,
@@ -19,10 +20,11 @@ from .plan_frameworks import (
 )
 from .versions import major, version_key
 
-Gpu = collections.namedtuple("Gpu", "name architecture capabilities")
-Gpu.__doc__ = (
-    """A kind of GPU in a host. `capabilities`: those that code must be found for, usually one, such as "7.0"."""
-)
+Gpu = collections.namedtuple("Gpu", "name architecture capabilities card")
+Gpu.__doc__ = """A kind of GPU in a host.
+
+capabilities  those that code must be found for, usually one, such as "7.0"      card  its row (cards.card_of)
+"""
 
 
 class Rules(object):
@@ -91,7 +93,7 @@ class Rules(object):
     def _driver_drives(self, gpu, driver):
         architecture = gpu.architecture
         if architecture in driver.row["architectures"]:
-            return ""
+            return _too_old(gpu, driver) or _open_is_not_for(gpu, driver)
         complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
         return "{}: {}".format(complaint, self._what_drives(architecture))
 
@@ -147,6 +149,31 @@ class Rules(object):
 
     def _minimum_driver(self, cuda_version):
         return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
+
+
+def _too_old(gpu, driver):
+    """A card of a known architecture is driven from some release on; what came before does not know its device id."""
+    branch, exact = driver.pins["driver_branch"], driver.pins["driver_version"]
+    first = first_driver(gpu.card, branch)
+    # Without an exact version the newest of the branch is installed.
+    if first == "" or (first and not (exact and version_key(exact) < version_key(first))):
+        return ""
+    complaint = "{} does not drive {}".format(driver.label, gpu.name)
+    if first:
+        return "{}: the first of branch {} that does is {}".format(complaint, branch, first)
+    return "{}: no release of branch {} drives it; the first driver for it is {}".format(
+        complaint, branch, gpu.card.first_driver or FIRST_OF_CHIP[gpu.card.chip]
+    )
+
+
+def _open_is_not_for(gpu, driver):
+    """Where NVIDIA does not suggest the open module yet, it is a beta for all but data-centre cards."""
+    is_open = driver.pins["driver_flavour"] == "open"
+    if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
+        return ""
+    return "{} does not serve {}: before branch 560 the open module is a beta for all but data-centre cards".format(
+        driver.label, gpu.name
+    )
 
 
 def _with_architecture(gpu):

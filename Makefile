@@ -104,10 +104,12 @@ docs: venv ## write the pages and tables that are made from data: docs/compatibi
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
 	@$(VENV)/bin/python docs/checks_tried.py
 
-lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
+lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv)
+ifndef PLAN
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
-	$(VENV)/bin/python requirements/environments.py
+endif
+	$(VENV)/bin/python requirements/environments.py $(if $(PLAN),--plan '$(PLAN)')
 
 clean: ## remove what was built here (not the image cache)
 	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache

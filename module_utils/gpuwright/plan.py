@@ -13,14 +13,14 @@ from .plan_input import (
     held_pins,
     kinds_of_gpu,
     misspelt_pins,
-    pin_label,
     profile_pins,
     unknown_pins,
-    unknown_value,
     unsupported_host,
 )
+from .plan_labels import pin_label
 from .plan_result import describe, requirements
 from .plan_search import Fact, Problem
+from .plan_unknown import unknown_value
 
 
 def solve(matrix, host, pins):
@@ -39,7 +39,7 @@ def solve(matrix, host, pins):
     held = held_pins(profile_pins(matrix, profile), pins)
     release = find_release(matrix, host["os"])
     candidates = list_candidates(matrix, pins, release and release["family"])
-    unknown = unknown_pins(candidates, pins)
+    unknown = unknown_pins(matrix, candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
     if conflicts:
         return {"conflicts": conflicts}
@@ -58,7 +58,7 @@ def solve(matrix, host, pins):
     def find_answer(more_pins):
         return problem.best(facts + [_pin(name, value) for name, value in more_pins.items()])
 
-    conflicts = [unknown_value(matrix, candidates, name, pins[name], find_answer) for name in unknown]
+    conflicts = [unknown_value(problem, facts, matrix, name, pins[name], find_answer) for name in unknown]
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts:
@@ -83,7 +83,7 @@ def _offer_cpu_build(problem, facts, conflicts):
     pinned = {fact.name for fact in facts if fact.kind == "pin"}
     involved = [entry for entry in conflicts if any(label.startswith(PINS["tensorflow"]) for label in entry["clash"])]
     choice = {"pytorch_build": CPU_BUILD}
-    if len(conflicts) > 1 or not involved or "pytorch_build" in pinned:
+    if len(conflicts) > 1 or not involved or "tensorflow" not in pinned or "pytorch_build" in pinned:
         return conflicts
     if problem.search(facts + [_pin(*item) for item in choice.items()]) is None:
         return conflicts

@@ -75,6 +75,8 @@ def _drivers(matrix, exact_version, family):
                     label = "driver {} ({}){}".format(version or branch, flavour, place["label"])
                     needs = ("driver_version",) if version else ()
                     row_here = dict(row, place=place, **details)
+                    if version and branch not in matrix["released"]["driver_version"]:
+                        row_here.update(verified=False, unverified="whether {} was released".format(version))
                     found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
     return found
 

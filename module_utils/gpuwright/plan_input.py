@@ -5,18 +5,15 @@ import difflib
 import re
 
 from .cards import card_of
-from .plan_candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, PINS, accepts
-from .plan_clash import MOST_CHOICES, conflict, value_in
+from .plan_candidates import AT_LEAST, CPU_BUILD, PINS, accepts
+from .plan_clash import conflict
+from .plan_labels import pin_label
 from .plan_rules import Gpu
+from .plan_unknown import is_released
 from .versions import is_version, major, version_key
 
 # Who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
-
-
-def pin_label(name, value):
-    """How a pin stands in the inventory."""
-    return '{} "{}"'.format(PINS[name], value)
 
 
 def misspelt_pins(matrix, pins):
@@ -37,6 +34,11 @@ def misspelt_pins(matrix, pins):
             hint = " Did you mean {}?".format(nearest[0]) if nearest else ""
             text = "{} is not known.{} Known: {}.".format(pin_label(name, value), hint, ", ".join(profiles))
             found.append(conflict(text, [pin_label(name, value)], [{"profile": profile} for profile in nearest]))
+        elif name == "driver_version" and value in branches:
+            text = "{} is a branch: set {} for its newest release, or write an exact version, like 580.95.05."
+            branch = {"driver_version": "", "driver_branch": value}
+            what = text.format(pin_label(name, value), pin_label("driver_branch", value))
+            found.append(conflict(what, [pin_label(name, value)], [branch]))
         elif name == "driver_version" and not (is_version(value) and major(value) in branches):
             text = '{} is not a version of a known branch. Write it like "580.95.05"; known branches: {}.'
             found.append(conflict(text.format(pin_label(name, value), ", ".join(branches))))
@@ -55,22 +57,12 @@ def held_pins(profile, pins):
     return {name: value for name, value in profile.items() if name not in replaced}
 
 
-def unknown_pins(candidates, pins):
-    """Names of pins whose value no row of the matrix has."""
-    return [name for name in PINS if name in pins and not _is_known(name, pins[name], candidates)]
-
-
-def unknown_value(matrix, candidates, name, value, find_answer):
-    """The conflict for such a pin. `find_answer(pins)` is the search with further pins: what it finds is offered."""
-    allowed = _known_values(name, candidates)
-    text = "{} is not known. Known: {}."
-    if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
-        text = "{} is a module stream that moves on by itself to branches that may not drive the GPUs. Known: {}."
-    best = find_answer({name: AT_LEAST + "0"} if name in ON_DEMAND else {})
-    choices = [value_in(best or {}, name)] + difflib.get_close_matches(value, allowed, MOST_CHOICES)
-    fitting = [choice for choice in dict.fromkeys(choices) if choice and find_answer({name: choice})]
-    what = text.format(pin_label(name, value), ", ".join(allowed))
-    return conflict(what, [pin_label(name, value)], [{name: choice} for choice in fitting[:MOST_CHOICES]])
+def unknown_pins(matrix, candidates, pins):
+    """Names of pins whose value no row of the matrix has, or that are no release of a driver."""
+    unknown = {name for name in pins if not _is_known(name, pins[name], candidates)}
+    if is_released(matrix, pins.get("driver_version", "")) is False:
+        unknown.add("driver_version")
+    return [name for name in PINS if name in unknown]
 
 
 def _is_known(name, value, candidates):
@@ -80,16 +72,6 @@ def _is_known(name, value, candidates):
         for group in candidates.values()
         for candidate in group
     )
-
-
-def _known_values(name, candidates):
-    values = {
-        candidate.row["version"] if name in ("cudnn", "nccl") else candidate.pins[name]
-        for group in candidates.values()
-        for candidate in group
-        if candidate.pins.get(name)
-    }
-    return sorted(values, key=lambda value: (version_key(value) if is_version(value) else (), value))
 
 
 def find_release(matrix, system):

@@ -2,9 +2,13 @@
 """Why the plan is as it is: one sentence for each choice, and what its owner should know of it beforehand."""
 
 import collections
+import datetime
 
 from .plan_candidates import as_sentence, has_ended
 from .versions import major, version_key
+
+# After so many days, which is two releases of PyTorch, a matrix says so.
+OLD_MATRIX_DAYS = 180
 
 
 def choice_reason(problem, facts, answer, kind):
@@ -56,13 +60,14 @@ def _why_not(problem, facts, answer, better):
     return next((refusal for refusal in refusals if refusal), "")
 
 
-def find_warnings(as_of, release, family, answer):
+def find_warnings(as_of, today, release, family, answer):
     """Sentences on what is old, was never verified, or works with limits only.
 
+    today            YYYY-MM-DD, "" where nobody said
     release, family  rows of the matrix: the host's, and what packages are called there
     """
     title = "{name} {version}".format(**release)
-    found = _row_warnings(title, release, as_of)
+    found = _age_warnings(as_of, today) + _row_warnings(title, release, as_of)
     found += _row_warnings("What is known of packages for " + family["name"], family, as_of)
     for candidate in answer.values():
         found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
@@ -73,6 +78,18 @@ def find_warnings(as_of, release, family, answer):
     if "tensorflow" in answer:
         found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])
     return found
+
+
+def _age_warnings(as_of, today):
+    if not today:
+        return []
+    days = (_day(today) - _day(as_of)).days
+    text = "The matrix of versions is {} days old (as of {}): take a newer gpuwright, or what came since is not known"
+    return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
+
+
+def _day(text):
+    return datetime.date(*(int(part) for part in text.split("-")))
 
 
 def _row_warnings(label, row, as_of):

@@ -101,7 +101,7 @@ V100 | rhel 8.8 | tensorflow=2.19 | demands nvidia-cublas-cu12 12.5.3.2
 A100 | rhel 8.10 | tensorflow=2.18 | pip finds no environment
 H200 | rhel 8.8 | driver_branch=535 | the first driver for it is 550.90.07
 V100 | rhel 8.8 | tensorflow=2.20,pytorch_build=cu118 | one environment cannot hold both
-V100 | rhel 8.8 | tensorflow=2.22 | is not known
+V100 | rhel 8.8 | tensorflow=2.22 | is newer than this matrix
 V100 | rhel 8.8 | profile=newest | is not known
 V100 | rhel 8.8 | profile=documented,cuda=12.9 | TensorFlow 2.13.1 loads CUDA 11
 V100 | debian 12 | profile=documented | Debian 12 has no Python 3.8

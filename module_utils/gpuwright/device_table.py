@@ -2218,6 +2218,7 @@ CARDS = (
         nvlink="optional",
         first_driver="535.129.03",
         later_branches={"545": "545.29.02"},
+        machine="aarch64",
         peaks={
             "matmul_fp16_tflops": 989.0,
             "matmul_bf16_tflops": 989.0,
@@ -2247,6 +2248,7 @@ CARDS = (
         ecc_delivered="Enabled",
         nvlink="optional",
         first_driver="565.57.01",
+        machine="aarch64",
         peaks={
             "matmul_fp16_tflops": 989.0,
             "matmul_bf16_tflops": 989.0,
@@ -2297,6 +2299,7 @@ CARDS = (
         nvlink="optional",
         fixed_memory_clock=True,
         first_driver="570.124.04",
+        machine="aarch64",
     ),
     Card(
         name="NVIDIA B300 SXM6 AC",
@@ -2330,6 +2333,7 @@ CARDS = (
         nvlink="board",
         fixed_memory_clock=True,
         first_driver="580.82.07",
+        machine="aarch64",
     ),
     Card(
         name="NVIDIA GeForce RTX 5090",

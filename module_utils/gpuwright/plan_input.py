@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong with a question before any search: pins that do not exist, unknown values, unsupported hosts."""
 
+import collections
 import difflib
 import re
 
@@ -14,6 +15,7 @@ from .versions import is_version, major, version_key
 
 # Who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
+INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 
 
 def misspelt_pins(matrix, pins):
@@ -86,12 +88,12 @@ def unsupported_host(matrix, host, release, pins):
     """Conflicts for what the host is, whatever versions are pinned."""
     found = []
     if host["machine"] != matrix["machine"]:
-        text = "This host is {}: only {} is known."
-        found.append(conflict(text.format(host["machine"], matrix["machine"]), ["machine " + host["machine"]]))
+        text = "This host is {}: this version plans for {} alone. For {} follow NVIDIA's installation guide: {}."
+        what = text.format(host["machine"], matrix["machine"], host["machine"], INSTALLATION_GUIDE)
+        found.append(conflict(what, ["machine " + host["machine"]]))
     if release is None:
         title = "{id} {version}".format(**host["os"])
-        known = ", ".join("{id} {version}".format(**row) for row in matrix["os_releases"])
-        found.append(conflict("{} is not supported. Known: {}.".format(title, known), [title]))
+        found.append(conflict(_not_installed(matrix["os_releases"], host["os"]), [title]))
     elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
         family = matrix["os_families"][release["family"]]
         title = "{name} {version}".format(**release)
@@ -108,6 +110,34 @@ def unsupported_host(matrix, host, release, pins):
         what = text.format(pin_label("pytorch_build", CPU_BUILD))
         found.append(conflict(what, ["no NVIDIA GPU"], [{"pytorch_build": CPU_BUILD}]))
     return found
+
+
+def _not_installed(releases, system):
+    """What to do with a system that has no row: one sentence on what it is, one on what is installed."""
+    own = [row for row in releases if row["id"] == system["id"]]
+    title = "{} {}".format(own[0]["name"] if own else system["id"], system["version"])
+    known = [row["version"] for row in own]
+    alike = [version for version in known if major(version) == major(system["version"])]
+    text = "{} is not installed by this version, which installs {}.".format(title, _installed(releases))
+    told = is_version(system["version"])
+    if alike and told and len(system["version"].split(".")) > 1:
+        step = "Update the host to {}, or write its row, if it is newer than the matrix".format(alike[-1])
+    elif own and told and version_key(system["version"]) < version_key(known[0]):
+        step = "Install {} {} on the host".format(own[-1]["name"], known[-1])
+    else:
+        step = "Take one of these, or follow NVIDIA's installation guide: " + INSTALLATION_GUIDE
+    return "{} {}.".format(text, step)
+
+
+def _installed(releases):
+    """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
+    by_name = collections.OrderedDict()
+    for row in releases:
+        by_name.setdefault(row["name"], []).append(row["version"])
+    return ", ".join(
+        "{} {}".format(name, versions[0] if len(versions) == 1 else "{} to {}".format(versions[0], versions[-1]))
+        for name, versions in by_name.items()
+    )
 
 
 def controller_refusal(family, ansible_core):

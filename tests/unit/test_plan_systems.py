@@ -50,7 +50,7 @@ V100 | rhel 8.8 | pytorch=2.13 | * * * * 3.11 2.13.0 cu126
 V100 | rhel 8.8 | pytorch_build=cu126 | * * * * 3.11 * cu126
 V100 | rhel 8.8 | tensorflow=2.13 | 580 proprietary 11.8 8.7.0 3.11 2.1.2 cu121 2.13.1
 V100 | rhel 8.8 | tensorflow=2.20 | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 2.20.0
-V100 | rhel 8.8 | tensorflow=2.7 | 580 proprietary 11.8 8.7.0 3.9 2.8.0 cu128 2.7.0
+V100 | rhel 8.8 | tensorflow=2.7 | 580 proprietary 11.8 8.7.0 3.9 2.8.0 cu128 2.7.4
 V100 | rhel 8.8 | profile=current | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
 V100 | rhel 8.8 | profile=documented | 580 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
 V100 | rhel 8.8 | profile=documented,driver_branch=515 | 515 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
@@ -128,7 +128,7 @@ H100 | rhel 8.8 | profile=documented | PyTorch 2.0.1 cu117 has no code for NVIDI
 H200 | rocky 8.10 | profile=documented | has no code for NVIDIA H200 (sm_90)
 B200 | rhel 8.8 | profile=documented | the first toolkit for blackwell is 12.8
 A100 | rhel 8.8 | pytorch=1.10,pytorch_build=cu102 | sm_80
-H200 | debian 11 | | not supported
+H200 | debian 11 | | Install Debian 12 on the host
 """
 
 

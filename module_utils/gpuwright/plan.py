@@ -7,7 +7,7 @@ plan its form, plan_reasons its sentences.
 """
 
 from .plan_candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
-from .plan_clash import find_conflicts, with_choice
+from .plan_clash import conflict, find_conflicts, with_choice
 from .plan_input import (
     find_release,
     held_pins,
@@ -18,6 +18,7 @@ from .plan_input import (
     unsupported_host,
 )
 from .plan_labels import pin_label
+from .plan_names import newest_release
 from .plan_result import describe, requirements
 from .plan_search import Fact, Problem
 from .plan_unknown import unknown_value
@@ -51,7 +52,7 @@ def solve(matrix, host, pins):
     facts = [Fact("gpu", "gpu", gpu, "{} ({})".format(gpu.name, gpu.architecture), "") for gpu in gpus]
     facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
-    facts += [Fact("os", "os", release, "{name} {version}".format(**release), "")]
+    facts += [_system(release)]
     problem = Problem(matrix, candidates, kinds)
     answer = problem.best(facts)
 
@@ -64,7 +65,8 @@ def solve(matrix, host, pins):
     if conflicts:
         question = (candidates, facts)
         conflicts = _offer_cpu_build(problem, facts, conflicts)
-        return {"conflicts": _offer_other_profile(matrix, host, pins, profile, question, conflicts)}
+        conflicts = _offer_other_profile(matrix, host, pins, profile, question, conflicts)
+        return {"conflicts": _name_other_systems(matrix, pins, facts, kinds, conflicts)}
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
@@ -79,15 +81,43 @@ def solve(matrix, host, pins):
 
 
 def _offer_cpu_build(problem, facts, conflicts):
-    """TensorFlow that shares no environment with a PyTorch for GPUs does with one for the processor."""
+    """PyTorch for the processor, where nothing else is left or TensorFlow shares no environment with one for GPUs."""
     pinned = {fact.name for fact in facts if fact.kind == "pin"}
-    involved = [entry for entry in conflicts if any(label.startswith(PINS["tensorflow"]) for label in entry["clash"])]
+    no_way = not any(entry["choices"] for entry in conflicts)
+    involved = "tensorflow" in pinned and PINS["tensorflow"] in " ".join(conflicts[0]["clash"])
     choice = {"pytorch_build": CPU_BUILD}
-    if len(conflicts) > 1 or not involved or "tensorflow" not in pinned or "pytorch_build" in pinned:
+    if len(conflicts) > 1 or not (involved or no_way) or "pytorch_build" in pinned:
         return conflicts
     if problem.search(facts + [_pin(*item) for item in choice.items()]) is None:
         return conflicts
     return [with_choice(entry, choice) for entry in conflicts]
+
+
+def _name_other_systems(matrix, pins, facts, kinds, conflicts):
+    """Where no pin leads to a plan, the systems on which the same question has one, the newest of each family."""
+    if any(entry["choices"] for entry in conflicts):
+        return conflicts
+    gpus = [fact.label for fact in facts if fact.kind == "gpu"]
+    here = next(fact.value for fact in facts if fact.kind == "os")
+    rest = [fact for fact in facts if fact.kind != "os"]
+    found = []
+    for family, row in matrix["os_families"].items():
+        newest = newest_release([other for other in matrix["os_releases"] if other["family"] == family])
+        problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
+        if family != here["family"] and problem.search(rest + [_system(newest)]) is not None:
+            found.append("{} ({})".format(row["name"], newest["version"]) if "," in row["name"] else row["name"])
+    if found:
+        step = "There is a plan for it on {}".format(" or ".join(found))
+    elif len(gpus) > 1:
+        step = "Nothing serves all of these GPUs: put those of one generation into one host"
+    else:
+        step = "No system that this version installs has a plan for it"
+    first = conflicts[0]
+    return [conflict("{} {}.".format(first["what"], step), first["clash"], first["choices"])] + conflicts[1:]
+
+
+def _system(release):
+    return Fact("os", "os", release, "{name} {version}".format(**release), "")
 
 
 def _offer_other_profile(matrix, host, pins, profile, question, conflicts):

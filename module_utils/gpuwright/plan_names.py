@@ -124,9 +124,10 @@ def _has_words(device_id: str, words: Sequence[str], begins: bool) -> bool:
 
 
 def _is_word(own: str, word: str, begins: bool) -> bool:
-    return own == word or (
-        begins and re.match(re.escape(word) + ("[0-9]$" if word == "sxm" else "[a-z]+$"), own) is not None
-    )
+    ending = "[0-9]$" if word == "sxm" else "[a-z]+$"
+    # A number alone is the beginning of nothing: "40" is not "40gb".
+    begins = begins and re.search("[a-z]", word) is not None
+    return own == word or (begins and re.match(re.escape(word) + ending, own) is not None)
 
 
 def _id_of(title: str, ids: Sequence[str]) -> str:

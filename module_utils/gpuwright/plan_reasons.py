@@ -16,15 +16,15 @@ def choice_reason(problem, facts, answer, kind):
     chosen = answer[kind]
     pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
     pins = list(collections.OrderedDict.fromkeys(pins))
-    how = "pinned by {}".format(" and ".join(pins)) if pins else "the best that fits"
-    parts = ["{}: {}".format(as_sentence(chosen.label), how), _remark(chosen)]
+    parts = ["pinned by {}".format(" and ".join(pins)) if pins else "", _remark(chosen)]
     ranked = problem.best_first(problem.pinned(kind, facts), answer)
     if ranked[0] is not chosen:
         parts.append(_why_not(problem, facts, answer, ranked[0]))
     newest = max((other for other in ranked if not _why_not(problem, facts, answer, other)), key=_release)
     if _release(newest) > _release(chosen):
         parts.append(_why_later(newest, problem.as_of))
-    return "; ".join(part for part in parts if part)
+    said = "; ".join(part for part in parts if part) or "nothing newer fits"
+    return "{}: {}".format(as_sentence(chosen.label), said)
 
 
 def _release(candidate):
@@ -95,7 +95,10 @@ def _day(text):
 def _row_warnings(label, row, as_of):
     found = []
     if "eol" in row and has_ended(row, as_of):
-        found.append("{} has had no updates{}".format(label, " since " + row["eol"] if row["eol"] else " for long"))
+        # Whoever has not bought it had them for a shorter time still.
+        which = " " + row["eol_of"] if row.get("eol_of") else ""
+        since = " since " + row["eol"] if row["eol"] else " for long"
+        found.append("{} has had no updates{}{}".format(label, since, which))
     if not row["verified"]:
         found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
     return found

@@ -31,8 +31,7 @@ _raw:
 """
 
 GROUP = "gpu_nodes"
-# What this project is tested with. Which systems a newer one cannot manage (RHEL 8 after 2.16) is known once the hosts are
-# read: the plan refuses those hosts alone.
+# Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read: they alone are left out.
 OLDEST_ANSIBLE_CORE = (2, 16)
 LAYERS = ("preflight", "system", "framework", "model", "verify")
 # Parts of a layer that are worth running alone.
@@ -54,9 +53,7 @@ def problems(variables: dict, selected: list[str], tags: list[str]) -> list[str]
     found = []
     version = variables["ansible_version"]["full"]
     if tuple(int(part) for part in re.findall("[0-9]+", version)[:2]) < OLDEST_ANSIBLE_CORE:
-        found.append(
-            f"ansible-core {version} is too old: 2.16 is the oldest that gpuwright runs on; use 2.16.19 (make venv)"
-        )
+        found.append(f"ansible-core {version} is too old: gpuwright runs on 2.16 and newer; use 2.16.19 (make venv)")
     hosts = variables.get("groups", {}).get(GROUP, [])
     if not hosts:
         found.append(

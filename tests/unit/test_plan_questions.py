@@ -70,7 +70,7 @@ def can(answer: str, gpus: str = "V100", system: str = "rhel 8.8", warnings: tup
     return Plan(gpus, system, pins, answer, warnings)
 
 
-OLD_OS = "RHEL 8.8 has had no updates since 2025-05"
+OLD_OS = "RHEL 8.8 has had no updates since 2025-05 with Extended Update Support (EUS)"
 OLD_PYTHON = "Python 3.11 has had no updates since 2026-05"
 OLD = (OLD_OS, OLD_PYTHON)
 PLANS = [

@@ -179,6 +179,27 @@ def test_another_profile_is_a_way_out_of_a_profile() -> None:
     assert all({"profile": "current"} not in entry["choices"] for entry in own)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "system", "words"),
+    [
+        ("K80", "debian 12", "There is a plan for it on RHEL 8, Rocky Linux 8, AlmaLinux 8 (8.10) or Ubuntu 22.04."),
+        ("K80", "ubuntu 24.04", "There is a plan for it on RHEL 8"),
+        ("V100 B200", "rhel 8.8", "put those of one generation into one host"),
+    ],
+)
+def test_a_refusal_without_a_pin_to_change_says_what_else_to_do(gpus: str, system: str, words: str) -> None:
+    (refused,) = ask(gpus, system)["conflicts"]
+    assert words in refused["what"] and refused["choices"] == []
+
+
+def test_a_card_without_code_for_it_can_still_have_everything_but_pytorch() -> None:
+    host = make_host("K80", "rhel 8.10")
+    host["gpus"][0].update(device_id="1023", name="Tesla K40m", compute_capability="3.5")
+    (refused,) = solve(MATRIX, host, {})["conflicts"]
+    assert refused["choices"] == [{"pytorch_build": "cpu"}]
+    assert solve(MATRIX, host, {"pytorch_build": "cpu"})["driver"]["branch"] == "470"
+
+
 def test_there_are_enough_questions() -> None:
     refusals = [*((row.gpus, row.pins) for row in REFUSALS), *((row[0], row[2]) for row in rows(CANNOT))]
     questions = {(row.gpus, row.system, *sorted(row.pins.items())) for row in [*PLANS, *REFUSALS]}

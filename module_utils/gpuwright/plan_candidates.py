@@ -2,6 +2,7 @@
 """What could be chosen for each part of a plan: the rows of the matrix as candidates, and which is liked better."""
 
 import collections
+import functools
 
 from .versions import is_part_of, major, version_key
 
@@ -206,6 +207,7 @@ def preference(candidate, chosen, as_of):
     return (unverified, newest) if candidate.kind == "tensorflow" else (unverified, newest, -int(row["cuda_major"]))
 
 
+@functools.lru_cache(maxsize=4096)
 def _newest_first(version):
     return tuple(-number for number in version_key(version))
 

@@ -79,19 +79,23 @@ def _serves(label: str, version: str, title: str, key: str, tensorflow: Candidat
 def pytorch_shares_with_tensorflow(pytorch: Candidate, tensorflow: Candidate) -> str:
     """Whether pip finds an environment with both; their CUDA libraries lie in the same folders, of whatever CUDA."""
     row, inside, release = tensorflow.row, pytorch.row["cuda"], pytorch.pins["pytorch"]
-    clash = f"{tensorflow.label} demands {row['demands']}: pip finds no environment with it and {pytorch.label}"
     below = row["pytorch_below"]
     if below and version_key(release) >= version_key(below):
-        return clash
+        return _demands(pytorch, tensorflow)
     if not inside or not row["from_pip"]:
         return ""
     if major(inside) != major(row["cuda"]):
         text = f"{pytorch.label} brings CUDA {inside} and {tensorflow.label} CUDA {row['cuda']}"
         return text + ": one environment cannot hold both"
     if release not in row["pytorch"]:
-        return clash
+        return _demands(pytorch, tensorflow)
     if pytorch.row["index"] != PYPI:
         return (
             f"what {pytorch.label} demands was not read, as PyPI does not serve it: not whether {tensorflow.label} fits"
         )
     return ""
+
+
+def _demands(pytorch: Candidate, tensorflow: Candidate) -> str:
+    demands = tensorflow.row["demands"]
+    return f"{tensorflow.label} demands {demands}: pip finds no environment with it and {pytorch.label}"

@@ -8,7 +8,7 @@ plan_frameworks.
 import collections
 
 from .cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
-from .plan_candidates import CPU_BUILD, NVIDIA
+from .plan_candidates import CPU_BUILD, NVIDIA, PYPI
 from .plan_frameworks import (
     cuda_serves_tensorflow,
     cudnn_serves_tensorflow,
@@ -264,6 +264,12 @@ def _wheels(package):
     return tuple(package.row["pythons"])
 
 
+def _beside_tensorflow(pytorch):
+    # What PyPI does not serve is told apart by its series alone.
+    release, served = pytorch.pins["pytorch"], pytorch.row["index"] == PYPI
+    return _cuda_major(pytorch), served, release if served else release.rsplit(".", 1)[0]
+
+
 def _beside_pytorch(tensorflow):
     row = tensorflow.row
     return row["from_pip"], _cuda_major(tensorflow), tuple(row["pytorch"]), row["pytorch_below"]
@@ -280,7 +286,7 @@ _SEEN = {
     ("cuda", "nccl"): lambda cuda: major(cuda.pins["cuda"]),
     ("pytorch", "driver"): _cuda_major,
     ("pytorch", "python"): _wheels,
-    ("pytorch", "tensorflow"): lambda pytorch: (pytorch.pins["pytorch"], pytorch.row["cuda"], pytorch.row["index"]),
+    ("pytorch", "tensorflow"): _beside_tensorflow,
     ("tensorflow", "driver"): _cuda_major,
     ("tensorflow", "cuda"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cuda"]),
     ("tensorflow", "cudnn"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cudnn"]),

@@ -84,6 +84,12 @@ class Problem(object):
             ]
         return self._pinned[key]
 
+    def _is_needed(self, pin):
+        """Whether nothing that a pin asks for is there without it, such as PyTorch's cpu build."""
+        own = [group for group in self.candidates.values() if pin.name in group[0].pins]
+        asked = [one for group in own for one in group if accepts(pin.name, pin.value, one)]
+        return all(pin.name in one.needs for one in asked)
+
     def _unlocks(self, name, candidate):
         return name in self._unlocked and accepts(name, self._unlocked[name], candidate)
 
@@ -209,7 +215,7 @@ class Problem(object):
         """A part of `facts` that still has no answer, and of which no fact can be left out."""
         clash = list(facts)
         # A pin that is left out must not take away what only it allows: the rest would fail for want of that.
-        self._unlocked = {fact.name: fact.value for fact in facts if fact.kind == "pin"}
+        self._unlocked = {fact.name: fact.value for fact in facts if fact.kind == "pin" and self._is_needed(fact)}
         # Left out first: what is least likely the point, so the operating system, then the later pins, then the GPUs.
         for fact in reversed(facts):
             rest = [other for other in clash if other is not fact]

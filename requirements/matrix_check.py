@@ -76,9 +76,9 @@ def clash(one: dict[str, SpecifierSet], other: dict[str, SpecifierSet]) -> str:
         candidates = {
             Version(item.version.rstrip(".*")) for item in both if "*" not in item.version or item.operator == "=="
         }
-        # Where the demands meet, they meet at one of their bounds or just above it.
-        near = candidates | {Version(f"{version}.1") for version in candidates}
-        if near and not any(both.contains(version, prereleases=True) for version in near):
+        # Where the demands meet, they meet at one of their bounds, just above it, or at the very beginning.
+        near = {Version("0")} | candidates | {Version(f"{version}.1") for version in candidates}
+        if not any(both.contains(version, prereleases=True) for version in near):
             return name
     return ""
 

@@ -6,6 +6,8 @@ rules over it are in plan_rules, the search in plan_search, refusals in plan_inp
 plan its form, plan_reasons its sentences.
 """
 
+import collections
+
 from .plan_candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
 from .plan_clash import conflict, find_conflicts, with_choice
 from .plan_input import (
@@ -78,6 +80,16 @@ def solve(matrix, host, pins):
     for name in unused:
         plan["warnings"].append("{} is not used: this host has no NVIDIA GPU".format(PINS[name]))
     return plan
+
+
+def one_way_out(matrix, host, pins, conflicts):
+    """The first way out of every conflict, as `{pin: value}`, where together they lead to a plan; else an empty one."""
+    together = collections.OrderedDict()
+    for entry in conflicts:
+        together.update(entry["choices"][0] if entry["choices"] else {})
+    if not together or "conflicts" in solve(matrix, host, dict(pins, **together)):
+        return {}
+    return together
 
 
 def _offer_cpu_build(problem, facts, conflicts):

@@ -229,8 +229,15 @@ def host_title(host):
     return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))
 
 
-def conflict_message(host, conflicts):
-    """What a person reads: every conflict with its way out, and how to write it into the inventory."""
+def _as_inventory(choice):
+    return ", ".join('{}: "{}"'.format(PINS[pin], value) for pin, value in choice.items())
+
+
+def conflict_message(host, conflicts, together=None):
+    """What a person reads: every conflict with its way out, and how to write it into the inventory.
+
+    together  `{pin: value}` that leads to a plan at once (plan.one_way_out); told where there are several conflicts
+    """
     lines = ["No plan fits {}. Nothing was changed.".format(host_title(host))]
     if len(conflicts) > 1:
         lines.append("{} things stand in the way; each needs one of its ways out.".format(len(conflicts)))
@@ -243,5 +250,7 @@ def conflict_message(host, conflicts):
             how = "set it" if len(entry["choices"]) == 1 else "set one of these"
             lines.append("   What fits ({} in the inventory):".format(how))
         for choice in entry["choices"]:
-            lines.append("     " + ", ".join('{}: "{}"'.format(PINS[pin], value) for pin, value in choice.items()))
+            lines.append("     " + _as_inventory(choice))
+    if together and len(conflicts) > 1:
+        lines += ["", "All of this at once leads to a plan: " + _as_inventory(together)]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 """Questions to the planner from people who have no host at hand: a card's name in, a table out."""
 
 import difflib
+import re
 import textwrap
 
 from .devices import describe_device
@@ -50,8 +51,56 @@ def plan_table(plan, host):
     """The plan as text: what was chosen for each part, and why."""
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     title = "{} on {id} {version}, profile {}".format(", ".join(names), plan["profile"], **host["os"])
+    lines = [title, ""]
+    for part, choice, because in plan_rows(plan):
+        if not choice:
+            continue
+        reasons = textwrap.wrap(because or "", BECAUSE_WIDTH) or [""]
+        lines.append("{:<13} {:<{}}  {}".format(part, choice, CHOICE_WIDTH, reasons[0]).rstrip())
+        lines += [" " * (16 + CHOICE_WIDTH) + reason for reason in reasons[1:]]
+    if plan["warnings"]:
+        lines += ["", "Warnings"] + ["  - " + warning for warning in plan["warnings"]]
+    return "\n".join(lines)
+
+
+def plan_differences(plan, other):
+    """What another plan has that this one has not, as text: "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"."""
+    others = {part: choice for part, choice, _because in plan_rows(other)}
+    found = [
+        "{}: {} -> {}".format(part, choice or "none", others[part] or "none")
+        for part, choice, _because in plan_rows(plan)
+        if choice != others[part]
+    ]
+    return "\n".join(found) or "The plans are the same."
+
+
+def why_package(plan, package):
+    """Which part of the plan wants a package, and why, as text; "" where none does. Versions may be left out."""
+    wanted = package.lower()
+    with_version = re.compile(re.escape(wanted) + r"[-=\[<>][0-9=a-z]")
+    parts = [
+        ("driver", plan["driver"]["packages"], plan["because"].get("driver")),
+        ("kernel module", plan["kernel"]["packages"] + plan["kernel"]["devel"], "the driver's module is built with it"),
+        ("CUDA toolkit", [plan["cuda"]["package"]] + plan["cuda"]["compiler"], plan["because"].get("cuda")),
+        ("cuDNN", plan["cudnn"]["packages"] + [plan["cudnn"]["wheel"]], plan["because"].get("cudnn")),
+        ("NCCL", plan["nccl"]["packages"], plan["because"].get("nccl")),
+        ("DCGM", plan["dcgm"]["packages"] + plan["dcgm"]["exporter"], "installed where system_monitor_dcgm is true"),
+        ("Python", plan["python"]["packages"], plan["because"].get("python")),
+        ("runtime", plan["runtime"]["packages"], "memory allocators and numactl for gpu-run"),
+        ("environment", plan["requirements"], plan["because"].get(wanted.replace("torch", "pytorch"))),
+    ]
+    found = [
+        "{}: {}".format(part, because or "the profile or the trainer needs it")
+        for part, names, because in parts
+        if any(name.lower() == wanted or with_version.match(name.lower()) for name in names)
+    ]
+    return "\n".join(found)
+
+
+def plan_rows(plan):
+    """`[(part, choice, because)]`; an empty choice for a part that the plan does not have."""
     driver, torch = plan["driver"], plan["pytorch"]
-    rows = [
+    return [
         (
             "driver",
             " ".join([driver["branch"], driver["flavour"], driver["stream"]]).strip(),
@@ -72,16 +121,6 @@ def plan_table(plan, host):
         ("AMP type", plan["amp"]["dtype"], plan["amp"]["because"]),
         ("lock file", torch["lock"] if torch["locked"] else "none", torch["index_url"] or "every package is on PyPI"),
     ]
-    lines = [title, ""]
-    for part, choice, because in rows:
-        if not choice:
-            continue
-        reasons = textwrap.wrap(because or "", BECAUSE_WIDTH) or [""]
-        lines.append("{:<13} {:<{}}  {}".format(part, choice, CHOICE_WIDTH, reasons[0]).rstrip())
-        lines += [" " * (16 + CHOICE_WIDTH) + reason for reason in reasons[1:]]
-    if plan["warnings"]:
-        lines += ["", "Warnings"] + ["  - " + warning for warning in plan["warnings"]]
-    return "\n".join(lines)
 
 
 def guards_row(plan):

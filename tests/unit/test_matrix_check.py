@@ -1,4 +1,4 @@
-"""The tool behind `make matrix-check`, on requirements as wheels on PyPI have them; the registry itself is not asked."""
+"""The tool behind `make matrix-check`, on requirements as wheels on PyPI have them; no registry is asked."""
 
 from __future__ import annotations
 

@@ -108,6 +108,37 @@ def test_the_command_says_no(arguments: list[str], rc: int, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--why", "torch"], "environment: PyTorch 2.10.0 cu128: served by PyPI"),
+        (["--why", "cuda-toolkit-12-9"], "the last toolkit for volta is 12.9"),
+        (["--why", "dkms"], "kernel module: "),
+        (["--why", "numactl"], "runtime: "),
+        (["--why", "emacs"], "Nothing in this plan asks for emacs itself."),
+        (["--diff", "system_cuda_version=12.6"], "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"),
+        (["--diff", "system_driver_branch=570"], "driver: 580 proprietary 580-dkms -> 570 proprietary 570-dkms"),
+        (["--diff", "system_driver_branch=580"], "The plans are the same."),
+    ],
+)
+def test_the_command_says_why_and_what_would_differ(arguments: list[str], words: str) -> None:
+    done = ask("V100", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert words in done.stdout
+
+
+def test_other_pins_without_a_plan_are_a_refusal() -> None:
+    done = ask("V100", "--diff", "system_cuda_version=13.0")
+    assert done.returncode == 1 and "the last toolkit for volta is 12.9" in done.stdout
+
+
+def test_several_conflicts_have_one_set_of_changes() -> None:
+    done = ask("V100", "system_driver_branch=590", "system_cuda_version=13.0", "framework_pytorch_version=2.15")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("All of this at once leads to a plan: "))
+    changes = dict(part.split(": ") for part in line.split(": ", 1)[1].split(", "))
+    assert ask("V100", *(f"{name}={value.strip(chr(34))}" for name, value in changes.items())).returncode == 0
+
+
+@pytest.mark.parametrize(
     ("name", "device_id"),
     [
         ("Tesla V100-PCIE-16GB", "1db4"),

@@ -66,9 +66,9 @@ def solve(matrix, host, pins):
         conflicts += find_conflicts(problem, facts)
     if conflicts:
         question = (candidates, facts)
-        conflicts = _offer_cpu_build(problem, facts, conflicts)
+        conflicts = conflicts if unknown else _offer_cpu_build(problem, facts, conflicts)
         conflicts = _offer_other_profile(matrix, host, pins, profile, question, conflicts)
-        return {"conflicts": _name_other_systems(matrix, pins, facts, kinds, conflicts)}
+        return {"conflicts": conflicts if unknown else _name_other_systems(matrix, pins, facts, kinds, conflicts)}
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile

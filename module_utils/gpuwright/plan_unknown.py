@@ -82,9 +82,10 @@ def _unknown_driver(matrix: Dict[str, Any], value: str, find_answer: Callable[..
     else:
         near = min(known, key=lambda other: _distance(other, value))
         text = f"{label} is no release of branch {branch} that this matrix knows (as of {as_of}); the nearest is {near}"
-    pins = {"driver_version": "", "driver_branch": branch}
-    fits = find_answer({"driver_branch": branch})
-    return conflict(text + ".", [label], [pins] if fits else [])
+    ways = [{"driver_version": "", "driver_branch": branch}] if find_answer({"driver_branch": branch}) else []
+    if not ways and find_answer({}):
+        ways = [{"driver_version": ""}]
+    return conflict(text + ".", [label], ways)
 
 
 def _distance(one: str, other: str) -> List[int]:

@@ -84,6 +84,17 @@ def agrees(value: str, wanted: str) -> bool:
     return numbers(value)[: len(numbers(wanted))] == numbers(wanted)
 
 
+# github.com/NVIDIA/open-gpu-kernel-modules: the table of cards at each tag of a release.
+FIRST_FOR_CARD = {"H200": (550, 90, 7), "4090": (525, 78, 1), "B200": (570, 86, 15), "5090": (570, 86, 16)}
+GEFORCE, FIRST_OPEN_FOR_GEFORCE = {"4090", "5090"}, 560
+
+
+def knows(key: str, driver: tuple[int, ...], flavour: str) -> bool:
+    """Whether a driver knows the card, whatever its architecture; (550, 999) is the newest of a branch."""
+    too_early = flavour == "open" and key in GEFORCE and driver[0] < FIRST_OPEN_FOR_GEFORCE
+    return driver >= FIRST_FOR_CARD.get(key, (0,)) and not too_early
+
+
 def drives(branch: int, flavour: str, architecture: str) -> bool:
     exists = branch >= FIRST_OPEN if flavour == "open" else branch < FIRST_WITHOUT_PROPRIETARY
     right_flavour = flavour == "open" if architecture == "blackwell" else not (
@@ -197,7 +208,8 @@ def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     architectures = {GPUS[key][2] for key in gpu_keys.split()}
     for key in gpu_keys.split():
         _device, _name, architecture, capability = GPUS[key]
-        found += [f"driver {branch} for {architecture}"] * (not drives(branch, flavour, architecture))
+        driven = drives(branch, flavour, architecture) and knows(key, exact, flavour)
+        found += [f"driver {branch} for {architecture}"] * (not driven)
         found += [f"CUDA {cuda} for {capability}"] * (not compiles(cuda, capability))
         found += [f"cuDNN {cudnn} for {architecture}"] * (not cudnn_computes(cudnn, cuda[0], architecture))
         found += [f"{torch} {build} for {capability}"] * (not torch_computes(torch, build, capability))
@@ -234,12 +246,14 @@ def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
         return pin not in pins or agrees(value, pins[pin])
 
     drivers = [
-        numbers(pins["driver_version"]) if "driver_version" in pins else (int(branch), 999)
+        version
         for branch in MATRIX["drivers"]
         for flavour in ("open", "proprietary")
         if wanted("driver_branch", branch) and wanted("driver_flavour", flavour)
         if "driver_version" not in pins or str(numbers(pins["driver_version"])[0]) == branch
         if all(drives(int(branch), flavour, architecture) for architecture, _capability in kinds)
+        for version in [numbers(pins["driver_version"]) if "driver_version" in pins else (int(branch), 999)]
+        if all(knows(key, version, flavour) for key in gpu_keys.split())
     ]
     toolkits = [
         numbers(cuda)

@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock clean
+  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock matrix-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,10 +104,15 @@ docs: venv ## write the pages and tables that are made from data: docs/compatibi
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
 	@$(VENV)/bin/python docs/checks_tried.py
 
-lock: venv ## write requirements/dev.lock and the environments' lock files anew (needs uv)
+lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv)
+ifndef PLAN
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
-	$(VENV)/bin/python requirements/environments.py
+endif
+	$(VENV)/bin/python requirements/environments.py $(if $(PLAN),--plan '$(PLAN)')
+
+matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN and which pairs resolve
+	@$(VENV)/bin/python requirements/matrix_check.py
 
 clean: ## remove what was built here (not the image cache)
 	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache

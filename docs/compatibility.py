@@ -31,7 +31,13 @@ def table(titles: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def mark(row: dict[str, Any]) -> str:
-    return "" if row["verified"] else "unverified: " + row["unverified"]
+    """What was not read, if anything, and where the rest was."""
+    return " ".join([*([] if row["verified"] else [f"unverified: {row['unverified']};"]), links(row)])
+
+
+def links(row: dict[str, Any]) -> str:
+    sources = row["source"] if isinstance(row["source"], list) else [row["source"]]
+    return " ".join(f"[{number}]({source.split(' ')[0]})" for number, source in enumerate(sources, 1))
 
 
 def version(text: str) -> list[int]:
@@ -54,7 +60,7 @@ def facts(row: dict[str, Any]) -> list[str]:
         row.get("nvlink", "none"),
         "yes" if "known_good" in row else "no",
         row.get("first_driver", ""),
-        "" if row["verified"] else "unverified",
+        " ".join([*([] if row["verified"] else ["unverified"]), links(row)]),
     ]
 
 
@@ -81,7 +87,8 @@ def page(matrix: dict[str, Any]) -> str:
         "Written by `make docs` from `roles/preflight/files/matrix/`, which has every row's source; change it there. "
         f"Last checked {matrix['as_of']}.",
         "",
-        '"unverified" marks what was not read in a source: the plan prefers other rows and warns when it rests on it.',
+        '"unverified" marks what was not read in a source: the plan prefers other rows and warns when it rests on it. '
+        "The last cell of a row leads to where it was read.",
         "",
     ]
     for name, profile in matrix["profiles"].items():
@@ -102,7 +109,7 @@ def page(matrix: dict[str, Any]) -> str:
          "; ".join(f"{name} ({', '.join(details['ids'])})" for name, details in row["cards"].items()), mark(row)]
         for chip, row in matrix["devices"].items()
     ]  # fmt: skip
-    lines += table(["chip", "architecture", "compute capability", "PCI ids 10de:", "cards by name", ""], rows)
+    lines += table(["chip", "architecture", "compute capability", "PCI ids 10de:", "cards by name", "source"], rows)
     lines += [
         "### Cards",
         "",
@@ -112,27 +119,31 @@ def page(matrix: dict[str, Any]) -> str:
         "",
     ]
     rows = [[name, *facts(row)] for chip in matrix["devices"].values() for name, row in chip["cards"].items()]
-    lines += table(["card", "class", "memory", "ECC", "MIG", "PCIe", "NVLink", "floors", "first driver", ""], rows)
+    lines += table(
+        ["card", "class", "memory", "ECC", "MIG", "PCIe", "NVLink", "floors", "first driver", "source"], rows
+    )
     lines += ["## Driver branches", ""]
     rows = [
         [branch, row["status"], row["eol"], *(driven(row, name) for name in ("proprietary", "open")), mark(row)]
         for branch, row in matrix["drivers"].items()
     ]  # fmt: skip
-    lines += table(["branch", "status", "updates until", "proprietary module drives", "open module drives", ""], rows)
+    lines += table(
+        ["branch", "status", "updates until", "proprietary module drives", "open module drives", "source"], rows
+    )
     lines += ["## CUDA toolkits", ""]
     rows = [
         [name, row["matching_driver"], matrix["cuda_majors"][name.split(".")[0]]["minimum_driver"],
          ", ".join(row["architectures"]), mark(row)]
         for name, row in sorted(matrix["cuda"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
-    lines += table(["toolkit", "came with driver", "runs from driver", "compiles for", ""], rows)
+    lines += table(["toolkit", "came with driver", "runs from driver", "compiles for", "source"], rows)
     lines += ["## cuDNN", ""]
     rows = [
         [row["version"], row["cuda_from"] + " to " + (row["cuda_to"] or row["cuda_major"] + ".x"),
          ", ".join(row["architectures"]), mark(row)]
         for row in matrix["cudnn"]
     ]  # fmt: skip
-    lines += table(["cuDNN", "CUDA", "has code for", ""], rows)
+    lines += table(["cuDNN", "CUDA", "has code for", "source"], rows)
     lines += ["## PyTorch", ""]
     rows = [
         [row["releases"][-1], f"{row['pythons'][0]} to {row['pythons'][-1]}",
@@ -140,20 +151,20 @@ def page(matrix: dict[str, Any]) -> str:
                    for build, data in row["builds"].items()), mark(row)]
         for _series, row in sorted(matrix["pytorch"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
-    lines += table(["PyTorch", "Python", "builds and the GPUs they have code for", ""], rows)
+    lines += table(["PyTorch", "Python", "builds and the GPUs they have code for", "source"], rows)
     lines += ["## TensorFlow", ""]
     rows = [
         [row["releases"][-1], f"{row['pythons'][0]} to {row['pythons'][-1]}", row["cuda"], row["cudnn"],
          "pip" if row["from_pip"] else "the node", mark(row)]
         for _series, row in sorted(matrix["tensorflow"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
-    lines += table(["TensorFlow", "Python", "CUDA", "cuDNN", "which come from", ""], rows)
+    lines += table(["TensorFlow", "Python", "CUDA", "cuDNN", "which come from", "source"], rows)
     lines += ["## Systems", ""]
     rows = [
         [f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]), mark(row)]
         for row in matrix["os_releases"]
     ]
-    lines += table(["system", "updates until", "Python", ""], rows)
+    lines += table(["system", "updates until", "Python", "source"], rows)
     return "\n".join(line.rstrip() for line in lines)
 
 

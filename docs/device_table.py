@@ -80,7 +80,10 @@ def card(chip: str, name: str, row: dict[str, Any]) -> list[str]:
             "pcie_generation": pcie.get("generation"),
             "pcie_lanes": pcie.get("lanes"),
             **{key: row.get(key) for key in ("nvlink", "direct_links", "tensor_cores", "fixed_memory_clock")},
-            **{key: row.get(key) for key in ("first_driver", "example", "peaks", "known_good")},
+            **{
+                key: row.get(key)
+                for key in ("first_driver", "later_branches", "machine", "example", "peaks", "known_good")
+            },
         },
     )
 

@@ -74,7 +74,7 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.plan import solve
+from ansible.module_utils.gpuwright.plan import one_way_out, solve
 from ansible.module_utils.gpuwright.plan_clash import conflict_message
 
 
@@ -101,7 +101,8 @@ def main():
         )
     if "conflicts" in plan:
         conflicts = plan["conflicts"]
-        module.fail_json(msg=conflict_message(host, conflicts), conflicts=conflicts)
+        together = one_way_out(matrix, host, module.params["pins"], conflicts)
+        module.fail_json(msg=conflict_message(host, conflicts, together), conflicts=conflicts)
     module.exit_json(changed=False, ansible_facts={"gpu_node_plan": plan})
 
 

@@ -2,12 +2,15 @@
 
 Asked are all GPU architectures on every system of the matrix. A build that only the PyTorch index serves is left out
 and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build for
-trials is no plan of a profile: its lock file is kept by hand. `--missing` leaves alone the files that are there.
+trials is no plan of a profile: its lock file is kept by hand. `--missing` leaves alone the files that are there;
+`--plan FILE` locks one plan, as `gpu-plan --json` printed it (`make lock PLAN=FILE`).
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -56,8 +59,14 @@ def lock(plan: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    for plan in shipped_plans():
-        if "--missing" in sys.argv and (LOCKS / plan["pytorch"]["lock"]).exists():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--missing", action="store_true", help="leave alone the lock files that are there")
+    parser.add_argument(
+        "--plan", type=Path, help="a plan as gpu-plan --json printed it, instead of the shipped profiles' plans"
+    )
+    asked = parser.parse_args()
+    for plan in [json.loads(asked.plan.read_text())] if asked.plan else shipped_plans():
+        if asked.missing and (LOCKS / plan["pytorch"]["lock"]).exists():
             continue
         if can_be_locked(plan):
             print("locking", plan["pytorch"]["lock"])

@@ -10,6 +10,7 @@ from typing import Dict, List, Optional
 
 from .device_rows import Architecture, Card, Chip
 from .device_table import ARCHITECTURES, BLOCKS, CARDS, CHIPS, NAMING
+from .versions import major, version_key
 
 DATA_CENTRE, WORKSTATION, CONSUMER = "data-centre", "workstation", "consumer"
 # The class of a card that neither a row nor a naming rule places.
@@ -18,6 +19,17 @@ NO_ECC = "none"
 BOARD = "board"
 NO_CHIP = Chip("unknown", "")
 NO_ARCHITECTURE = Architecture("", False)
+
+
+def _first_of_chips() -> Dict[str, str]:
+    """For each chip the oldest driver of its cards, where each of them has one."""
+    found: Dict[str, List[str]] = {}
+    for card in CARDS:
+        found.setdefault(card.chip or "", []).append(card.first_driver or "")
+    return {chip: min(firsts, key=version_key) for chip, firsts in found.items() if all(firsts)}
+
+
+FIRST_OF_CHIP = _first_of_chips()
 
 
 def plain(name: str) -> str:
@@ -89,6 +101,21 @@ def chip_of(card: Card) -> Chip:
 def architecture_named(name: str) -> Architecture:
     """The row of an architecture, by its name in lower case; for one without a row, one that promises nothing."""
     return ARCHITECTURES.get(name, NO_ARCHITECTURE)
+
+
+def first_driver(card: Card, branch: str) -> Optional[str]:
+    """The first release of a driver branch ("570") that drives a card.
+
+    "" where that is any of them, None where it is none. Source: the tables of NVIDIA's open kernel modules. A card
+    without a row is as old as the first of its chip that has one.
+    """
+    first = card.first_driver or (None if card.listed else FIRST_OF_CHIP.get(card.chip or ""))
+    if not first:
+        return ""
+    if branch in card.later_branches:
+        return card.later_branches[branch] or None
+    begun = int(branch) - int(major(first))
+    return None if begun < 0 else "" if begun else first
 
 
 def is_strict(card: Card) -> bool:

@@ -46,6 +46,8 @@ class Card(NamedTuple):
     tensor_cores: bool = True
     fixed_memory_clock: bool = False
     first_driver: Optional[str] = None
+    later_branches: Dict[str, str] = {}
+    machine: str = ""
     example: bool = False
     peaks: Dict[str, float] = {}
     known_good: Tuple[str, ...] = ()

@@ -1214,7 +1214,7 @@ CARDS = (
         pcie_generation=4,
         pcie_lanes=16,
         nvlink="board",
-        first_driver="535",
+        first_driver="535.104.05",
     ),
     Card(
         name="NVIDIA A800-SXM4-80GB",
@@ -1229,7 +1229,7 @@ CARDS = (
         pcie_generation=4,
         pcie_lanes=16,
         nvlink="board",
-        first_driver="525",
+        first_driver="515.86.01",
     ),
     Card(
         name="NVIDIA A800 80GB PCIe",
@@ -1245,7 +1245,7 @@ CARDS = (
         pcie_generation=4,
         pcie_lanes=16,
         nvlink="optional",
-        first_driver="525",
+        first_driver="515.86.01",
     ),
     Card(
         name="NVIDIA A800 40GB Active",
@@ -1261,7 +1261,8 @@ CARDS = (
         pcie_generation=4,
         pcie_lanes=16,
         nvlink="optional",
-        first_driver="525",
+        first_driver="515.86.01",
+        later_branches={"535": "535.104.05"},
     ),
     Card(
         name="NVIDIA AX800",
@@ -1276,7 +1277,8 @@ CARDS = (
         pcie_generation=4,
         pcie_lanes=16,
         nvlink="optional",
-        first_driver="550",
+        first_driver="535.154.05",
+        later_branches={"545": ""},
     ),
     Card(
         name="NVIDIA GeForce RTX 3090 Ti",
@@ -1328,7 +1330,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="520",
+        first_driver="515.86.01",
     ),
     Card(
         name="NVIDIA GeForce RTX 3080 Ti",
@@ -1587,7 +1589,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=8,
-        first_driver="550",
+        first_driver="550.76",
     ),
     Card(
         name="NVIDIA RTX A400",
@@ -1600,7 +1602,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=8,
-        first_driver="550",
+        first_driver="550.76",
     ),
     Card(
         name="NVIDIA A2",
@@ -1638,7 +1640,7 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="525",
+        first_driver="525.78.01",
         example=True,
     ),
     Card(
@@ -1653,7 +1655,8 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="550",
+        first_driver="535.154.05",
+        later_branches={"545": ""},
     ),
     Card(
         name="NVIDIA GeForce RTX 4070 Ti SUPER",
@@ -1666,7 +1669,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="555",
+        first_driver="555.42.02",
     ),
     Card(
         name="NVIDIA RTX 6000 Ada Generation",
@@ -1680,7 +1683,7 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="525",
+        first_driver="525.78.01",
     ),
     Card(
         name="NVIDIA RTX 5000 Ada Generation",
@@ -1694,7 +1697,7 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="535",
+        first_driver="535.98",
     ),
     Card(
         name="NVIDIA RTX 5880 Ada Generation",
@@ -1708,7 +1711,8 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="550",
+        first_driver="535.146.02",
+        later_branches={"545": ""},
     ),
     Card(
         name="NVIDIA L40",
@@ -1722,7 +1726,7 @@ CARDS = (
         ecc_delivered="Enabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="525",
+        first_driver="525.78.01",
     ),
     Card(
         name="NVIDIA L40G",
@@ -1748,7 +1752,7 @@ CARDS = (
         ecc_delivered="Enabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="535",
+        first_driver="535.104.05",
         peaks={
             "matmul_fp16_tflops": 362.0,
             "matmul_bf16_tflops": 362.0,
@@ -1769,7 +1773,8 @@ CARDS = (
         ecc_delivered="Enabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="550",
+        first_driver="535.154.05",
+        later_branches={"545": ""},
     ),
     Card(
         name="NVIDIA GeForce RTX 4080 SUPER",
@@ -1782,7 +1787,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="550",
+        first_driver="550.54.14",
     ),
     Card(
         name="NVIDIA GeForce RTX 4080",
@@ -1795,7 +1800,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="525",
+        first_driver="525.78.01",
     ),
     Card(
         name="NVIDIA GeForce RTX 4070 Ti SUPER",
@@ -1808,7 +1813,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="550",
+        first_driver="550.54.14",
     ),
     Card(
         name="NVIDIA GeForce RTX 4070 Ti",
@@ -1821,7 +1826,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="525",
+        first_driver="525.78.01",
     ),
     Card(
         name="NVIDIA GeForce RTX 4070 SUPER",
@@ -1834,7 +1839,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="550",
+        first_driver="550.54.14",
     ),
     Card(
         name="NVIDIA GeForce RTX 4070",
@@ -1847,7 +1852,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="535",
+        first_driver="525.116.03",
     ),
     Card(
         name="NVIDIA RTX 4000 SFF Ada Generation",
@@ -1861,7 +1866,7 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="530",
+        first_driver="525.105.17",
     ),
     Card(
         name="NVIDIA RTX 4500 Ada Generation",
@@ -1875,7 +1880,7 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="535",
+        first_driver="535.104.12",
     ),
     Card(
         name="NVIDIA RTX 4000 Ada Generation",
@@ -1889,7 +1894,7 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="535",
+        first_driver="535.98",
     ),
     Card(
         name="NVIDIA L2",
@@ -1903,7 +1908,8 @@ CARDS = (
         ecc_delivered="Enabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="550",
+        first_driver="535.154.05",
+        later_branches={"545": ""},
     ),
     Card(
         name="NVIDIA L4",
@@ -1917,7 +1923,7 @@ CARDS = (
         ecc_delivered="Enabled",
         pcie_generation=4,
         pcie_lanes=16,
-        first_driver="530",
+        first_driver="525.105.17",
         peaks={
             "matmul_fp16_tflops": 121.0,
             "matmul_bf16_tflops": 121.0,
@@ -1936,7 +1942,7 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=8,
-        first_driver="535",
+        first_driver="525.125.06",
     ),
     Card(
         name="NVIDIA GeForce RTX 4060",
@@ -1949,7 +1955,8 @@ CARDS = (
         ecc="none",
         pcie_generation=4,
         pcie_lanes=8,
-        first_driver="535",
+        first_driver="525.147.05",
+        later_branches={"535": "535.86.05"},
     ),
     Card(
         name="NVIDIA RTX 2000 Ada Generation",
@@ -1964,7 +1971,7 @@ CARDS = (
         ecc_delivered="Disabled",
         pcie_generation=4,
         pcie_lanes=8,
-        first_driver="550",
+        first_driver="550.54.14",
     ),
     Card(
         name="NVIDIA H100 NVL",
@@ -1980,7 +1987,7 @@ CARDS = (
         pcie_lanes=16,
         nvlink="optional",
         fixed_memory_clock=True,
-        first_driver="535",
+        first_driver="535.104.05",
     ),
     Card(
         name="NVIDIA H800 PCIe",
@@ -1995,7 +2002,7 @@ CARDS = (
         pcie_generation=5,
         pcie_lanes=16,
         nvlink="optional",
-        first_driver="530",
+        first_driver="525.105.17",
     ),
     Card(
         name="NVIDIA H800",
@@ -2010,7 +2017,7 @@ CARDS = (
         pcie_generation=5,
         pcie_lanes=16,
         nvlink="board",
-        first_driver="530",
+        first_driver="525.105.17",
     ),
     Card(
         name="NVIDIA H20",
@@ -2025,7 +2032,8 @@ CARDS = (
         pcie_generation=5,
         pcie_lanes=16,
         nvlink="board",
-        first_driver="550",
+        first_driver="535.161.07",
+        later_branches={"545": ""},
     ),
     Card(
         name="NVIDIA H20-3e",
@@ -2040,7 +2048,8 @@ CARDS = (
         pcie_generation=5,
         pcie_lanes=16,
         nvlink="board",
-        first_driver="565",
+        first_driver="535.216.03",
+        later_branches={"545": "", "550": "550.127.08", "555": "", "560": "", "565": "565.77"},
     ),
     Card(
         name="NVIDIA H100 80GB HBM3",
@@ -2057,7 +2066,7 @@ CARDS = (
         pcie_lanes=16,
         nvlink="board",
         fixed_memory_clock=True,
-        first_driver="525",
+        first_driver="525.85.05",
         peaks={
             "matmul_fp16_tflops": 989.0,
             "matmul_bf16_tflops": 989.0,
@@ -2089,7 +2098,7 @@ CARDS = (
         pcie_lanes=16,
         nvlink="optional",
         fixed_memory_clock=True,
-        first_driver="520",
+        first_driver="520.56.06",
         example=True,
         peaks={
             "matmul_fp16_tflops": 756.0,
@@ -2113,7 +2122,8 @@ CARDS = (
         pcie_lanes=16,
         nvlink="board",
         fixed_memory_clock=True,
-        first_driver="550",
+        first_driver="550.90.07",
+        later_branches={"555": "555.42.06"},
         peaks={
             "matmul_fp16_tflops": 989.0,
             "matmul_bf16_tflops": 989.0,
@@ -2145,7 +2155,7 @@ CARDS = (
         pcie_lanes=16,
         nvlink="optional",
         fixed_memory_clock=True,
-        first_driver="525",
+        first_driver="525.85.05",
     ),
     Card(
         name="NVIDIA H100",
@@ -2161,7 +2171,7 @@ CARDS = (
         pcie_lanes=16,
         nvlink="optional",
         fixed_memory_clock=True,
-        first_driver="530",
+        first_driver="525.105.17",
     ),
     Card(
         name="NVIDIA H800 NVL",
@@ -2176,7 +2186,7 @@ CARDS = (
         pcie_generation=5,
         pcie_lanes=16,
         nvlink="optional",
-        first_driver="535",
+        first_driver="535.104.05",
     ),
     Card(
         name="NVIDIA H200 NVL",
@@ -2192,7 +2202,7 @@ CARDS = (
         pcie_lanes=16,
         nvlink="optional",
         fixed_memory_clock=True,
-        first_driver="565",
+        first_driver="565.57.01",
     ),
     Card(
         name="NVIDIA GH200",
@@ -2206,7 +2216,9 @@ CARDS = (
         ecc="present",
         ecc_delivered="Enabled",
         nvlink="optional",
-        first_driver="545",
+        first_driver="535.129.03",
+        later_branches={"545": "545.29.02"},
+        machine="aarch64",
         peaks={
             "matmul_fp16_tflops": 989.0,
             "matmul_bf16_tflops": 989.0,
@@ -2235,7 +2247,8 @@ CARDS = (
         ecc="present",
         ecc_delivered="Enabled",
         nvlink="optional",
-        first_driver="565",
+        first_driver="565.57.01",
+        machine="aarch64",
         peaks={
             "matmul_fp16_tflops": 989.0,
             "matmul_bf16_tflops": 989.0,
@@ -2267,7 +2280,7 @@ CARDS = (
         pcie_lanes=16,
         nvlink="board",
         fixed_memory_clock=True,
-        first_driver="570",
+        first_driver="570.86.15",
         example=True,
     ),
     Card(
@@ -2285,7 +2298,8 @@ CARDS = (
         pcie_lanes=16,
         nvlink="optional",
         fixed_memory_clock=True,
-        first_driver="570",
+        first_driver="570.124.04",
+        machine="aarch64",
     ),
     Card(
         name="NVIDIA B300 SXM6 AC",
@@ -2301,7 +2315,7 @@ CARDS = (
         pcie_generation=6,
         pcie_lanes=16,
         nvlink="board",
-        first_driver="580",
+        first_driver="580.82.07",
         example=True,
     ),
     Card(
@@ -2318,7 +2332,8 @@ CARDS = (
         pcie_lanes=16,
         nvlink="board",
         fixed_memory_clock=True,
-        first_driver="580",
+        first_driver="580.82.07",
+        machine="aarch64",
     ),
     Card(
         name="NVIDIA GeForce RTX 5090",
@@ -2331,7 +2346,7 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="570",
+        first_driver="570.86.16",
         example=True,
     ),
     Card(
@@ -2345,7 +2360,7 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="570",
+        first_driver="570.86.16",
     ),
     Card(
         name="NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
@@ -2358,7 +2373,7 @@ CARDS = (
         ecc="switchable",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="570",
+        first_driver="570.133.07",
     ),
     Card(
         name="NVIDIA RTX PRO 5000 Blackwell",
@@ -2371,7 +2386,8 @@ CARDS = (
         ecc="switchable",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="575",
+        first_driver="570.153.02",
+        later_branches={"575": "575.57.08"},
     ),
     Card(
         name="NVIDIA RTX PRO 5000 72GB Blackwell",
@@ -2384,7 +2400,8 @@ CARDS = (
         ecc="switchable",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="575",
+        first_driver="570.153.02",
+        later_branches={"575": "575.57.08"},
     ),
     Card(
         name="NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
@@ -2397,7 +2414,7 @@ CARDS = (
         ecc="switchable",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="570",
+        first_driver="570.133.07",
     ),
     Card(
         name="NVIDIA RTX PRO 6000 Blackwell Server Edition",
@@ -2411,7 +2428,7 @@ CARDS = (
         ecc_delivered="Enabled",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="575",
+        first_driver="575.57.08",
     ),
     Card(
         name="NVIDIA GeForce RTX 5080",
@@ -2424,7 +2441,7 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="570",
+        first_driver="570.86.16",
     ),
     Card(
         name="NVIDIA GeForce RTX 5070 Ti",
@@ -2437,7 +2454,7 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="570",
+        first_driver="570.124.04",
     ),
     Card(
         name="NVIDIA RTX PRO 4500 Blackwell",
@@ -2450,7 +2467,8 @@ CARDS = (
         ecc="switchable",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="575",
+        first_driver="570.169",
+        later_branches={"575": "575.64"},
     ),
     Card(
         name="NVIDIA RTX PRO 4000 Blackwell",
@@ -2463,7 +2481,8 @@ CARDS = (
         ecc="switchable",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="575",
+        first_driver="570.169",
+        later_branches={"575": "575.64"},
     ),
     Card(
         name="NVIDIA RTX PRO 4500 Blackwell Server Edition",
@@ -2476,6 +2495,7 @@ CARDS = (
         ecc="present",
         pcie_generation=5,
         pcie_lanes=16,
+        first_driver="580.142",
     ),
     Card(
         name="NVIDIA GeForce RTX 5070",
@@ -2488,7 +2508,7 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=16,
-        first_driver="570",
+        first_driver="570.133.07",
     ),
     Card(
         name="NVIDIA GeForce RTX 5060 Ti",
@@ -2500,7 +2520,7 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=8,
-        first_driver="575",
+        first_driver="570.148.08",
     ),
     Card(
         name="NVIDIA GeForce RTX 5060",
@@ -2513,7 +2533,8 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=8,
-        first_driver="575",
+        first_driver="570.158.01",
+        later_branches={"575": "575.57.08"},
     ),
     Card(
         name="NVIDIA RTX PRO 2000 Blackwell",
@@ -2526,7 +2547,8 @@ CARDS = (
         ecc="switchable",
         pcie_generation=5,
         pcie_lanes=8,
-        first_driver="580",
+        first_driver="570.190",
+        later_branches={"575": "", "580": "580.76.05"},
     ),
     Card(
         name="NVIDIA GeForce RTX 5050",
@@ -2539,7 +2561,7 @@ CARDS = (
         ecc="none",
         pcie_generation=5,
         pcie_lanes=8,
-        first_driver="575",
+        first_driver="575.64.03",
     ),
 )
 

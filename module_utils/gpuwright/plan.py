@@ -6,24 +6,24 @@ rules over it are in plan_rules, the search in plan_search, refusals in plan_inp
 plan its form, plan_reasons its sentences.
 """
 
-from .plan_candidates import GPU_KINDS, KINDS, PINS, list_candidates
-from .plan_clash import find_conflicts, with_choice
+import collections
+
+from .plan_candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
+from .plan_clash import conflict, find_conflicts, with_choice
 from .plan_input import (
     find_release,
     held_pins,
     kinds_of_gpu,
     misspelt_pins,
-    pin_label,
     profile_pins,
     unknown_pins,
-    unknown_value,
     unsupported_host,
 )
+from .plan_labels import pin_label
+from .plan_names import newest_release
 from .plan_result import describe, requirements
 from .plan_search import Fact, Problem
-
-# Parts that exist only where they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
-ON_DEMAND = ("nccl", "tensorflow")
+from .plan_unknown import unknown_value
 
 
 def solve(matrix, host, pins):
@@ -42,7 +42,7 @@ def solve(matrix, host, pins):
     held = held_pins(profile_pins(matrix, profile), pins)
     release = find_release(matrix, host["os"])
     candidates = list_candidates(matrix, pins, release and release["family"])
-    unknown = unknown_pins(candidates, pins)
+    unknown = unknown_pins(matrix, candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
     if conflicts:
         return {"conflicts": conflicts}
@@ -54,19 +54,21 @@ def solve(matrix, host, pins):
     facts = [Fact("gpu", "gpu", gpu, "{} ({})".format(gpu.name, gpu.architecture), "") for gpu in gpus]
     facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
-    facts += [Fact("os", "os", release, "{name} {version}".format(**release), "")]
+    facts += [_system(release)]
     problem = Problem(matrix, candidates, kinds)
     answer = problem.best(facts)
 
     def find_answer(more_pins):
         return problem.best(facts + [_pin(name, value) for name, value in more_pins.items()])
 
-    conflicts = [unknown_value(matrix, candidates, name, pins[name], find_answer) for name in unknown]
+    conflicts = [unknown_value(problem, facts, matrix, name, pins[name], find_answer) for name in unknown]
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts:
         question = (candidates, facts)
-        return {"conflicts": _offer_other_profile(matrix, host, pins, profile, question, conflicts)}
+        conflicts = conflicts if unknown else _offer_cpu_build(problem, facts, conflicts)
+        conflicts = _offer_other_profile(matrix, host, pins, profile, question, conflicts)
+        return {"conflicts": conflicts if unknown else _name_other_systems(matrix, pins, facts, kinds, conflicts)}
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
@@ -78,6 +80,56 @@ def solve(matrix, host, pins):
     for name in unused:
         plan["warnings"].append("{} is not used: this host has no NVIDIA GPU".format(PINS[name]))
     return plan
+
+
+def one_way_out(matrix, host, pins, conflicts):
+    """The first way out of every conflict, as `{pin: value}`, where together they lead to a plan; else an empty one."""
+    together = collections.OrderedDict()
+    for entry in conflicts:
+        together.update(entry["choices"][0] if entry["choices"] else {})
+    if not together or "conflicts" in solve(matrix, host, dict(pins, **together)):
+        return {}
+    return together
+
+
+def _offer_cpu_build(problem, facts, conflicts):
+    """PyTorch for the processor, where nothing else is left or TensorFlow shares no environment with one for GPUs."""
+    pinned = {fact.name for fact in facts if fact.kind == "pin"}
+    no_way = not any(entry["choices"] for entry in conflicts)
+    involved = "tensorflow" in pinned and PINS["tensorflow"] in " ".join(conflicts[0]["clash"])
+    choice = {"pytorch_build": CPU_BUILD}
+    if len(conflicts) > 1 or not (involved or no_way) or "pytorch_build" in pinned:
+        return conflicts
+    if problem.search(facts + [_pin(*item) for item in choice.items()]) is None:
+        return conflicts
+    return [with_choice(entry, choice) for entry in conflicts]
+
+
+def _name_other_systems(matrix, pins, facts, kinds, conflicts):
+    """Where no pin leads to a plan, the systems on which the same question has one, the newest of each family."""
+    if any(entry["choices"] for entry in conflicts):
+        return conflicts
+    gpus = [fact.label for fact in facts if fact.kind == "gpu"]
+    here = next(fact.value for fact in facts if fact.kind == "os")
+    rest = [fact for fact in facts if fact.kind != "os"]
+    found = []
+    for family, row in matrix["os_families"].items():
+        newest = newest_release([other for other in matrix["os_releases"] if other["family"] == family])
+        problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
+        if family != here["family"] and problem.search(rest + [_system(newest)]) is not None:
+            found.append("{} ({})".format(row["name"], newest["version"]) if "," in row["name"] else row["name"])
+    if found:
+        step = "There is a plan for it on {}".format(" or ".join(found))
+    elif len(gpus) > 1:
+        step = "Nothing serves all of these GPUs: put those of one generation into one host"
+    else:
+        step = "No system that this version installs has a plan for it"
+    first = conflicts[0]
+    return [conflict("{} {}.".format(first["what"], step), first["clash"], first["choices"])] + conflicts[1:]
+
+
+def _system(release):
+    return Fact("os", "os", release, "{name} {version}".format(**release), "")
 
 
 def _offer_other_profile(matrix, host, pins, profile, question, conflicts):

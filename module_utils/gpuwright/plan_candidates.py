@@ -2,6 +2,7 @@
 """What could be chosen for each part of a plan: the rows of the matrix as candidates, and which is liked better."""
 
 import collections
+import functools
 
 from .versions import is_part_of, major, version_key
 
@@ -29,7 +30,11 @@ AT_LEAST = ">="
 # Parts of a plan in the order in which they are chosen: an earlier one gets its best value at the cost of a later one.
 GPU_KINDS = ("driver", "cuda", "cudnn", "nccl")
 KINDS = GPU_KINDS + ("python", "pytorch", "tensorflow")
+# Those that exist only where they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
+ON_DEMAND = ("nccl", "tensorflow")
 CPU_BUILD = "cpu"
+# The index that needs no address: PyPI itself, or what the node's pip has in its place.
+PYPI = "pypi"
 # Where a driver and its toolkit can come from: the values of driver_source.
 NVIDIA, DISTRIBUTION = "nvidia", "distribution"
 
@@ -71,6 +76,8 @@ def _drivers(matrix, exact_version, family):
                     label = "driver {} ({}){}".format(version or branch, flavour, place["label"])
                     needs = ("driver_version",) if version else ()
                     row_here = dict(row, place=place, **details)
+                    if version and branch not in matrix["released"]["driver_version"]:
+                        row_here.update(verified=False, unverified="whether {} was released".format(version))
                     found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
     return found
 
@@ -172,7 +179,7 @@ def accepts(pin, value, candidate):
 
 def is_from_pypi(pytorch):
     """Whether a PyTorch is one that PyPI itself serves, and whose row was verified."""
-    return pytorch.row["index"] == "pypi" and pytorch.row["verified"]
+    return pytorch.row["index"] == PYPI and pytorch.row["verified"]
 
 
 def has_ended(row, as_of):
@@ -195,11 +202,12 @@ def preference(candidate, chosen, as_of):
         return (_is_ahead_of_driver(candidate, chosen), unverified) + _newest_first(candidate.pins["cuda"])
     if candidate.kind == "pytorch":
         newest = _newest_first(candidate.pins["pytorch"])
-        return (unverified, row["index"] != "pypi", newest, _newest_first(row["cuda"] or "0"))
+        return (unverified, row["index"] != PYPI, newest, _newest_first(row["cuda"] or "0"))
     newest = _newest_first(candidate.pins[candidate.kind])
     return (unverified, newest) if candidate.kind == "tensorflow" else (unverified, newest, -int(row["cuda_major"]))
 
 
+@functools.lru_cache(maxsize=4096)
 def _newest_first(version):
     return tuple(-number for number in version_key(version))
 

@@ -3,8 +3,8 @@
 
 import collections
 
-from .plan_candidates import PINS, as_sentence, has_ended
-from .versions import is_version, version_key
+from .plan_candidates import AT_LEAST, ON_DEMAND, PINS, as_sentence, has_ended
+from .versions import is_version, major, version_key
 
 MOST_CHOICES = 3
 MOST_REASONS = 3
@@ -57,8 +57,8 @@ def _explain(problem, clash):
 def _reasons(problem, clash):
     """Sentences, the most telling first."""
     refusals = collections.OrderedDict()
-    domains = {}
-    for kind in problem.kinds:
+    domains = collections.OrderedDict()
+    for kind in problem.kinds_for(clash):
         pinned = problem.best_first(problem.pinned(kind, clash), {})
         if not pinned:
             return [_pins_disagree(problem, kind, clash)]
@@ -68,20 +68,28 @@ def _reasons(problem, clash):
             return refusals[kind]
     pair = problem.hopeless_pair(domains)
     if pair is None:
-        found = _reasons_of_three(problem, domains)
-        found += [reason for kind in problem.kinds for reason in refusals[kind][:1]]
+        found = _reasons_of_three(problem, domains) or _reasons_of_pins(problem, domains, clash)
+        found += [reason for kind in refusals for reason in refusals[kind][:1]]
         return found or ["these do not fit together"]
-    first, second = (problem.best_first(domains[kind], {})[0] for kind in pair)
-    return [problem.pair_refusal(first, second)] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+    first, second = (problem.best_first(domains[kind], {}) for kind in pair)
+    # Of one CUDA where there are such: what differs in CUDA anyway explains least.
+    alike = [one for one in first if _cuda_major(one) == _cuda_major(second[0])]
+    return [problem.pair_refusal((alike or first)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+
+
+def _cuda_major(candidate):
+    """The CUDA that a candidate brings, "" for none."""
+    inside = candidate.row.get("cuda", "")
+    return major(inside) if inside else ""
 
 
 def _reasons_of_three(problem, domains):
     """Where any two kinds go together: a kind of which each candidate is ruled out by some other kind."""
-    for kind in reversed(problem.kinds):
+    for kind in reversed(list(domains)):
         reasons = collections.OrderedDict()
         refused = True
         for candidate in problem.best_first(domains[kind], {}):
-            by = [other for other in problem.kinds if other != kind and _rules_out(problem, domains[other], candidate)]
+            by = [other for other in domains if other != kind and _rules_out(problem, domains[other], candidate)]
             refused = refused and bool(by)
             for other in by[:1]:
                 best = problem.best_first(domains[other], {})[0]
@@ -91,17 +99,37 @@ def _reasons_of_three(problem, domains):
     return []
 
 
+def _reasons_of_pins(problem, domains, clash):
+    """What the best of the parts that are pinned have against each other."""
+    pinned = {fact.name for fact in _pins(clash)}
+    best = [
+        problem.best_first(domains[kind], {})[0]
+        for kind in domains
+        if pinned.intersection(problem.candidates[kind][0].pins)
+    ]
+    found = [problem.pair_refusal(one, two) for index, one in enumerate(best) for two in best[index + 1 :]]
+    return [reason for reason in found if reason]
+
+
 def _rules_out(problem, candidates, candidate):
     return all(problem.pair_refusal(candidate, other) for other in candidates)
 
 
 def _first_refusals(problem, candidates, clash):
-    """For each GPU and for the operating system, what it says about the best candidate that it rules out."""
+    """For each GPU and for the operating system, what it says about the best candidate that it rules out.
+
+    And about the best one of those that it rules out for another reason.
+    """
     found = []
     for fact in clash:
         if fact.kind != "pin":
-            refused = [problem.refusal(fact, candidate) for candidate in candidates]
-            found += [reason for reason in refused if reason][:1]
+            ways = collections.OrderedDict()
+            for candidate in candidates:
+                reason = problem.refusal(fact, candidate)
+                verb = reason.partition(candidate.label)[2].split(" ")[1:2]
+                if reason:
+                    ways.setdefault(tuple(verb), reason)
+            found += ways.values()
     return found
 
 
@@ -123,11 +151,21 @@ def _choices(problem, facts, clash):
     found = []
     for fact in _pins(clash):
         rest = [other for other in facts if other is not fact]
-        for answer in (problem.search(rest), _closest(problem, rest, fact)):
+        for answer in (problem.search(rest + _any_of(fact)), _closest(problem, rest, fact), problem.search(rest)):
             choice = answer and {fact.name: value_in(answer, fact.name)}
-            if choice and choice not in found:
+            if choice and choice not in found and (choice[fact.name] or not (found or _is_held(fact))):
                 found.append(choice)
     return found[:MOST_CHOICES] or _joint_choices(problem, facts, [clash])[0]
+
+
+def _is_held(fact):
+    """Whether a pin is the profile's: an empty variable leaves it as it is."""
+    return fact.origin.startswith("the profile")
+
+
+def _any_of(fact):
+    """The pin of a part on demand, for any version of it; nothing for other pins, whose part is there anyway."""
+    return [fact._replace(value=AT_LEAST + "0")] if fact.name in ON_DEMAND else []
 
 
 def _joint_choices(problem, facts, clashes):
@@ -138,11 +176,17 @@ def _joint_choices(problem, facts, clashes):
     for fact in blamed:
         if problem.search(kept + [fact]) is not None:
             kept.append(fact)
+    for fact in blamed:
+        loose = _any_of(fact) if fact not in kept else []
+        if loose and problem.search(kept + loose) is not None:
+            kept += loose
     answer = problem.search(kept)
     if answer is None:
         return [[] for _clash in clashes]
     changed = [[fact.name for fact in _pins(clash) if fact not in kept] for clash in clashes]
-    return [[{name: value_in(answer, name) for name in names}] for names in changed]
+    held = {fact.name for fact in facts if _is_held(fact)}
+    choices = [{name: value_in(answer, name) for name in names} for names in changed]
+    return [[] if any(not choice[name] for name in held & set(choice)) else [choice] for choice in choices]
 
 
 def _closest(problem, rest, fact):
@@ -185,8 +229,15 @@ def host_title(host):
     return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))
 
 
-def conflict_message(host, conflicts):
-    """What a person reads: every conflict with its way out, and how to write it into the inventory."""
+def _as_inventory(choice):
+    return ", ".join('{}: "{}"'.format(PINS[pin], value) for pin, value in choice.items())
+
+
+def conflict_message(host, conflicts, together=None):
+    """What a person reads: every conflict with its way out, and how to write it into the inventory.
+
+    together  `{pin: value}` that leads to a plan at once (plan.one_way_out); told where there are several conflicts
+    """
     lines = ["No plan fits {}. Nothing was changed.".format(host_title(host))]
     if len(conflicts) > 1:
         lines.append("{} things stand in the way; each needs one of its ways out.".format(len(conflicts)))
@@ -199,5 +250,7 @@ def conflict_message(host, conflicts):
             how = "set it" if len(entry["choices"]) == 1 else "set one of these"
             lines.append("   What fits ({} in the inventory):".format(how))
         for choice in entry["choices"]:
-            lines.append("     " + ", ".join('{}: "{}"'.format(PINS[pin], value) for pin, value in choice.items()))
+            lines.append("     " + _as_inventory(choice))
+    if together and len(conflicts) > 1:
+        lines += ["", "All of this at once leads to a plan: " + _as_inventory(together)]
     return "\n".join(lines)

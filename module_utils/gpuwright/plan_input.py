@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong with a question before any search: pins that do not exist, unknown values, unsupported hosts."""
 
+import collections
 import difflib
 import re
 
+from .cards import card_of
 from .plan_candidates import AT_LEAST, CPU_BUILD, PINS, accepts
-from .plan_clash import MOST_CHOICES, conflict, value_in
+from .plan_clash import conflict
+from .plan_labels import pin_label
 from .plan_rules import Gpu
+from .plan_unknown import is_released
 from .versions import is_version, major, version_key
 
 # Who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
-
-
-def pin_label(name, value):
-    """How a pin stands in the inventory."""
-    return '{} "{}"'.format(PINS[name], value)
+INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 
 
 def misspelt_pins(matrix, pins):
@@ -36,6 +36,11 @@ def misspelt_pins(matrix, pins):
             hint = " Did you mean {}?".format(nearest[0]) if nearest else ""
             text = "{} is not known.{} Known: {}.".format(pin_label(name, value), hint, ", ".join(profiles))
             found.append(conflict(text, [pin_label(name, value)], [{"profile": profile} for profile in nearest]))
+        elif name == "driver_version" and value in branches:
+            text = "{} is a branch: set {} for its newest release, or write an exact version, like 580.95.05."
+            branch = {"driver_version": "", "driver_branch": value}
+            what = text.format(pin_label(name, value), pin_label("driver_branch", value))
+            found.append(conflict(what, [pin_label(name, value)], [branch]))
         elif name == "driver_version" and not (is_version(value) and major(value) in branches):
             text = '{} is not a version of a known branch. Write it like "580.95.05"; known branches: {}.'
             found.append(conflict(text.format(pin_label(name, value), ", ".join(branches))))
@@ -54,21 +59,12 @@ def held_pins(profile, pins):
     return {name: value for name, value in profile.items() if name not in replaced}
 
 
-def unknown_pins(candidates, pins):
-    """Names of pins whose value no row of the matrix has."""
-    return [name for name in PINS if name in pins and not _is_known(name, pins[name], candidates)]
-
-
-def unknown_value(matrix, candidates, name, value, find_answer):
-    """The conflict for such a pin. `find_answer(pins)` is the search with further pins: what it finds is offered."""
-    allowed = _known_values(name, candidates)
-    text = "{} is not known. Known: {}."
-    if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
-        text = "{} is a module stream that moves on by itself to branches that may not drive the GPUs. Known: {}."
-    choices = [value_in(find_answer({}) or {}, name)] + difflib.get_close_matches(value, allowed, MOST_CHOICES)
-    fitting = [choice for choice in dict.fromkeys(choices) if choice and find_answer({name: choice})]
-    what = text.format(pin_label(name, value), ", ".join(allowed))
-    return conflict(what, [pin_label(name, value)], [{name: choice} for choice in fitting[:MOST_CHOICES]])
+def unknown_pins(matrix, candidates, pins):
+    """Names of pins whose value no row of the matrix has, or that are no release of a driver."""
+    unknown = {name for name in pins if not _is_known(name, pins[name], candidates)}
+    if is_released(matrix, pins.get("driver_version", "")) is False:
+        unknown.add("driver_version")
+    return [name for name in PINS if name in unknown]
 
 
 def _is_known(name, value, candidates):
@@ -78,16 +74,6 @@ def _is_known(name, value, candidates):
         for group in candidates.values()
         for candidate in group
     )
-
-
-def _known_values(name, candidates):
-    values = {
-        candidate.row["version"] if name in ("cudnn", "nccl") else candidate.pins[name]
-        for group in candidates.values()
-        for candidate in group
-        if candidate.pins.get(name)
-    }
-    return sorted(values, key=lambda value: (version_key(value) if is_version(value) else (), value))
 
 
 def find_release(matrix, system):
@@ -102,12 +88,12 @@ def unsupported_host(matrix, host, release, pins):
     """Conflicts for what the host is, whatever versions are pinned."""
     found = []
     if host["machine"] != matrix["machine"]:
-        text = "This host is {}: only {} is known."
-        found.append(conflict(text.format(host["machine"], matrix["machine"]), ["machine " + host["machine"]]))
+        text = "This host is {}: this version plans for {} alone. For {} follow NVIDIA's installation guide: {}."
+        what = text.format(host["machine"], matrix["machine"], host["machine"], INSTALLATION_GUIDE)
+        found.append(conflict(what, ["machine " + host["machine"]]))
     if release is None:
         title = "{id} {version}".format(**host["os"])
-        known = ", ".join("{id} {version}".format(**row) for row in matrix["os_releases"])
-        found.append(conflict("{} is not supported. Known: {}.".format(title, known), [title]))
+        found.append(conflict(_not_installed(matrix["os_releases"], host["os"]), [title]))
     elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
         family = matrix["os_families"][release["family"]]
         title = "{name} {version}".format(**release)
@@ -124,6 +110,34 @@ def unsupported_host(matrix, host, release, pins):
         what = text.format(pin_label("pytorch_build", CPU_BUILD))
         found.append(conflict(what, ["no NVIDIA GPU"], [{"pytorch_build": CPU_BUILD}]))
     return found
+
+
+def _not_installed(releases, system):
+    """What to do with a system that has no row: one sentence on what it is, one on what is installed."""
+    own = [row for row in releases if row["id"] == system["id"]]
+    title = "{} {}".format(own[0]["name"] if own else system["id"], system["version"])
+    known = [row["version"] for row in own]
+    alike = [version for version in known if major(version) == major(system["version"])]
+    text = "{} is not installed by this version, which installs {}.".format(title, _installed(releases))
+    told = is_version(system["version"])
+    if alike and told and len(system["version"].split(".")) > 1:
+        step = "Update the host to {}, or write its row, if it is newer than the matrix".format(alike[-1])
+    elif own and told and version_key(system["version"]) < version_key(known[0]):
+        step = "Install {} {} on the host".format(own[-1]["name"], known[-1])
+    else:
+        step = "Take one of these, or follow NVIDIA's installation guide: " + INSTALLATION_GUIDE
+    return "{} {}.".format(text, step)
+
+
+def _installed(releases):
+    """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
+    by_name = collections.OrderedDict()
+    for row in releases:
+        by_name.setdefault(row["name"], []).append(row["version"])
+    return ", ".join(
+        "{} {}".format(name, versions[0] if len(versions) == 1 else "{} to {}".format(versions[0], versions[-1]))
+        for name, versions in by_name.items()
+    )
 
 
 def controller_refusal(family, ansible_core):
@@ -149,9 +163,8 @@ def kinds_of_gpu(matrix, gpus):
             strangers.append(gpu)
             continue
         capability = gpu["compute_capability"]
-        kind = Gpu(
-            gpu["name"], gpu["architecture"], (capability,) if capability else tuple(architecture["capabilities"])
-        )
+        capabilities = (capability,) if capability else tuple(architecture["capabilities"])
+        kind = Gpu(gpu["name"], gpu["architecture"], capabilities, card_of(gpu["name"], gpu.get("device_id") or ""))
         if kind not in known:
             known.append(kind)
     return known, strangers

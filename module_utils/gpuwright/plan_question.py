@@ -5,30 +5,27 @@ import difflib
 import re
 import textwrap
 
-from .devices import NAMES, describe_device, find_devices, without_maker
+from .devices import describe_device
 from .plan_candidates import PINS
 from .plan_choices import plan_choices
+from .plan_names import find_card, find_system, machine_of, split_cards
 
 BECAUSE_WIDTH = 90
 CHOICE_WIDTH = 34
 # Columns of the table with reasons beside the choices.
 WIDE = 16 + CHOICE_WIDTH + BECAUSE_WIDTH + 2
-MOST_HINTS = 3
 
 
-def imagined_host(cards, system, ansible_core=""):
+def imagined_host(cards, system, ansible_core="", machine="", releases=()):
     """What gpu_probe would say of a host with these cards and nothing installed. Raises ValueError with a sentence.
 
-    cards   "Tesla V100-PCIE-16GB", "10de:1db4", "2x T4, RTX 4090"; "" is a host without GPUs
-    system  "rhel 8.8", as os-release spells it
+    cards    "Tesla V100-PCIE-16GB", "10de:1db4", "8xH100", "2x T4, RTX 4090"; "" is a host without GPUs
+    system   "rhel 8.8", "alma 8.10"; "" is the newest of `releases` (rows of os_releases), which "rhel 8" needs, too
+    machine  of the processor, "x86_64"; "" is what goes with the cards
     """
-    words = re.findall(r"[a-z]+|[0-9.]+", system.lower())
-    if len(words) != 2:
-        raise ValueError('{!r} is no system: write its id and version, such as "rhel 8.8"'.format(system))
+    found = find_system(system, releases)
     gpus = []
-    for card in [part.strip() for part in cards.split(",") if part.strip()]:
-        match = re.match(r"([0-9]{1,2}) ?[xX] +(.+)$", card)
-        count, name = (int(match.group(1)), match.group(2)) if match else (1, card)
+    for count, name in split_cards(cards):
         device_id = find_card(name)
         device = describe_device(device_id)
         for _number in range(count):
@@ -44,37 +41,13 @@ def imagined_host(cards, system, ansible_core=""):
     kernel = "<running kernel>"
     return {
         "hostname": "",
-        "machine": "x86_64",
-        "os": {"id": words[0], "version": words[1]},
+        "machine": machine_of([gpu["device_id"] for gpu in gpus], machine),
+        "os": found,
         "kernel": {"running": kernel, "next_boot": kernel},
         "gpus": gpus,
         "nvidia": {"loaded": None, "modules": {}, "user_space": None},
         "ansible_core": ansible_core,
     }
-
-
-def find_card(name):
-    """The PCI id of a card. Part of a name will do where all cards with it have the same chip."""
-    found = find_devices(name)
-    if not found:
-        wanted = without_maker(name).split()
-        found = [
-            key for key in sorted(NAMES) if wanted and all(word in without_maker(NAMES[key]).split() for word in wanted)
-        ]
-    kinds = {describe_device(key)[1:] for key in found}
-    if len(kinds) == 1:
-        return found[0]
-    if kinds:
-        raise ValueError("{!r} could be {}. Which?".format(name, ", ".join(sorted({NAMES[key] for key in found})[:6])))
-    plain = {without_maker(known): known for known in NAMES.values()}
-    for known in sorted(NAMES.values()):
-        for word in without_maker(known).split():
-            if re.search(r"[0-9]{2}", word) and not word.endswith("gb"):
-                plain.setdefault(word, known)
-    near = [plain[match] for match in difflib.get_close_matches(without_maker(name), sorted(plain), MOST_HINTS, 0.5)]
-    hint = " Did you mean {}?".format(" or ".join(near)) if near else ""
-    text = "No card {!r} is known.{} A PCI id such as 10de:1db4 will do, too (`lspci -nn -d 10de:`)."
-    raise ValueError(text.format(name, hint))
 
 
 def plan_table(plan, host, columns=WIDE):
@@ -84,24 +57,9 @@ def plan_table(plan, host, columns=WIDE):
     """
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     title = "{} on {id} {version}, profile {}".format(", ".join(names), plan["profile"], **host["os"])
-    because = plan["because"]
-    reasons = {
-        "driver": because.get("driver"),
-        "CUDA toolkit": because.get("cuda"),
-        "cuDNN": because.get("cudnn"),
-        "NCCL": because.get("nccl"),
-        "DCGM": "serves these GPUs under this driver",
-        "Python": because.get("python"),
-        "PyTorch": because.get("pytorch"),
-        "TensorFlow": because.get("tensorflow"),
-        "AMP type": plan["amp"]["because"],
-        "lock file": plan["pytorch"]["index_url"] or "every package is on PyPI",
-    }
-    rows = [(part, choice, reasons[part]) for part, choice in plan_choices(plan).items()]
-    rows.insert(1, guards_row(plan))
     indent = 16 + CHOICE_WIDTH if columns >= WIDE else 4
     lines = [title, ""] if columns >= WIDE else textwrap.wrap(title, columns - 2)
-    for part, choice, because in rows:
+    for part, choice, because in plan_rows(plan):
         if not choice:
             continue
         found = textwrap.wrap(because or "", min(BECAUSE_WIDTH, columns - indent - 2))
@@ -117,6 +75,59 @@ def plan_table(plan, host, columns=WIDE):
     return "\n".join(lines)
 
 
+def plan_differences(plan, other):
+    """What another plan has that this one has not, as text: "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"."""
+    others = {part: choice for part, choice, _because in plan_rows(other)}
+    found = [
+        "{}: {} -> {}".format(part, choice or "none", others[part] or "none")
+        for part, choice, _because in plan_rows(plan)
+        if choice != others[part]
+    ]
+    return "\n".join(found) or "The plans are the same."
+
+
+def why_package(plan, package):
+    """Which part of the plan wants a package, and why, as text; "" where none does. Versions may be left out."""
+    wanted = package.lower()
+    with_version = re.compile(re.escape(wanted) + r"[-=\[<>][0-9=a-z]")
+    parts = [
+        ("driver", plan["driver"]["packages"], plan["because"].get("driver")),
+        ("kernel module", plan["kernel"]["packages"] + plan["kernel"]["devel"], "the driver's module is built with it"),
+        ("CUDA toolkit", [plan["cuda"]["package"]] + plan["cuda"]["compiler"], plan["because"].get("cuda")),
+        ("cuDNN", plan["cudnn"]["packages"] + [plan["cudnn"]["wheel"]], plan["because"].get("cudnn")),
+        ("NCCL", plan["nccl"]["packages"], plan["because"].get("nccl")),
+        ("DCGM", plan["dcgm"]["packages"] + plan["dcgm"]["exporter"], "installed where system_monitor_dcgm is true"),
+        ("Python", plan["python"]["packages"], plan["because"].get("python")),
+        ("runtime", plan["runtime"]["packages"], "memory allocators and numactl for gpu-run"),
+        ("environment", plan["requirements"], plan["because"].get(wanted.replace("torch", "pytorch"))),
+    ]
+    found = [
+        "{}: {}".format(part, because or "the profile or the trainer needs it")
+        for part, names, because in parts
+        if any(name.lower() == wanted or with_version.match(name.lower()) for name in names)
+    ]
+    return "\n".join(found)
+
+
+def plan_rows(plan):
+    """`[(part, choice, because)]`; an empty choice for a part that the plan does not have."""
+    because = plan["because"]
+    reasons = {
+        "driver": because.get("driver"),
+        "CUDA toolkit": because.get("cuda"),
+        "cuDNN": because.get("cudnn"),
+        "NCCL": because.get("nccl"),
+        "DCGM": "serves these GPUs under this driver",
+        "Python": because.get("python"),
+        "PyTorch": because.get("pytorch"),
+        "TensorFlow": because.get("tensorflow"),
+        "AMP type": plan["amp"]["because"],
+        "lock file": plan["pytorch"]["index_url"] or "every package is on PyPI",
+    }
+    rows = [(part, choice, reasons[part]) for part, choice in plan_choices(plan).items()]
+    return rows[:1] + [guards_row(plan)] + rows[1:]
+
+
 def guards_row(plan):
     """What becomes of the driver when it is right, as a row of the table; no choice where there is no driver."""
     driver, guards = plan["driver"], plan["guards"]["driver"]
@@ -126,6 +137,14 @@ def guards_row(plan):
     if not guards:
         return ("guards", "driver: {}, not guarded".format(state), "system_driver_guards is never")
     return ("guards", "driver: {}, guarded by".format(state), ", ".join(guards))
+
+
+def split_pins(words):
+    """`{variable: value}` of "system_cuda_version=12.6". Raises ValueError for a word without a value."""
+    for word in words:
+        if "=" not in word:
+            raise ValueError("{} says nothing: write {}=VALUE, such as {}=12.6".format(word, word, PINS["cuda"]))
+    return dict(word.split("=", 1) for word in words)
 
 
 def pins_from(variables):

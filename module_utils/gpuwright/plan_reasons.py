@@ -2,9 +2,13 @@
 """Why the plan is as it is: one sentence for each choice, and what its owner should know of it beforehand."""
 
 import collections
+import datetime
 
 from .plan_candidates import as_sentence, has_ended
 from .versions import major, version_key
+
+# After so many days, which is two releases of PyTorch, a matrix says so.
+OLD_MATRIX_DAYS = 180
 
 
 def choice_reason(problem, facts, answer, kind):
@@ -12,15 +16,15 @@ def choice_reason(problem, facts, answer, kind):
     chosen = answer[kind]
     pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
     pins = list(collections.OrderedDict.fromkeys(pins))
-    how = "pinned by {}".format(" and ".join(pins)) if pins else "the best that fits"
-    parts = ["{}: {}".format(as_sentence(chosen.label), how), _remark(chosen)]
+    parts = ["pinned by {}".format(" and ".join(pins)) if pins else "", _remark(chosen)]
     ranked = problem.best_first(problem.pinned(kind, facts), answer)
     if ranked[0] is not chosen:
         parts.append(_why_not(problem, facts, answer, ranked[0]))
     newest = max((other for other in ranked if not _why_not(problem, facts, answer, other)), key=_release)
     if _release(newest) > _release(chosen):
         parts.append(_why_later(newest, problem.as_of))
-    return "; ".join(part for part in parts if part)
+    said = "; ".join(part for part in parts if part) or "nothing newer fits"
+    return "{}: {}".format(as_sentence(chosen.label), said)
 
 
 def _release(candidate):
@@ -56,13 +60,14 @@ def _why_not(problem, facts, answer, better):
     return next((refusal for refusal in refusals if refusal), "")
 
 
-def find_warnings(as_of, release, family, answer):
+def find_warnings(as_of, today, release, family, answer):
     """Sentences on what is old, was never verified, or works with limits only.
 
+    today            YYYY-MM-DD, "" where nobody said
     release, family  rows of the matrix: the host's, and what packages are called there
     """
     title = "{name} {version}".format(**release)
-    found = _row_warnings(title, release, as_of)
+    found = _age_warnings(as_of, today) + _row_warnings(title, release, as_of)
     found += _row_warnings("What is known of packages for " + family["name"], family, as_of)
     for candidate in answer.values():
         found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
@@ -75,10 +80,25 @@ def find_warnings(as_of, release, family, answer):
     return found
 
 
+def _age_warnings(as_of, today):
+    if not today:
+        return []
+    days = (_day(today) - _day(as_of)).days
+    text = "The matrix of versions is {} days old (as of {}): take a newer gpuwright, or what came since is not known"
+    return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
+
+
+def _day(text):
+    return datetime.date(*(int(part) for part in text.split("-")))
+
+
 def _row_warnings(label, row, as_of):
     found = []
     if "eol" in row and has_ended(row, as_of):
-        found.append("{} has had no updates{}".format(label, " since " + row["eol"] if row["eol"] else " for long"))
+        # Whoever has not bought it had them for a shorter time still.
+        which = " " + row["eol_of"] if row.get("eol_of") else ""
+        since = " since " + row["eol"] if row["eol"] else " for long"
+        found.append("{} has had no updates{}{}".format(label, since, which))
     if not row["verified"]:
         found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
     return found

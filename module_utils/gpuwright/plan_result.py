@@ -56,9 +56,13 @@ def describe(matrix, host, release, problem, facts, answer):
     plan["amp"] = _amp(matrix, facts, answer["pytorch"])
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
-    plan["warnings"] = find_warnings(matrix["as_of"], release, family, answer)
+    plan["warnings"] = find_warnings(matrix["as_of"], host.get("today", ""), release, family, answer)
     if not plan["pytorch"]["locked"]:
-        text = "There is no lock file {}: pip takes what the indexes offer on the day and checks no hashes"
+        text = (
+            "There is no lock file {}, and without one site.yml stops before it changes anything: make it "
+            "(gpu-plan --json > plan.json; make lock PLAN=plan.json), or set framework_pytorch_allow_unlocked: true, "
+            "and pip takes what the indexes offer on the day and checks no hashes"
+        )
         plan["warnings"].append(text.format(lock))
     return plan
 

@@ -1,18 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What fits what. Each rule answers with "" when two things fit, or with the sentence that says why they do not.
 
-The numbers and their sources stand in roles/preflight/files/matrix.yml.
+The numbers and their sources stand in roles/preflight/files/matrix/. Rules about PyTorch and TensorFlow are in
+plan_frameworks.
 """
 
 import collections
 
-from .plan_candidates import CPU_BUILD, NVIDIA
+from .cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
+from .plan_candidates import CPU_BUILD, NVIDIA, PYPI
+from .plan_frameworks import (
+    cuda_serves_tensorflow,
+    cudnn_serves_tensorflow,
+    python_has_wheels,
+    pytorch_computes_on,
+    pytorch_shares_with_tensorflow,
+    sm,
+    tensorflow_computes_on,
+)
 from .versions import major, version_key
 
-Gpu = collections.namedtuple("Gpu", "name architecture capabilities")
-Gpu.__doc__ = (
-    """A kind of GPU in a host. `capabilities`: those that code must be found for, usually one, such as "7.0"."""
-)
+Gpu = collections.namedtuple("Gpu", "name architecture capabilities card")
+Gpu.__doc__ = """A kind of GPU in a host.
+
+capabilities  those that code must be found for, usually one, such as "7.0"      card  its row (cards.card_of)
+"""
 
 
 class Rules(object):
@@ -27,12 +39,12 @@ class Rules(object):
             ("driver", "pytorch"): self._driver_runs_pytorch,
             ("cuda", "cudnn"): _cuda_holds_cudnn,
             ("cuda", "nccl"): _cuda_holds_nccl,
-            ("python", "pytorch"): _python_has_wheels,
+            ("python", "pytorch"): python_has_wheels,
             ("driver", "tensorflow"): self._driver_runs_tensorflow,
-            ("cuda", "tensorflow"): _cuda_serves_tensorflow,
-            ("cudnn", "tensorflow"): _cudnn_serves_tensorflow,
-            ("python", "tensorflow"): _python_has_wheels,
-            ("pytorch", "tensorflow"): _pytorch_shares_with_tensorflow,
+            ("cuda", "tensorflow"): cuda_serves_tensorflow,
+            ("cudnn", "tensorflow"): cudnn_serves_tensorflow,
+            ("python", "tensorflow"): python_has_wheels,
+            ("pytorch", "tensorflow"): pytorch_shares_with_tensorflow,
         }
 
     def gpu_refuses(self, gpu, candidate):
@@ -42,6 +54,7 @@ class Rules(object):
             "cuda": self._cuda_compiles_for,
             "cudnn": self._cudnn_computes_on,
             "pytorch": self._pytorch_computes_on,
+            "tensorflow": tensorflow_computes_on,
         }.get(candidate.kind)
         return rule(gpu, candidate) if rule else ""
 
@@ -80,7 +93,7 @@ class Rules(object):
     def _driver_drives(self, gpu, driver):
         architecture = gpu.architecture
         if architecture in driver.row["architectures"]:
-            return ""
+            return _too_old(gpu, driver) or _open_is_not_for(gpu, driver)
         complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
         return "{}: {}".format(complaint, self._what_drives(architecture))
 
@@ -116,13 +129,8 @@ class Rules(object):
         return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
 
     def _pytorch_computes_on(self, gpu, pytorch):
-        if pytorch.pins["pytorch_build"] == CPU_BUILD:
-            return ""
-        missing = [wanted for wanted in gpu.capabilities if not _has_code(pytorch.row["capabilities"], wanted)]
-        if not missing:
-            return ""
-        has = ", ".join(sm(capability) for capability in pytorch.row["capabilities"])
-        return "{} has no code for {} ({}): it has {}".format(pytorch.label, gpu.name, sm(missing[0]), has)
+        last = self.matrix["architectures"].get(gpu.architecture, {}).get("last_cudnn", "")
+        return pytorch_computes_on(gpu, pytorch, last)
 
     def _driver_runs_cuda(self, driver, cuda):
         minimum = self._minimum_driver(cuda.pins["cuda"])
@@ -143,9 +151,29 @@ class Rules(object):
         return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
 
 
-def sm(capability):
-    """How compilers write a compute capability: sm_70 for "7.0"."""
-    return "sm_" + capability.replace(".", "")
+def _too_old(gpu, driver):
+    """A card of a known architecture is driven from some release on; what came before does not know its device id."""
+    branch, exact = driver.pins["driver_branch"], driver.pins["driver_version"]
+    first = first_driver(gpu.card, branch)
+    # Without an exact version the newest of the branch is installed.
+    if first == "" or (first and not (exact and version_key(exact) < version_key(first))):
+        return ""
+    complaint = "{} does not drive {}".format(driver.label, gpu.name)
+    if first:
+        return "{}: the first of branch {} that does is {}".format(complaint, branch, first)
+    return "{}: no release of branch {} drives it; the first driver for it is {}".format(
+        complaint, branch, gpu.card.first_driver or FIRST_OF_CHIP[gpu.card.chip]
+    )
+
+
+def _open_is_not_for(gpu, driver):
+    """Where NVIDIA does not suggest the open module yet, it is a beta for all but data-centre cards."""
+    is_open = driver.pins["driver_flavour"] == "open"
+    if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
+        return ""
+    return "{} does not serve {}: before branch 560 the open module is a beta for all but data-centre cards".format(
+        driver.label, gpu.name
+    )
 
 
 def _with_architecture(gpu):
@@ -164,12 +192,6 @@ def _range_of(thing, architecture, version, fitting):
     if version_key(version) > version_key(last):
         return ": the last {} for {} is {}".format(thing, architecture, last)
     return ": the first {} for {} is {}".format(thing, architecture, min(fitting, key=version_key))
-
-
-def _has_code(capabilities, wanted):
-    """Code for 8.0 runs on 8.6: binaries run on the same first number and an equal or higher second one."""
-    first, second = version_key(wanted)
-    return any(ours == first and minor <= second for ours, minor in map(version_key, capabilities))
 
 
 def _one_place(driver, cuda):
@@ -226,39 +248,6 @@ def _cuda_holds_nccl(cuda, nccl):
     )
 
 
-def _python_has_wheels(python, package):
-    wheels = package.row["pythons"]
-    if python.pins["python"] in wheels:
-        return ""
-    return "{} has no wheels for {}: it has {} to {}".format(package.label, python.label, wheels[0], wheels[-1])
-
-
-def _cuda_serves_tensorflow(cuda, tensorflow):
-    """TensorFlow that brings no CUDA loads the node's: of the same major version, and no older than its own."""
-    return _serves(cuda.label, cuda.pins["cuda"], "CUDA", "cuda", tensorflow)
-
-
-def _cudnn_serves_tensorflow(cudnn, tensorflow):
-    return _serves(cudnn.label, cudnn.row["version"], "cuDNN", "cudnn", tensorflow)
-
-
-def _serves(label, version, title, key, tensorflow):
-    wanted = tensorflow.row[key]
-    enough = major(version) == major(wanted) and version_key(version) >= version_key(wanted)
-    if tensorflow.row["from_pip"] or enough:
-        return ""
-    return "{} loads {} {} of {} or newer, not {}".format(tensorflow.label, title, major(wanted), wanted, label)
-
-
-def _pytorch_shares_with_tensorflow(pytorch, tensorflow):
-    """Both bring CUDA libraries as pip packages, which lie in the same folders whatever their CUDA is."""
-    inside = pytorch.row["cuda"]
-    if not inside or not tensorflow.row["from_pip"] or major(inside) == major(tensorflow.row["cuda"]):
-        return ""
-    text = "{} brings CUDA {} and {} CUDA {}: one environment cannot hold both"
-    return text.format(pytorch.label, inside, tensorflow.label, tensorflow.row["cuda"])
-
-
 def _release(driver):
     return driver.pins["driver_branch"], driver.pins["driver_version"]
 
@@ -275,6 +264,17 @@ def _wheels(package):
     return tuple(package.row["pythons"])
 
 
+def _beside_tensorflow(pytorch):
+    # What PyPI does not serve is told apart by its series alone.
+    release, served = pytorch.pins["pytorch"], pytorch.row["index"] == PYPI
+    return _cuda_major(pytorch), served, release if served else release.rsplit(".", 1)[0]
+
+
+def _beside_pytorch(tensorflow):
+    row = tensorflow.row
+    return row["from_pip"], _cuda_major(tensorflow), tuple(row["pytorch"]), row["pytorch_below"]
+
+
 # What a rule about the second kind looks at in a candidate of the first; where it looks at all, there is no entry.
 _SEEN = {
     ("driver", "cuda"): _release_and_place,
@@ -286,10 +286,10 @@ _SEEN = {
     ("cuda", "nccl"): lambda cuda: major(cuda.pins["cuda"]),
     ("pytorch", "driver"): _cuda_major,
     ("pytorch", "python"): _wheels,
-    ("pytorch", "tensorflow"): _cuda_major,
+    ("pytorch", "tensorflow"): _beside_tensorflow,
     ("tensorflow", "driver"): _cuda_major,
     ("tensorflow", "cuda"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cuda"]),
     ("tensorflow", "cudnn"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cudnn"]),
     ("tensorflow", "python"): _wheels,
-    ("tensorflow", "pytorch"): lambda tensorflow: (tensorflow.row["from_pip"], _cuda_major(tensorflow)),
+    ("tensorflow", "pytorch"): _beside_pytorch,
 }

@@ -7,7 +7,7 @@ question to remain without an answer is the clash.
 
 import collections
 
-from .plan_candidates import accepts, is_from_pypi, preference
+from .plan_candidates import ON_DEMAND, accepts, is_from_pypi, preference
 from .plan_rules import Rules
 
 Fact = collections.namedtuple("Fact", "kind name value label origin")
@@ -45,6 +45,13 @@ class Problem(object):
         self._bits = {id(one): bit for members in self._all.values() for bit, one in members}
         self._arcs = [(one, two) for one in self.kinds for two in self.kinds if self.rules.relate(one, two)]
         self._groups = {}
+        # Pins as good as set where a candidate needs one: see smallest_clash.
+        self._unlocked = {}
+
+    def kinds_for(self, facts):
+        """The parts that an answer to these facts has: without its pin, what is made on demand is none of them."""
+        pinned = {fact.name for fact in facts if fact.kind == "pin"}
+        return [kind for kind in self.kinds if kind not in ON_DEMAND or kind in pinned]
 
     def refusal(self, fact, candidate):
         """Why a GPU or the operating system rules a candidate out; "" when it does not."""
@@ -67,15 +74,24 @@ class Problem(object):
         """The candidates of a kind that the pins among `facts` leave."""
         own = self.candidates[kind][0].pins
         pins = {fact.name: fact.value for fact in facts if fact.kind == "pin" and fact.name in own}
-        key = (kind, tuple(sorted(pins.items())))
+        key = (kind, tuple(sorted(pins.items())), tuple(sorted(self._unlocked.items())))
         if key not in self._pinned:
             self._pinned[key] = [
                 candidate
                 for candidate in self.candidates[kind]
-                if all(name in pins for name in candidate.needs)
+                if all(name in pins or self._unlocks(name, candidate) for name in candidate.needs)
                 and all(accepts(name, value, candidate) for name, value in pins.items())
             ]
         return self._pinned[key]
+
+    def _is_needed(self, pin):
+        """Whether nothing that a pin asks for is there without it, such as PyTorch's cpu build."""
+        own = [group for group in self.candidates.values() if pin.name in group[0].pins]
+        asked = [one for group in own for one in group if accepts(pin.name, pin.value, one)]
+        return all(pin.name in one.needs for one in asked)
+
+    def _unlocks(self, name, candidate):
+        return name in self._unlocked and accepts(name, self._unlocked[name], candidate)
 
     def allowed(self, kind, facts):
         """The candidates of a kind that pins, GPUs and operating system leave."""
@@ -144,9 +160,11 @@ class Problem(object):
     def search(self, facts, from_pypi=False):
         """The best `{kind: Candidate}` under these facts, or None. An earlier kind has its best value first."""
         # A refusal is explained by many questions, of which some come twice.
-        key = (from_pypi,) + tuple((fact.name, fact.value if fact.kind == "pin" else id(fact.value)) for fact in facts)
+        key = (from_pypi, tuple(sorted(self._unlocked.items()))) + tuple(
+            (fact.name, fact.value if fact.kind == "pin" else id(fact.value)) for fact in facts
+        )
         if key not in self._answers:
-            masks = {kind: self._allowed_set(kind, facts) for kind in self.kinds}
+            masks = {kind: self._allowed_set(kind, facts) for kind in self.kinds_for(facts)}
             if from_pypi:
                 masks["pytorch"] &= sum(bit for bit, candidate in self._all["pytorch"] if is_from_pypi(candidate))
             self._answers[key] = self._extend(collections.OrderedDict(), masks) if self._agree(masks) else None
@@ -160,6 +178,8 @@ class Problem(object):
         while changed:
             changed = False
             for kind, other in self._arcs:
+                if kind not in masks or other not in masks:
+                    continue
                 for friends, group in self._groups_of(kind, other):
                     if group & masks[kind] and not friends & masks[other]:
                         masks[kind] &= ~group
@@ -170,16 +190,17 @@ class Problem(object):
 
     def hopeless_pair(self, domains):
         """Two kinds of which no candidates go together, or None. Known early, it saves trying them all."""
-        for index, kind in enumerate(self.kinds):
-            for other in self.kinds[index + 1 :]:
+        kinds = list(domains)
+        for index, kind in enumerate(kinds):
+            for other in kinds[index + 1 :]:
                 if all(self.pair_refusal(one, two) for one in domains[kind] for two in domains[other]):
                     return kind, other
         return None
 
     def _extend(self, chosen, masks):
-        if len(chosen) == len(self.kinds):
+        if len(chosen) == len(masks):
             return chosen
-        kind = self.kinds[len(chosen)]
+        kind = next(kind for kind in self.kinds if kind in masks and kind not in chosen)
         for candidate in self._members(kind, masks[kind], chosen):
             left = dict(masks, **{kind: self._bits[id(candidate)]})
             if self._agree(left):
@@ -193,9 +214,12 @@ class Problem(object):
     def smallest_clash(self, facts):
         """A part of `facts` that still has no answer, and of which no fact can be left out."""
         clash = list(facts)
+        # A pin that is left out must not take away what only it allows: the rest would fail for want of that.
+        self._unlocked = {fact.name: fact.value for fact in facts if fact.kind == "pin" and self._is_needed(fact)}
         # Left out first: what is least likely the point, so the operating system, then the later pins, then the GPUs.
         for fact in reversed(facts):
             rest = [other for other in clash if other is not fact]
             if self.search(rest) is None:
                 clash = rest
+        self._unlocked = {}
         return clash

@@ -20,6 +20,7 @@ def version_key(text):
     return tuple(int(part) for part in text.split("."))
 
 
+@functools.lru_cache(maxsize=4096)
 def major(text):
     """The first number, as text: "12" of "12.9"."""
     return text.split(".")[0]

@@ -32,6 +32,7 @@ TOOLKITS = {
     "8.9": ((11, 8), (99, 0)),
     "9.0": ((11, 8), (99, 0)),
     "10.0": ((12, 8), (99, 0)),
+    "12.0": ((12, 8), (99, 0)),
 }
 WITH_BFLOAT16 = {"ampere", "ada", "hopper", "blackwell"}
 # Red Hat, Debian, Ubuntu.
@@ -81,6 +82,17 @@ def agrees(value: str, wanted: str) -> bool:
     if not numbers(wanted) or not wanted[0].isdigit():
         return value == wanted
     return numbers(value)[: len(numbers(wanted))] == numbers(wanted)
+
+
+# github.com/NVIDIA/open-gpu-kernel-modules: the table of cards at each tag of a release.
+FIRST_FOR_CARD = {"H200": (550, 90, 7), "4090": (525, 78, 1), "B200": (570, 86, 15), "5090": (570, 86, 16)}
+GEFORCE, FIRST_OPEN_FOR_GEFORCE = {"4090", "5090"}, 560
+
+
+def knows(key: str, driver: tuple[int, ...], flavour: str) -> bool:
+    """Whether a driver knows the card, whatever its architecture; (550, 999) is the newest of a branch."""
+    too_early = flavour == "open" and key in GEFORCE and driver[0] < FIRST_OPEN_FOR_GEFORCE
+    return driver >= FIRST_FOR_CARD.get(key, (0,)) and not too_early
 
 
 def drives(branch: int, flavour: str, architecture: str) -> bool:
@@ -133,8 +145,9 @@ def torch_computes(torch: str, build: str, capability: str) -> bool:
     if build == "cpu":
         return True
     series, code = numbers(torch)[:2], BUILDS[build].split()
-    if build == "cu118" and series >= (2, 7):
-        code = code[1:]
+    # PyTorch 2.4 brings cuDNN 9, which begins with Maxwell.
+    if series >= (2, 4):
+        code = [has for has in code if numbers(has) >= (5, 0)]
     if build == "cu128" and not (2, 8) <= series <= (2, 10):
         code = code[1:]
     first, second = numbers(capability)
@@ -145,12 +158,29 @@ def build_major(build: str) -> int:
     return int(build[2:4]) if build != "cpu" else 0
 
 
-def tensorflow_fits(tensorflow: str, python: str, cuda: tuple[int, ...], cudnn: tuple[int, ...], build: str) -> bool:
+# Requires-Dist on PyPI: TensorFlow from 2.14 to 2.19 pins each nvidia package as no PyTorch on PyPI does, 2.21 wants an
+# NCCL that no PyTorch of CUDA 12 brings, and 2.20 takes CUDA 12.5 and newer with NCCL 2.25.1 and newer.
+BESIDE_TF_2_20 = ("2.7.0", "2.7.1", "2.8.0", "2.9.0", "2.9.1", "2.10.0")
+ON_PYPI = {"2.7": "cu126", "2.8": "cu128", "2.9": "cu128", "2.10": "cu128"}
+# blog.tensorflow.org (2.17), tensorflow/tensorflow#99592.
+TF_OLDEST = {"kepler": 14, "maxwell": 16}
+
+
+def tensorflow_computes(tensorflow: str, architecture: str) -> bool:
+    return architecture != "blackwell" and numbers(tensorflow)[1] <= TF_OLDEST.get(architecture, 99)
+
+
+def tensorflow_fits(
+    tensorflow: str, python: str, cuda: tuple[int, ...], cudnn: tuple[int, ...], torch: str, build: str
+) -> bool:
     minor = numbers(tensorflow)[1]
     if not has_wheels(TF_PYTHONS[minor], python):
         return False
+    if minor in (5, 6, 12, 13) and numbers(torch) >= (2, 2):
+        return False
     if minor >= 14:
-        return build_major(build) in (0, 11 if minor == 14 else 12)
+        series = torch.rsplit(".", 1)[0]
+        return build == "cpu" or (minor == 20 and torch in BESIDE_TF_2_20 and ON_PYPI[series] == build)
     wanted = (11, 2) if minor < 12 else (11, 8)
     return cuda[0] == 11 and cuda >= wanted and cudnn[0] == 8 and cudnn >= ((8, 1) if minor < 12 else (8, 6))
 
@@ -178,7 +208,8 @@ def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     architectures = {GPUS[key][2] for key in gpu_keys.split()}
     for key in gpu_keys.split():
         _device, _name, architecture, capability = GPUS[key]
-        found += [f"driver {branch} for {architecture}"] * (not drives(branch, flavour, architecture))
+        driven = drives(branch, flavour, architecture) and knows(key, exact, flavour)
+        found += [f"driver {branch} for {architecture}"] * (not driven)
         found += [f"CUDA {cuda} for {capability}"] * (not compiles(cuda, capability))
         found += [f"cuDNN {cudnn} for {architecture}"] * (not cudnn_computes(cudnn, cuda[0], architecture))
         found += [f"{torch} {build} for {capability}"] * (not torch_computes(torch, build, capability))
@@ -198,8 +229,10 @@ def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     found += [f"{plan['driver']['source']} of {system}"] * (
         not is_there(plan["driver"]["source"], system, branch, cuda, cudnn)
     )
-    if tensorflow and not tensorflow_fits(tensorflow, python, cuda, cudnn, build):
+    if tensorflow and not tensorflow_fits(tensorflow, python, cuda, cudnn, torch, build):
         found.append(f"TensorFlow {tensorflow}")
+    if tensorflow and not all(tensorflow_computes(tensorflow, architecture) for architecture in architectures):
+        found.append(f"TensorFlow {tensorflow} on {architectures}")
     wants_bfloat16 = build == "cpu" or architectures <= WITH_BFLOAT16
     found += ["AMP type"] * (plan["amp"]["dtype"] != ("bfloat16" if wants_bfloat16 else "float16"))
     return found
@@ -213,12 +246,14 @@ def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
         return pin not in pins or agrees(value, pins[pin])
 
     drivers = [
-        numbers(pins["driver_version"]) if "driver_version" in pins else (int(branch), 999)
+        version
         for branch in MATRIX["drivers"]
         for flavour in ("open", "proprietary")
         if wanted("driver_branch", branch) and wanted("driver_flavour", flavour)
         if "driver_version" not in pins or str(numbers(pins["driver_version"])[0]) == branch
         if all(drives(int(branch), flavour, architecture) for architecture, _capability in kinds)
+        for version in [numbers(pins["driver_version"]) if "driver_version" in pins else (int(branch), 999)]
+        if all(knows(key, version, flavour) for key in gpu_keys.split())
     ]
     toolkits = [
         numbers(cuda)
@@ -242,7 +277,12 @@ def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
     ]
     environments = list(_environments(pythons, kinds, wanted, "cpu" in pins.get("pytorch_build", "")))
     releases = [release for row in MATRIX["tensorflow"].values() for release in row["releases"]]
-    tensorflows = [release for release in releases if wanted("tensorflow", release)] if "tensorflow" in pins else [""]
+    tensorflows = [
+        release
+        for release in (releases if "tensorflow" in pins else [""])
+        if not release
+        or (wanted("tensorflow", release) and all(tensorflow_computes(release, kind) for kind, _capability in kinds))
+    ]
     for driver in drivers:
         for cuda in toolkits:
             if driver < BRANCH_FOR_CUDA[cuda[0]]:
@@ -256,19 +296,19 @@ def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
                     for source in ("nvidia", *(["distribution"] if "nccl" not in pins else []))
                 ):
                     continue
-                for python, build in environments:
+                for python, torch, build in environments:
                     if build != "cpu" and driver < BRANCH_FOR_CUDA[build_major(build)]:
                         continue
                     for tensorflow in tensorflows:
                         if not tensorflow or (
                             driver >= BRANCH_FOR_CUDA[tensorflow_cuda(tensorflow)]
-                            and tensorflow_fits(tensorflow, python, cuda, cudnn, build)
+                            and tensorflow_fits(tensorflow, python, cuda, cudnn, torch, build)
                         ):
                             return True
     return False
 
 
-def _environments(pythons: list[str], kinds: list, wanted: Any, cpu: bool) -> Iterator[tuple[str, str]]:
+def _environments(pythons: list[str], kinds: list, wanted: Any, cpu: bool) -> Iterator[tuple[str, str, str]]:
     """Every Python with every build of PyTorch that computes on all these GPUs."""
     found = set()
     for row in MATRIX["pytorch"].values():
@@ -277,5 +317,5 @@ def _environments(pythons: list[str], kinds: list, wanted: Any, cpu: bool) -> It
                 if wanted("pytorch", release) and wanted("pytorch_build", build):
                     span = TORCH_PYTHONS.get(numbers(release)[:2], (10, 14))
                     if all(torch_computes(release, build, capability) for _kind, capability in kinds):
-                        found |= {(python, build) for python in pythons if has_wheels(span, python)}
+                        found |= {(python, release, build) for python in pythons if has_wheels(span, python)}
     yield from sorted(found)

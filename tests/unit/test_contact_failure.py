@@ -45,6 +45,7 @@ def failure(said: str, where: str = "module_stderr", msg: str = CENSORED) -> dic
         (PASSWORD, "asks for a password", "-K"),
         ("sudo: no tty present and no askpass program specified", "asks for a password", "NOPASSWD"),
         (TTY, "wants a terminal", "requiretty"),
+        ("SyntaxError: future feature annotations is not defined", "too new for the Python of this host", "2.16"),
         ("admin is not in the sudoers file.  This incident will be reported.", "may not become root", "sudoers.d"),
         ("admin ist nicht in der sudoers-Datei.", "could not be read", "sudo -n true"),
         (

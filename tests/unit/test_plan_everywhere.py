@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import REPOSITORY
+from gpuwright.cards import card_of
 from gpuwright.devices import NAMES, describe_device
 from gpuwright.plan import solve
 from gpuwright.plan_question import imagined_host
@@ -16,7 +17,10 @@ from test_plan_questions import MATRIX
 
 LOCKS = {file.name for file in (REPOSITORY / "roles/framework_pytorch/files/locks").glob("*.txt")}
 SYSTEMS = [f"{row['id']} {row['version']}" for row in MATRIX["os_releases"]]
-KINDS = {describe_device(device_id)[1:]: device_id for device_id in sorted(NAMES)}
+# Those that are soldered beside another processor have no plan; tests/deep asks for them, too.
+KINDS = {
+    describe_device(device_id)[1:]: device_id for device_id in sorted(NAMES) if not card_of(device_id=device_id).machine
+}
 # What no plan can be made for, by what the vendors say.
 REFUSED = {
     "current": {("kepler", "3.0"), ("kepler", "3.5")},
@@ -40,6 +44,8 @@ def shortcomings(device_id: str, system: str, profile: str) -> tuple[list[str], 
 
 def must_be_refused(device_id: str, system: str, profile: str) -> bool:
     device = describe_device(device_id)
+    if card_of(device_id=device_id).machine:
+        return True
     if profile == "documented":
         # Only RHEL and its rebuilds have Python 3.8 and CUDA 11.8.
         return device.architecture in REFUSED[profile] or system.split()[0] in ("debian", "ubuntu")

@@ -14,7 +14,7 @@ BRANCHES = [*MATRIX["drivers"]]
 PINS = {
     "driver_branch": BRANCHES,
     "driver_flavour": ["open", "proprietary"],
-    "driver_version": ["525.53.1", "470.256.02", "535.261.03", "580.95.05", "590.48.01"],
+    "driver_version": ["525.53", "470.256.02", "535.261.03", "580.95.05", "590.48.01"],
     "cuda": ["12", "13", *MATRIX["cuda"]],
     "cudnn": ["9.10", *sorted({row["version"] for row in MATRIX["cudnn"]})],
     "nccl": [row["version"] for row in MATRIX["nccl"]],

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.plan_question import find_card, imagined_host, pins_from
+from gpuwright.devices import NAMES, describe_device
+from gpuwright.plan_names import find_card
+from gpuwright.plan_question import imagined_host, pins_from
+from test_plan_questions import MATRIX
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 INVENTORY = """
@@ -36,8 +39,8 @@ def play(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess:
     ("arguments", "words"),
     [
         # As a shell hands it over: the quotes are gone.
-        (["-e", "gpu=Tesla V100-PCIE-16GB"], ["Tesla V100-PCIE-16GB on rhel 8.8", "580-dkms", "cuda-toolkit-12-9"]),
-        (["-e", "gpu=a5-09"], ["Tesla T4 on rhel 8.8", "cuda-toolkit-12-6", "pinned by system_cuda_version"]),
+        (["-e", "gpu=Tesla V100-PCIE-16GB"], ["Tesla V100-PCIE-16GB on rhel 8.10", "580-dkms", "cuda-toolkit-12-9"]),
+        (["-e", "gpu=a5-09"], ["Tesla T4 on rhel 8.10", "cuda-toolkit-12-6", "pinned by system_cuda_version"]),
         (
             ["-e", "gpu=10de:2901", "-e", "os=ubuntu-24.04", "-e", "format=json"],
             ['"branch": "595"', '"flavour": "open"'],
@@ -61,8 +64,10 @@ def test_the_playbook_answers_without_a_host(tmp_path: Path, arguments: list[str
         (["-e", "gpu=V10O"], "Did you mean Tesla V100"),
         ([], "Which card? For example"),
         (["-e", "gpu=V100", "-e", "system_driver_branch=590"], "volta needs the proprietary module of branch 580"),
+        (["-e", "gpu=V100", "-e", "system_cuda_versoin=12.6"], "did you mean system_cuda_version"),
+        (["-e", "gpu=Radeon VII"], "AMD"),
     ],
-    ids=["typo", "nothing", "refusal"],
+    ids=["typo", "nothing", "refusal", "misspelt-variable", "amd"],
 )
 def test_the_playbook_refuses(tmp_path: Path, arguments: list[str], words: str) -> None:
     done = play(tmp_path, *arguments)
@@ -90,12 +95,49 @@ def test_the_command_prints_json_and_nothing_else() -> None:
         (["V10O"], 2, "Did you mean"),
         (["V100", "system_cuda_verison=13.0"], 2, "Did you mean system_cuda_version"),
         (["V100", "--os", "rhel"], 2, "such as"),
+        (["V100", "system_cuda_version"], 2, "write system_cuda_version=VALUE"),
+        (["V100", "--os", "rhel 9.4"], 1, "RHEL 9.4 is not installed by this version"),
+        (["V100", "--os", "fedora rawhide"], 2, "such as"),
+        (["GH200 480GB"], 1, "aarch64"),
+        (["GB200", "--machine", "x86_64"], 2, "there is none on x86_64"),
+        (["A100", "--machine", "aarch64"], 1, "this version plans for x86_64 alone"),
     ],
 )
 def test_the_command_says_no(arguments: list[str], rc: int, words: str) -> None:
     done = ask(*arguments)
     assert done.returncode == rc
     assert words in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--why", "torch"], "environment: PyTorch 2.10.0 cu128: served by PyPI"),
+        (["--why", "cuda-toolkit-12-9"], "the last toolkit for volta is 12.9"),
+        (["--why", "dkms"], "kernel module: "),
+        (["--why", "numactl"], "runtime: "),
+        (["--why", "emacs"], "Nothing in this plan asks for emacs itself."),
+        (["--diff", "system_cuda_version=12.6"], "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"),
+        (["--diff", "system_driver_branch=570"], "driver: 580 proprietary 580-dkms -> 570 proprietary 570-dkms"),
+        (["--diff", "system_driver_branch=580"], "The plans are the same."),
+    ],
+)
+def test_the_command_says_why_and_what_would_differ(arguments: list[str], words: str) -> None:
+    done = ask("V100", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert words in done.stdout
+
+
+def test_other_pins_without_a_plan_are_a_refusal() -> None:
+    done = ask("V100", "--diff", "system_cuda_version=13.0")
+    assert done.returncode == 1 and "the last toolkit for volta is 12.9" in done.stdout
+
+
+def test_several_conflicts_have_one_set_of_changes() -> None:
+    done = ask("V100", "system_driver_branch=590", "system_cuda_version=13.0", "framework_pytorch_version=2.15")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("All of this at once leads to a plan: "))
+    changes = dict(part.split(": ") for part in line.split(": ", 1)[1].split(", "))
+    assert ask("V100", *(f"{name}={value.strip(chr(34))}" for name, value in changes.items())).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -113,10 +155,136 @@ def test_a_card_is_found_as_people_write_it(name: str, device_id: str) -> None:
     assert find_card(name) == device_id
 
 
-@pytest.mark.parametrize("name", ["10de:ffff", "Radeon VII", "Quadro", ""])
+@pytest.mark.parametrize("name", ["10de:ffff", "Quadro", "", "A4", "RTX", "GeForce 40", "Voodoo 2", "T"])
 def test_no_card_is_guessed(name: str) -> None:
     with pytest.raises(ValueError, match="is known|could be"):
         find_card(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        # As nvidia-smi, vendors and people write them.
+        ("NVIDIA GH200 480GB", "NVIDIA GH200"),
+        ("H100 SXM", "NVIDIA H100 80GB HBM3"),
+        ("H100 SXM5 80GB", "NVIDIA H100 80GB HBM3"),
+        ("nvidia h100 pcie", "NVIDIA H100 PCIe"),
+        ("A100 SXM 80GB", "NVIDIA A100-SXM4-80GB"),
+        ("A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"),
+        ("V100 SXM2 32GB", "Tesla V100-SXM2-32GB"),
+        ("Quadro RTX 8000", "RTX 8000"),
+        ("Quadro RTX 6000", "Quadro RTX 6000"),
+        ("RTX 6000 Ada Generation", "NVIDIA RTX 6000 Ada Generation"),
+        ("RTX 6000 Ada", "NVIDIA RTX 6000 Ada Generation"),
+        ("GeForce RTX 4090 GPU", "NVIDIA GeForce RTX 4090"),
+        ("K80", "Tesla K80"),
+        ("T4 card", "Tesla T4"),
+        ("L4", "NVIDIA L4"),
+    ],
+)
+def test_names_of_vendors_and_people(name: str, full: str) -> None:
+    known = NAMES[find_card(name)]
+    assert full in known, known
+
+
+@pytest.mark.parametrize(
+    ("name", "capability"), [("K20", "3.5"), ("K40", "3.5"), ("H200 SXM", "9.0"), ("B200 SXM", "10.0")]
+)
+def test_part_of_a_name_means_cards_of_one_kind(name: str, capability: str) -> None:
+    assert describe_device(find_card(name)).compute_capability == capability
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates"),
+    [
+        ("RTX 6000", ["Quadro RTX 6000 (turing)", "NVIDIA RTX 6000 Ada Generation (ada)", "Blackwell"]),
+        ("RTX 5000", ["Quadro RTX 5000 (turing)", "NVIDIA RTX 5000 Ada Generation (ada)"]),
+        ("RTX 4000", ["Quadro RTX 4000 (turing)", "NVIDIA RTX 4000 Ada Generation (ada)"]),
+        ("Titan", ["is known"]),
+    ],
+)
+def test_an_ambiguous_name_lists_its_candidates(name: str, candidates: list[str]) -> None:
+    with pytest.raises(ValueError, match="could be|is known") as error:
+        find_card(name)
+    assert all(candidate in str(error.value) for candidate in candidates), error.value
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Radeon VII", "AMD"),
+        ("AMD Instinct MI300X", "AMD"),
+        ("MI250", "AMD"),
+        ("Intel Arc A770", "Intel"),
+        ("Gaudi 3", "Intel"),
+        ("Intel Data Center GPU Max 1550", "Intel"),
+        ("Jetson AGX Orin", "JetPack"),
+        ("NVIDIA Jetson Xavier NX", "JetPack"),
+        ("GRID V100D-8Q", "virtual GPU"),
+        ("NVIDIA A40-48Q", "virtual GPU"),
+        ("A100-40C", "virtual GPU"),
+        ("MIG 1g.10gb", "slice of a card"),
+        ("A100 MIG 3g.40gb", "slice of a card"),
+        ("DGX Spark", "DGX OS"),
+    ],
+)
+def test_what_is_not_planned_is_one_true_sentence(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as error:
+        find_card(name)
+    assert str(error.value).endswith(".") and "Did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "name"),
+    [
+        ("8xH100", 8, "H100"),
+        ("8x H100", 8, "H100"),
+        ("8 x H100 SXM", 8, "H100"),
+        ("H100 x8", 8, "H100"),
+        ("2\u00d7 T4", 2, "T4"),
+        ("4*A100", 4, "A100"),
+        ("RTX 4090", 1, "4090"),
+    ],
+)
+def test_counts_as_people_write_them(text: str, count: int, name: str) -> None:
+    gpus = imagined_host(text, "rhel 8.8")["gpus"]
+    assert len(gpus) == count and all(name in gpu["name"] for gpu in gpus)
+
+
+RELEASES = MATRIX["os_releases"]
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("alma 8.10", ("almalinux", "8.10")),
+        ("AlmaLinux 8.9", ("almalinux", "8.9")),
+        ("Rocky Linux 8.8", ("rocky", "8.8")),
+        ("rockylinux8.8", ("rocky", "8.8")),
+        ("debian 12.8", ("debian", "12")),
+        ("Debian-12", ("debian", "12")),
+        ("ubuntu 24.04.1", ("ubuntu", "24.04")),
+        ("Red Hat Enterprise Linux 8.10", ("rhel", "8.10")),
+        ("rhel 8", ("rhel", "8.10")),
+        ("el8", ("rhel", "8.10")),
+        ("rhel9", ("rhel", "9")),
+        # Nobody said: the newest that is installed, never the controller's own.
+        ("", ("rhel", "8.10")),
+    ],
+)
+def test_systems_as_people_write_them(text: str, system: tuple[str, str]) -> None:
+    assert tuple(imagined_host("T4", text, releases=RELEASES)["os"].values()) == system
+
+
+@pytest.mark.parametrize(("card", "machine"), [("GH200", "aarch64"), ("GB300", "aarch64"), ("H100 PCIe", "x86_64")])
+def test_a_superchip_is_in_no_host_of_another_processor(card: str, machine: str) -> None:
+    assert imagined_host(card, "rhel 8.10")["machine"] == machine
+
+
+def test_a_reader_that_stops_is_no_error() -> None:
+    command = f"{sys.executable} {REPOSITORY / 'playbooks/bin/gpu-plan'} V100 --json | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("{\n", "")
 
 
 def test_several_cards() -> None:

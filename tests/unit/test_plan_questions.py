@@ -29,6 +29,7 @@ GPUS = {
     "H100": ("2331", "NVIDIA H100 PCIe", "hopper", "9.0"),
     "H200": ("2335", "NVIDIA H200", "hopper", "9.0"),
     "B200": ("2901", "NVIDIA B200", "blackwell", "10.0"),
+    "5090": ("2b85", "NVIDIA GeForce RTX 5090", "blackwell", "12.0"),
     "?": ("ffff", "unknown 10de:ffff", "unknown", None),
 }
 
@@ -69,9 +70,11 @@ def can(answer: str, gpus: str = "V100", system: str = "rhel 8.8", warnings: tup
     return Plan(gpus, system, pins, answer, warnings)
 
 
-OLD_OS = "RHEL 8.8 has had no updates since 2025-05"
+OLD_OS = "RHEL 8.8 has had no updates since 2025-05 with Extended Update Support (EUS)"
 OLD_PYTHON = "Python 3.11 has had no updates since 2026-05"
 OLD = (OLD_OS, OLD_PYTHON)
+# What PyPI serves to a GPU that nothing is over for; a release of PyTorch changes this, its row and its locks.
+NEWEST = "2.14.1 cu130"
 PLANS = [
     # -- V100 on the reference machine
     can("580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 float16", warnings=OLD),
@@ -184,37 +187,37 @@ PLANS = [
     can("580 proprietary 12.9 9.10.2 3.11 2.14.1 cu126 float16", "P100", pytorch="2.14"),
     can("580 proprietary 12.9 9.10.2 3.12 2.7.1 cu126 float16", "M60", "rocky 8.10"),
     # -- GPUs that go on: the newest maintained branch, the open module
-    can("595 open 13.2 9.17.0 3.11 2.14.1 cu130 float16", "T4", warnings=OLD),
-    can("580 open 13.0 9.17.0 3.12 2.14.1 cu130 float16", "T4", "rhel 8.10", driver_branch="580"),
-    can("595 open 13.2 9.17.0 3.12 2.14.1 cu130 bfloat16", "A100", "rhel 8.10"),
-    can("595 proprietary 13.2 9.17.0 3.12 2.14.1 cu130 bfloat16", "A100", "rhel 8.10", driver_flavour="proprietary"),
+    can(f"595 open 13.2 9.17.0 3.11 {NEWEST} float16", "T4", warnings=OLD),
+    can(f"580 open 13.0 9.17.0 3.12 {NEWEST} float16", "T4", "rhel 8.10", driver_branch="580"),
+    can(f"595 open 13.2 9.17.0 3.12 {NEWEST} bfloat16", "A100", "rhel 8.10"),
+    can(f"595 proprietary 13.2 9.17.0 3.12 {NEWEST} bfloat16", "A100", "rhel 8.10", driver_flavour="proprietary"),
     can(
-        "595 open 13.3 9.17.0 3.12 2.14.1 cu130 bfloat16",
+        f"595 open 13.3 9.17.0 3.12 {NEWEST} bfloat16",
         "A100",
         "rhel 8.10",
         warnings=("CUDA 13.3 came with driver 610",),
         cuda="13.3",
     ),
     can(
-        "620 open 13.4 9.17.0 3.12 2.14.1 cu130 bfloat16",
+        f"620 open 13.4 9.17.0 3.12 {NEWEST} bfloat16",
         "A100",
         "rhel 8.10",
         warnings=("how long branch 620 is supported",),
         driver_branch="620",
     ),
     can("535 proprietary 12.2 9.17.0 3.12 2.10.0 cu128 bfloat16", "A100", "rhel 8.10", driver_branch="535"),
-    can("595 open 13.2 9.17.0 3.12 2.14.1 cu130 bfloat16", "A40", "almalinux 8.10"),
-    can("595 open 13.2 9.17.0 3.12 2.14.1 cu130 bfloat16", "H100", "rhel 8.10"),
+    can(f"595 open 13.2 9.17.0 3.12 {NEWEST} bfloat16", "A40", "almalinux 8.10"),
+    can(f"595 open 13.2 9.17.0 3.12 {NEWEST} bfloat16", "H100", "rhel 8.10"),
     can("595 open 13.2 9.17.0 3.12 2.15.0 cu132 bfloat16", "H100", "rhel 8.10", warnings=("2.15",), pytorch="2.15"),
-    can("595 open 13.2 9.17.0 3.12 2.14.1 cu130 bfloat16", "H200", "rocky 8.10"),
-    can("595 open 13.2 9.17.0 3.12 2.14.1 cu130 bfloat16", "4090", "rhel 8.10"),
-    can("595 open 13.2 9.17.0 3.12 2.14.1 cu130 bfloat16", "B200", "rhel 8.10"),
+    can(f"595 open 13.2 9.17.0 3.12 {NEWEST} bfloat16", "H200", "rocky 8.10"),
+    can(f"595 open 13.2 9.17.0 3.12 {NEWEST} bfloat16", "4090", "rhel 8.10"),
+    can(f"595 open 13.2 9.17.0 3.12 {NEWEST} bfloat16", "B200", "rhel 8.10"),
     can("570 open 12.8 9.17.0 3.12 2.10.0 cu128 bfloat16", "B200", "rhel 8.10", driver_branch="570"),
     # -- several kinds in one host: what fits all
     can("580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 float16", "V100 V100"),
     can("580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 float16", "V100 A100"),
     can("580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126 float16", "M60 H100"),
-    can("595 open 13.2 9.17.0 3.12 2.14.1 cu130 float16", "T4 B200", "rhel 8.10"),
+    can(f"595 open 13.2 9.17.0 3.12 {NEWEST} float16", "T4 B200", "rhel 8.10"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpuwright.plan import solve
-from test_plan_questions import MATRIX, PLANS, ask, make_host
+from test_plan_questions import MATRIX, NEWEST, PLANS, ask, make_host
 from test_plan_refusals import REFUSALS
 
 # "gpus | system | pins" and "driver flavour CUDA cuDNN Python PyTorch build TensorFlow"; "*" is any.
@@ -48,9 +48,9 @@ V100 | rhel 8.8 | pytorch=2.9 | * * * * 3.11 2.9.1 cu128
 V100 | rhel 8.8 | pytorch=2.12 | * * * * 3.11 2.12.1 cu126
 V100 | rhel 8.8 | pytorch=2.13 | * * * * 3.11 2.13.0 cu126
 V100 | rhel 8.8 | pytorch_build=cu126 | * * * * 3.11 * cu126
-V100 | rhel 8.8 | tensorflow=2.13 | 580 proprietary 11.8 8.7.0 3.11 2.10.0 cu128 2.13.1
-V100 | rhel 8.8 | tensorflow=2.19 | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 2.19.1
-V100 | rhel 8.8 | tensorflow=2.7 | 580 proprietary 11.8 8.7.0 3.9 2.8.0 cu128 2.7.0
+V100 | rhel 8.8 | tensorflow=2.13 | 580 proprietary 11.8 8.7.0 3.11 2.1.2 cu121 2.13.1
+V100 | rhel 8.8 | tensorflow=2.20 | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128 2.20.0
+V100 | rhel 8.8 | tensorflow=2.7 | 580 proprietary 11.8 8.7.0 3.9 2.8.0 cu128 2.7.4
 V100 | rhel 8.8 | profile=current | 580 proprietary 12.9 9.10.2 3.11 2.10.0 cu128
 V100 | rhel 8.8 | profile=documented | 580 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
 V100 | rhel 8.8 | profile=documented,driver_branch=515 | 515 proprietary 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
@@ -60,24 +60,24 @@ V100 | rhel 8.10 | profile=documented | 580 proprietary 11.8 8.7.0 3.8 2.0.1 cu1
 K80 | rhel 8.8 | | 470 proprietary 11.4 8.5.0 3.11 2.0.1 cu117
 K80 | rhel 8.10 | | 470 proprietary 11.4 8.5.0 3.11 2.0.1 cu117
 K80 | almalinux 8.10 | | 470 proprietary 11.4 8.5.0 3.11 2.0.1 cu117
-K80 | rhel 8.10 | python=3.12 | 470 proprietary 11.4 8.5.0 3.12 2.6.0 cu118
+K80 | rhel 8.10 | python=3.12 | 470 proprietary 11.4 8.5.0 3.12 2.3.1 cu118
 K80 | rocky 8.6 | | 470 proprietary 11.4 8.5.0 3.9 2.0.1 cu117
 V100 | rhel 8.10 | driver_branch=470 | 470 proprietary 11.4 8.7.0 3.11 2.0.1 cu117
-K80 | rhel 8.8 | pytorch_build=cu118 | 470 proprietary 11.4 8.5.0 3.11 2.6.0 cu118
+K80 | rhel 8.8 | pytorch_build=cu118 | 470 proprietary 11.4 8.5.0 3.11 2.3.1 cu118
 M60 | rhel 8.8 | | 580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126
 M60 | ubuntu 24.04 | | 580 proprietary 12.9 9.10.2 3.12 2.7.1 cu126
 P100 | debian 12 | | 580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126
-T4 | debian 12 | | 595 open 13.2 9.17.0 3.11 2.14.1 cu130
+T4 | debian 12 | | 595 open 13.2 9.17.0 3.11 NEWEST
 T4 | rhel 8.8 | driver_branch=470 | 470 proprietary 11.4 8.7.0 3.11 2.0.1 cu117
 T4 | rhel 8.8 | profile=documented | 595 open 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
 A100 | rhel 8.6 | | 595 open 13.2 9.17.0 3.9 2.8.0 cu128
-A100 | rhel 8.8 | cuda=11.0 | 595 open 11.0 8.7.0 3.11 2.14.1 cu130
-A100 | ubuntu 22.04 | | 595 open 13.2 9.17.0 3.10 2.14.1 cu130
-A100 | rhel 8.10 | tensorflow=2.18 | 595 open 13.2 9.17.0 3.12 2.10.0 cu128 2.18.1
+A100 | rhel 8.8 | cuda=11.0 | 595 open 11.0 8.7.0 3.11 NEWEST
+A100 | ubuntu 22.04 | | 595 open 13.2 9.17.0 3.10 NEWEST
+A100 | rhel 8.10 | tensorflow=2.20 | 595 open 13.2 9.17.0 3.12 2.10.0 cu128 2.20.0
 H100 | rhel 8.8 | profile=documented,pytorch_build=cu118 | 595 open 11.8 8.7.0 3.8 2.0.1 cu118 2.13.1
-4090 | ubuntu 24.04 | | 595 open 13.2 9.17.0 3.12 2.14.1 cu130
-B200 | debian 12 | | 595 open 13.2 9.17.0 3.11 2.14.1 cu130
-H200 | rhel 8.8 | driver_branch=535 | 535 proprietary 12.2 9.17.0 3.11 2.10.0 cu128
+4090 | ubuntu 24.04 | | 595 open 13.2 9.17.0 3.12 NEWEST
+B200 | debian 12 | | 595 open 13.2 9.17.0 3.11 NEWEST
+H200 | rhel 8.8 | driver_branch=550 | 550 proprietary 12.4 9.17.0 3.11 2.10.0 cu128
 """
 # What must be said, after the pins.
 CANNOT = """
@@ -96,9 +96,12 @@ V100 | rhel 8.8 | cuda=11.8,nccl=2.27.5 | is not for CUDA 11.8
 V100 | rhel 8.8 | tensorflow=2.13,cuda=12.9 | TensorFlow 2.13.1 loads CUDA 11
 V100 | rhel 8.8 | tensorflow=2.13,cudnn=9.10 | loads cuDNN 8
 V100 | rhel 8.8 | tensorflow=2.12,cudnn=8.5 | 8.6 or newer
-V100 | rhel 8.8 | tensorflow=2.14,python=3.8 | no wheels for Python 3.8
-V100 | rhel 8.8 | tensorflow=2.18,pytorch_build=cu118 | one environment cannot hold both
-V100 | rhel 8.8 | tensorflow=2.22 | is not known
+V100 | rhel 8.8 | tensorflow=2.20,python=3.8 | no wheels for Python 3.8
+V100 | rhel 8.8 | tensorflow=2.19 | demands nvidia-cublas-cu12 12.5.3.2
+A100 | rhel 8.10 | tensorflow=2.18 | pip finds no environment
+H200 | rhel 8.8 | driver_branch=535 | the first driver for it is 550.90.07
+V100 | rhel 8.8 | tensorflow=2.20,pytorch_build=cu118 | one environment cannot hold both
+V100 | rhel 8.8 | tensorflow=2.22 | is newer than this matrix
 V100 | rhel 8.8 | profile=newest | is not known
 V100 | rhel 8.8 | profile=documented,cuda=12.9 | TensorFlow 2.13.1 loads CUDA 11
 V100 | debian 12 | profile=documented | Debian 12 has no Python 3.8
@@ -125,13 +128,13 @@ H100 | rhel 8.8 | profile=documented | PyTorch 2.0.1 cu117 has no code for NVIDI
 H200 | rocky 8.10 | profile=documented | has no code for NVIDIA H200 (sm_90)
 B200 | rhel 8.8 | profile=documented | the first toolkit for blackwell is 12.8
 A100 | rhel 8.8 | pytorch=1.10,pytorch_build=cu102 | sm_80
-H200 | debian 11 | | not supported
+H200 | debian 11 | | Install Debian 12 on the host
 """
 
 
 def rows(text: str) -> list[tuple[str, str, dict[str, str], str]]:
     found = []
-    for line in text.strip().splitlines():
+    for line in text.replace("NEWEST", NEWEST).strip().splitlines():
         gpus, system, pins, answer = (part.strip() for part in line.split("|"))
         found.append((gpus, system, dict(pin.split("=", 1) for pin in pins.split(",") if pin), answer))
     return found
@@ -166,11 +169,35 @@ def test_another_profile_is_a_way_out_of_a_profile() -> None:
     hopper = ask("H100", "rhel 8.8", profile="documented")["conflicts"]
     assert [entry["choices"] for entry in hopper] == [[{"pytorch_build": "cu118"}, {"profile": "current"}]]
     volta = ask("V100", "debian 12", profile="documented")["conflicts"]
-    assert [entry["choices"] for entry in volta] == [[{"python": "3.11"}, {"profile": "current"}]]
+    assert [entry["choices"] for entry in volta] == [
+        [{"python": "3.11"}, {"profile": "current"}],
+        [{"profile": "current"}],
+    ]
     kepler = ask("K80", "debian 12", profile="documented")["conflicts"]
     assert all({"profile": "current"} not in entry["choices"] for entry in kepler)
     own = ask("V100", "rhel 8.8", profile="documented", driver_branch="590")["conflicts"]
     assert all({"profile": "current"} not in entry["choices"] for entry in own)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "system", "words"),
+    [
+        ("K80", "debian 12", "There is a plan for it on RHEL 8, Rocky Linux 8, AlmaLinux 8 (8.10) or Ubuntu 22.04."),
+        ("K80", "ubuntu 24.04", "There is a plan for it on RHEL 8"),
+        ("V100 B200", "rhel 8.8", "put those of one generation into one host"),
+    ],
+)
+def test_a_refusal_without_a_pin_to_change_says_what_else_to_do(gpus: str, system: str, words: str) -> None:
+    (refused,) = ask(gpus, system)["conflicts"]
+    assert words in refused["what"] and refused["choices"] == []
+
+
+def test_a_card_without_code_for_it_can_still_have_everything_but_pytorch() -> None:
+    host = make_host("K80", "rhel 8.10")
+    host["gpus"][0].update(device_id="1023", name="Tesla K40m", compute_capability="3.5")
+    (refused,) = solve(MATRIX, host, {})["conflicts"]
+    assert refused["choices"] == [{"pytorch_build": "cpu"}]
+    assert solve(MATRIX, host, {"pytorch_build": "cpu"})["driver"]["branch"] == "470"
 
 
 def test_there_are_enough_questions() -> None:

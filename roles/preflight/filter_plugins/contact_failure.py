@@ -22,6 +22,11 @@ NO_FILES = (
 )
 CAUSES = (
     (
+        r"future feature annotations is not defined|ansible-core requires a minimum of Python",
+        "The controller's ansible-core is too new for the Python of this host",
+        "RHEL 8 and its rebuilds need ansible-core 2.16 (`make venv` installs it); the other hosts go on.",
+    ),
+    (
         r"Missing \w+ password|a password is required|a terminal is required|no tty present|no askpass program",
         "The host's sudo asks for a password and none was given",
         f"Run again with -K (--ask-become-pass), or let ansible_user become root without one: {SUDOERS}.",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ if _FOLDER not in sys.path:
 _question = importlib.import_module("gpuwright.plan_question")
 
 
-def plan_question(cards: str, system: str, ansible_core: str = "") -> dict[str, Any]:
+def plan_question(
+    cards: str, system: str, ansible_core: str = "", machine: str = "", releases: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
     """The host that is meant, or C(problem), one sentence for people."""
     try:
-        return _question.imagined_host(cards, system, ansible_core)
+        return _question.imagined_host(cards, system, ansible_core, machine, releases)
     except ValueError as error:
         return {"problem": str(error)}
 

@@ -88,7 +88,7 @@ def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
     """Run pytest and count its tests; an empty run is a failure."""
     report = RESULTS / f"{name}.xml"
     report.unlink(missing_ok=True)
-    ok = call(python, "-m", "pytest", "-q", "--color=no", f"--junit-xml={report}", *arguments)
+    ok = call(python, "-m", "pytest", "-q", "--color=no", "--durations=20", f"--junit-xml={report}", *arguments)
     suite.add_junit(report)
     if not ok and not suite.failed:
         suite.add(f"pytest {name}", False)

@@ -28,6 +28,7 @@ field_lane = importlib.import_module("test_field_mutation")
 healthy_node = importlib.import_module("healthy_node")
 advice = importlib.import_module("advice")
 refusal_advice = importlib.import_module("refusal_advice")
+role_refusals = importlib.import_module("role_refusals")
 
 FOLLOWED = {name: rest for name, *rest in advice.table()}
 BAD = (verdict.WARN, verdict.FAIL, verdict.UNKNOWN)
@@ -185,7 +186,14 @@ def followed(rows: tuple[Any, ...]) -> list[str]:
         if FOLLOWED[name][2].startswith("not tried"):
             lines += [f"* `{name}`: {cell(FOLLOWED[name][2])}"]
     lines += ["", "What preflight refuses with, tried by tests/unit/test_refusal_advice.py:", ""]
-    return lines + [f"* {name}: {cell(how)}" for name, how in refusal_advice.table()]
+    lines += [f"* {name}: {cell(how)}" for name, how in refusal_advice.table()]
+    lines += [
+        "",
+        "What a role refuses with; what is not named here is followed by tests/unit/test_role_refusals.py:",
+        "",
+    ]
+    rows = role_refusals.NOT_FOLLOWED.items()
+    return lines + [f"* `{file}`, {cell(task)} ...: {cell(how)}" for (file, task), how in rows]
 
 
 def sections(rows: tuple[Any, ...]) -> list[str]:

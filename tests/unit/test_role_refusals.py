@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from role_refusals import NOT_FOLLOWED, refusing_tasks
 
 PLAN = {
     "driver": {"source": "nvidia", "present": False},
@@ -144,6 +145,14 @@ def test_what_a_role_names_gets_past_it(tmp_path: Path) -> None:
     followed = [asked_for(text) for text in refused]
     assert [row.named in names for row, names in zip(REFUSALS, followed, strict=True)] == [True] * len(REFUSALS)
     assert said_by(tmp_path / "followed", followed) == [""] * len(REFUSALS)
+
+
+def test_every_task_that_refuses_is_followed_or_says_why_not() -> None:
+    rows = {(f"{row.role}/{row.file}", row.task) for row in REFUSALS} | set(NOT_FOLLOWED)
+    tasks = refusing_tasks()
+    without = [task for task in tasks if not any(task[0] == file and task[1].startswith(name) for file, name in rows)]
+    gone = [row for row in rows if not any(file == row[0] and name.startswith(row[1]) for file, name in tasks)]
+    assert (without, gone) == ([], [])
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda row: f"{row.role}: {row.task}")

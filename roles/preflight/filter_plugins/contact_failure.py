@@ -39,7 +39,8 @@ CAUSES = (
     (
         r"must have a tty",
         "The host's sudo wants a terminal (requiretty)",
-        "On the host add `Defaults:<ansible_user> !requiretty` with visudo, or set ansible_pipelining: false for it (a lost connection then ends what runs there).",
+        "On the host add `Defaults:<ansible_user> !requiretty` with visudo, or set ansible_pipelining: false for it; a "
+        "lost connection then ends what runs there.",
     ),
     (
         r"not in the sudoers|not allowed to (execute|run)|may not run sudo|[Oo]peration not permitted.*doas",

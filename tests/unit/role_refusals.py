@@ -28,7 +28,10 @@ NOT_FOLLOWED = {
     ("system_driver/put_back.yml", "Say what failed"): "tests/faults/test_driver_order.py runs it again",
     ("system_driver/secure_boot.yml", "Stop where Secure Boot"): "preflight says it first, and is followed there",
     ("system_driver/unbuilt.yml", "Stop before any reboot"): "by hand: root mends what DKMS's log names",
-    ("system_kernel/available.yml", "Stop before anything"): "tests/faults/test_bare_host.py runs it again with headers there",
+    (
+        "system_kernel/available.yml",
+        "Stop before anything",
+    ): "tests/faults/test_bare_host.py runs it again with headers there",
     ("system_kernel/update.yml", "Stop where the new kernel"): "tests/faults and tests/vm boot the new kernel",
     ("system_packages/complete.yml", "Stop where a newer"): "tests/faults/test_driver_order.py sets what is named",
     ("system_packages/debian.yml", "Say what apt"): "the package manager's own words",

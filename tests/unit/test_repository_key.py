@@ -67,6 +67,7 @@ def test_a_file_with_two_keys_is_reduced_without_asking_anybody(keep: Callable[.
         (b"", "it holds no key at all"),
         (b"\0" * (1024 * 1024 + 2), "larger than 1 MiB"),
     ],
+    ids=["another", "appended", "prepended", "binary", "portal", "empty", "large"],
 )
 def test_anything_else_changes_nothing(keep: Callable[..., dict], tmp_path: Path, sent: bytes, words: str) -> None:
     (tmp_path / "kept.asc").write_bytes(OTHER.public)

@@ -17,6 +17,7 @@ import healthy_node
 import pytest
 import test_checks_sad_paths as rows_of_tests
 import test_floors as tests_of_floors
+from action_rows import ROWS as ACTIONS
 from gpuwright.checks_smoke import smoke_record
 from gpuwright.verdict import judge
 
@@ -155,7 +156,7 @@ def made(check_id: str, changes: dict, wishes: dict) -> tuple[dict, dict]:
 
 
 def outcomes(module: types.ModuleType) -> list:
-    """What the tests of this module look at: statuses, and whether the words that they ask for are there."""
+    """What the tests of this module look at: statuses, and whether words that they ask for are in message or action."""
     table = {check.id: check for check in module.CHECKS}
     complete = getattr(module, "smoke_record", smoke_record)
     rows = [(name, changes, wishes, words) for name, changes, wishes, _status, words in CASES if name in table]
@@ -173,6 +174,9 @@ def outcomes(module: types.ModuleType) -> list:
         record["smoke"] = complete(record["smoke"])
         answer = judge(table[name], record, expectations)
         found.append((answer["status"], words in answer["message"]))
+    for name, changes, words, _there in ACTIONS:
+        if name in table:
+            found.append(words in judge(table[name], *made("", changes, {}))["action"])
     if hasattr(module, "runs_on"):
         found += [module.runs_on(built_for, card) for built_for, card, _expected in CODE_AND_CARDS]
     return found

@@ -1,0 +1,43 @@
+"""Rows of test_actions: what is printed to be done depends on what is found, and so does what must not be in it."""
+
+from __future__ import annotations
+
+from healthy_node import KERNEL
+from host_rows import TUNED_CPU, TUNING
+from package_rows import PACKAGES, PARTS, package
+from row_values import DOWN, SMI, SMI_GPU
+
+ABSENT = {**DOWN, "status": "not_installed", "reachable": False}
+IDLE = {("persistenced",): "inactive"}
+INSTALLED = {PACKAGES: [package("nvidia-driver-cuda"), package("nvidia-persistenced")]}
+UBUNTU = {PACKAGES: [package("nvidia-driver-580"), package("nvidia-compute-utils-580")]}
+SLOW = {("host", "governors"): ["powersave"]}
+ODD = {PACKAGES: [package("a"), package("b"), package("c", "575.64")]}
+TWO_DOWN = [{"unit": "slurmd", "active": "failed"}, {"unit": "munge", "active": "active"}]
+STALE = {("initramfs", "version"): "535.261.03"}
+
+# (check, {path in the readings: value}, words of the action, whether they are in it)
+ROWS = [
+    ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "node reboot"}, "systemctl reboot", True),
+    ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "gpu reset"}, "systemctl reboot", False),
+    ("driver.reachable", {SMI: ABSENT}, "dnf reinstall -y $(rpm -qf /usr/bin/nvidia-smi)", True),
+    ("driver.reachable", {SMI: {**ABSENT, "message": "libnvidia-ml.so is gone"}}, "libnvidia-ml.so.1)", True),
+    ("driver.reachable", {SMI: {**ABSENT, "status": "timeout"}}, "reinstall", False),
+    ("driver.persistence", {**IDLE, **INSTALLED}, "dnf install", False),
+    ("driver.persistence", {**IDLE, **UBUNTU}, "dnf install", False),
+    (
+        "driver.persistence",
+        {**IDLE, PACKAGES: [package("nvidia-driver-cuda")]},
+        "dnf install -y nvidia-persisten",
+        True,
+    ),
+    ("driver.persistence", {**IDLE, PACKAGES: []}, "dnf install", False),
+    ("driver.persistence", {**IDLE, PARTS: None}, "dnf install", False),
+    ("host.cpu_governor", SLOW, "cpupower frequency-set -g performance", True),
+    ("host.cpu_governor", {**SLOW, TUNING: TUNED_CPU}, "cpupower", False),
+    ("host.services", {("services", "inventory"): TWO_DOWN}, "systemctl enable --now slurmd ;", True),
+    ("driver.packages", ODD, "dnf distro-sync", True),
+    ("driver.packages", {**ODD, (*PARTS, "manager"): "dpkg"}, "--allow-downgrades c=580.95.05* ;", True),
+    ("driver.initramfs", STALE, f"dracut -f --kver {KERNEL}", True),
+    ("driver.initramfs", {**STALE, ("initramfs", "image"): f"/boot/initrd.img-{KERNEL}"}, "update-initramfs -u", True),
+]

@@ -72,7 +72,7 @@ README = (
         (
             r"driver +580 proprietary",
             r"CUDA toolkit +cuda-toolkit-12-9",
-            r"lock file +py3\.11-torch2\.10\.0-cu128\.txt",
+            r"lock file +py3\.12-torch2\.10\.0-cu128\.txt",
         ),
     ),
     Row(

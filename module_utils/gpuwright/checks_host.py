@@ -42,12 +42,13 @@ def bad_program(file, name, expected):
 
 def nvidia_smi_file(readings, expected):
     """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
-    action = reinstall(readings, "/usr/bin/nvidia-smi", "system", PROGRAM)
     if readings.absent("driver_files", "nvidia_smi"):
-        return failed("missing", "a program", "there is no nvidia-smi", action)
-    good = passed("a program", "a program", "nvidia-smi is a program that only root may change")
-    bad = bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program")
-    return bad._replace(action=action) if bad else good
+        bad = failed("missing", "a program", "there is no nvidia-smi")
+    else:
+        bad = bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program")
+    if bad:
+        return bad._replace(action=reinstall(readings, "/usr/bin/nvidia-smi", "system", PROGRAM))
+    return passed("a program", "a program", "nvidia-smi is a program that only root may change")
 
 
 def libraries(readings, expected):

@@ -42,8 +42,9 @@ def known_card(gpu):
     row = card_row(gpu)
     if row.listed:
         return PASS, row.name, row.name
-    device_id, judged_as = gpu.value.get("device_id"), DATA_CENTRE if row.card_class == UNPLACED else row.card_class
+    judged_as = DATA_CENTRE if row.card_class == UNPLACED else row.card_class
     words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card"
+    device_id = gpu.value.get("device_id") if isinstance(gpu.value, dict) else None
     words = words.format(device_id or UNPLACED, row.name, judged_as)
     return WARN, row.name, words
 

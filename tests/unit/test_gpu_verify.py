@@ -244,7 +244,8 @@ def test_the_report_for_people_does_not_let_a_name_repaint_the_terminal():
         [{**CHECK, "status": "FAIL", "value": "x\x1b[2Jy", "message": "a\nb\x1b[31m", "action": "c\rd"}]
     )
     assert all(line.isprintable() for line in lines)
-    assert len(lines) <= 5
+    # Headings, what and where, expected, what to do, by whom.
+    assert len(lines) <= 6
     assert report.printable("a\x1b[0m\u202eb") == "a [0m b"
 
 

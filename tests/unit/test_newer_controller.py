@@ -1,7 +1,8 @@
-"""A real ansible-core 2.17 on the controller: it cannot run modules on RHEL 8, so nothing may begin."""
+"""A real ansible-core 2.17 on the controller: RHEL 8 has too old a Python for it, and its hosts are left out."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, node_pythons
 
 VERSION = "2.17.14"
 CACHE = Path(
@@ -32,15 +33,19 @@ def newer_ansible() -> Path:
     return venv / "bin/ansible-playbook"
 
 
-@pytest.mark.parametrize("playbook", ["site.yml", *(f"playbooks/{name}.yml" for name in ("preflight", "system"))])
-@pytest.mark.parametrize("arguments", [[], ["--check"], ["--tags", "model"]], ids=" ".join)
-def test_nothing_begins(newer_ansible: Path, tmp_path: Path, playbook: str, arguments: list[str]) -> None:
-    inventory = tmp_path / "inventory.yml"
-    inventory.write_text("gpu_nodes: {hosts: {a5-01: {ansible_connection: local}, a5-02: {ansible_host: 192.0.2.1}}}\n")
-    command = [str(newer_ansible), "-i", str(inventory), playbook, *arguments]
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize("arguments", [[], ["--check"]], ids=["run", "check"])
+def test_a_host_with_the_python_of_rhel_8_is_left_out(
+    newer_ansible: Path, tmp_path: Path, arguments: list[str]
+) -> None:
+    if "3.6" not in node_pythons():
+        pytest.skip("no Python 3.6 on this machine")
+    host = {"ansible_connection": "local", "ansible_python_interpreter": node_pythons()["3.6"]}
+    inventory = tmp_path / "inventory.json"
+    inventory.write_text(json.dumps({"gpu_nodes": {"hosts": {"a5-01": host}}}))
+    command = [str(newer_ansible), "-i", str(inventory), "playbooks/preflight.yml", *arguments]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "GPUWRIGHT_LOG_FOLDER": str(tmp_path)}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300)
     output = " ".join((done.stdout + done.stderr).split())
     assert done.returncode != 0
-    assert f"Nothing was done: ansible-core {VERSION} cannot manage RHEL 8" in output and "use 2.16.19" in output
-    assert "TASK [" not in output and "UNREACHABLE" not in output and "a5-0" not in output
+    assert "The controller's ansible-core is too new for the Python of this host" in output, output
+    assert "need ansible-core 2.16" in output and "changed=0" in output, output

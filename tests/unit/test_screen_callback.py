@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -410,11 +411,14 @@ def test_somebody_is_asked_at_the_terminal(run) -> None:
     seen = b""
     try:
         while b"Is the console at hand" not in seen:
+            assert select.select([controller], [], [], 60)[0], seen
             seen += os.read(controller, 4096)
         assert b"changed  a5-01  Change" in seen
-        os.write(controller, b"yes\r")
-        while chunk := os.read(controller, 4096):
-            seen += chunk
+        # What is typed before the question's terminal is ready is thrown away, so it is typed again.
+        for _attempt in range(30):
+            os.write(controller, b"yes\r")
+            while select.select([controller], [], [], 2)[0] and (chunk := os.read(controller, 4096)):
+                seen += chunk
     except OSError:
         pass
     assert process.wait(timeout=60) == 0

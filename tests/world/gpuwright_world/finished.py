@@ -36,7 +36,10 @@ FINDINGS = (
     ),
     Finding(
         "a Slurm job without GPUs",
-        "runuser -u trainer -- env SLURM_JOB_ID=4711 SLURM_GPUS_ON_NODE=0 gpu-doctor",
+        # As nvidia-smi says it where the job's control group denies it the cards; no container can have one of its own.
+        """echo '{"exit": 6, "text": "No devices were found"}' > /etc/fleet/nvidia-smi.json
+runuser -u trainer -- env SLURM_JOB_ID=4711 SLURM_GPUS_ON_NODE=0 gpu-doctor""",
         ("this Slurm job (4711) has no GPU: this says nothing of the node", "srun --gres=gpu:1"),
+        "rm /etc/fleet/nvidia-smi.json",
     ),
 )

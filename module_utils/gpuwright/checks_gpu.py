@@ -161,7 +161,8 @@ def retired_pages(readings, expected):
 
 def card_row(gpu):
     """The `cards.Card` of a GPU of nvidia-smi's answer; `Unreadable` where neither its id nor its name is one."""
-    name, device_id = gpu.value.get("name"), gpu.value.get("device_id")
+    told = gpu.value if isinstance(gpu.value, dict) else {}
+    name, device_id = told.get("name"), told.get("device_id")
     found = card_of(name if isinstance(name, str) else "", device_id if isinstance(device_id, str) else "")
     return found if found.listed else found._replace(name=gpu.text("name"))
 

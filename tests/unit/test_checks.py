@@ -303,6 +303,7 @@ PATHS = healthy_node.leaves(node()["readings"])
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JSON), min_size=1, max_size=4))
 @example([(("smoke", "limits", "memlock"), ":")])
+@example([(("nvidia_smi", "gpus", 0), None)])
 def test_values_of_any_shape_break_no_check(changes):
     record = node()["readings"]
     for path, value in changes:

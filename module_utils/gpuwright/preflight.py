@@ -233,7 +233,7 @@ def repository_problems(facts):
         seen = "{url}: {why}".format(**row)
         is_key = row["variable"].endswith("_key_url")
         if is_key and row["refused"]:
-            text = "The key file of the repository {name} is refused: who holds another key in it could sign packages"
+            text = "The key file of the repository {name} is refused: it must hold the pinned key and no other"
             step = (
                 "Ask whoever runs that address where the file comes from; or put the pinned key alone into a file that "
                 "the node can fetch, and name its address in {variable}."

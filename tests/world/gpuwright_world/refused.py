@@ -80,6 +80,6 @@ REFUSALS = (
     Refusal(clock("+600"), ("The clock is 6", "s ahead of the controller's", "chronyc makestep")),
     Refusal(clock("-600"), ("The clock is 5", "s behind the controller's", "chronyc makestep")),
     Refusal(FAPOLICYD, ("fapolicyd lets nobody but root use what no package has brought", "35-gpuwright.rules")),
-    Refusal(TWO_KEYS, ("is refused: who holds another key in it could sign packages", "it holds 2 primary keys")),
+    Refusal(TWO_KEYS, ("is refused: it must hold the pinned key and no other", "it holds 2 primary keys")),
     Refusal(NO_PROXY, ("The repository epel cannot be reached from this host", "proxy in /etc/dnf/dnf.conf")),
 )

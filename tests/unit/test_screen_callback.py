@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -368,20 +367,7 @@ def test_an_interrupted_run_names_its_log(run) -> None:
         {"name": "Out", "ansible.builtin.set_fact": {"gpu_node_left_out": told}},
         {"name": "Sleep", "ansible.builtin.command": "sleep 60"},
     ]
-    process = subprocess.Popen(
-        run.command(tasks, {}, ()),
-        cwd=run.folder,
-        env=run.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    for line in process.stdout:
-        if line.startswith("  ... Sleep"):
-            break
-    os.killpg(process.pid, signal.SIGINT)
-    output = process.stdout.read()
-    assert process.wait(timeout=60) != 0
+    output = run.interrupted(tasks)
     (path,) = logs(run)
     assert output.splitlines()[-1] == f"Log: {path}"
     # What is said after the interrupt is in the log as well.

@@ -84,6 +84,24 @@ class Run:
         (self.folder / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
         return [str(PLAYBOOK), "play.yml", *arguments]
 
+    def interrupted(self, tasks: list[dict]) -> str:
+        """What is printed after Ctrl-C at a task named Sleep."""
+        process = subprocess.Popen(
+            self.command(tasks, {}, ()),
+            cwd=self.folder,
+            env=self.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        for line in process.stdout:
+            if line.startswith("  ... Sleep"):
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        output = process.stdout.read()
+        assert process.wait(timeout=60) != 0
+        return output
+
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         return {**kept, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCALHOST_WARNING": "0", **more}
@@ -485,20 +503,7 @@ def test_an_interrupted_run_says_who_was_left_out(run):
     run.host("a5-01")
     run.host("a5-02", busy=True)
     tasks = [LEFT_OUT, {"name": "Sleep", "ansible.builtin.command": "sleep 60"}]
-    process = subprocess.Popen(
-        run.command(tasks, {}, ()),
-        cwd=run.folder,
-        env=run.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    for line in process.stdout:
-        if line.startswith("  ... Sleep"):
-            break
-    os.killpg(process.pid, signal.SIGINT)
-    output = process.stdout.read()
-    assert process.wait(timeout=60) != 0
+    output = run.interrupted(tasks)
     assert summary(output, ended=False) == [
         "Left out: 1 of 1 hosts.",
         "a5-02  busy     alice trains.",

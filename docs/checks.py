@@ -19,7 +19,8 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/checks.md"
 TRIED = REPOSITORY / "docs/checks-tried.json"
-sys.path[:0] = [str(REPOSITORY / folder) for folder in ("module_utils", "tests/unit", "tests/deep")]
+sys.path[:0] = [str(REPOSITORY / folder) for folder in ("module_utils", "tests/deep")]
+sys.path[1:1] = map(str, (REPOSITORY / "tests/unit").glob("**"))
 checks = importlib.import_module("gpuwright.checks")
 verdict = importlib.import_module("gpuwright.verdict")
 sad_paths = importlib.import_module("test_checks_sad_paths")

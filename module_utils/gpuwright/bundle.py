@@ -31,6 +31,7 @@ SUFFIX = ".tar.gz"
 MOST_BYTES = 19 * 1000 * 1000
 MOST_JSON_BYTES = 6 * 1000 * 1000
 OWNER_ONLY = 0o600
+LIBRARY = os.path.dirname(os.path.abspath(__file__))
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES)
 
 
@@ -43,14 +44,17 @@ class Made(NamedTuple):
     masked: dict
 
 
-def identity() -> str:
+def identity(folder: str = LIBRARY) -> str:
     """Which library this is: 12 hexadecimal digits of a hash over its sources."""
+    sources = {}
+    for path, _folders, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".py"):
+                with open(os.path.join(path, name), "rb") as file:
+                    sources[os.path.relpath(file.name, folder)] = file.read()
     digest = hashlib.sha256()
-    folder = os.path.dirname(os.path.abspath(__file__))
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".py"):
-            with open(os.path.join(folder, name), "rb") as file:
-                digest.update(name.encode() + b"\0" + file.read() + b"\0")
+    for name, text in sorted(sources.items()):
+        digest.update(name.encode() + b"\0" + text + b"\0")
     return digest.hexdigest()[:12]
 
 

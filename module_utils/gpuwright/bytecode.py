@@ -28,17 +28,19 @@ def is_fresh(source, cache):
     return header.startswith(expected) and modes == (0o644, 0o755) and made.st_uid == os.geteuid()
 
 stale = []
-for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-    source = os.path.join(folder, name)
-    cache = importlib.util.cache_from_source(source)
-    if not name.endswith(".py") or is_fresh(source, cache):
-        continue
-    stale.append(name)
-    if write:
-        py_compile.compile(source, cache, doraise=True)
-        os.chmod(cache, 0o644)
-        os.chmod(os.path.dirname(cache), 0o755)
-print(json.dumps(stale))
+for path, folders, names in os.walk(folder):
+    folders[:] = [name for name in folders if name != "__pycache__"]
+    for name in names:
+        source = os.path.join(path, name)
+        cache = importlib.util.cache_from_source(source)
+        if not name.endswith(".py") or is_fresh(source, cache):
+            continue
+        stale.append(os.path.relpath(source, folder))
+        if write:
+            py_compile.compile(source, cache, doraise=True)
+            os.chmod(cache, 0o644)
+            os.chmod(os.path.dirname(cache), 0o755)
+print(json.dumps(sorted(stale)))
 """
 
 
@@ -48,7 +50,7 @@ def first_interpreter(candidates):
 
 
 def compile_modules(folder, python, write):
-    """Names of the modules in `folder` whose compiled file was missing, stale or unreadable for others under `python`.
+    """Modules below `folder` whose compiled file was missing, stale or unreadable for others under `python`, by name.
 
     Writes them when `write` is true. Raises OSError where the interpreter or the compilation fails.
     """

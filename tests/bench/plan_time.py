@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "module_utils"), str(REPOSITORY / "tests" / "unit")]
+sys.path[:0] = [str(REPOSITORY / "module_utils"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]
 
 from gpuwright.devices import NAMES  # noqa: E402
 from gpuwright.plan import solve  # noqa: E402

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / name) for name in ("module_utils", "tests/unit", "tests")]
+sys.path[:0] = map(str, [REPOSITORY / "module_utils", *(REPOSITORY / "tests/unit").glob("**"), REPOSITORY / "tests"])
 import npm_package  # noqa: E402
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")

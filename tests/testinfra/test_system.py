@@ -93,9 +93,9 @@ def test_gpu_run_measures_the_allocators_of_the_node(host: Host, as_trainer) -> 
 
 def test_every_module_is_compiled_and_readable_for_the_trainer(host: Host, as_trainer) -> None:
     folder = "/usr/local/lib/gpuwright/gpuwright"
-    modules = {name[:-3] for name in host.check_output(f"ls {folder}").splitlines() if name.endswith(".py")}
-    compiled = as_trainer(f"for file in {folder}/__pycache__/*.pyc; do [ -r $file ] && echo $file; done")
-    assert modules <= {path.rsplit("/", 1)[-1].split(".")[0] for path in compiled.stdout.splitlines()}
+    modules = {name[:-3] for name in host.check_output(f"find {folder} -name '*.py'").splitlines()}
+    compiled = as_trainer(f"find {folder} -path '*/__pycache__/*.pyc' -readable").stdout.split()
+    assert modules <= {path.replace("/__pycache__/", "/").rsplit(".", 2)[0] for path in compiled}
 
 
 def test_gpu_run_passes_the_exit_status_on(as_trainer) -> None:

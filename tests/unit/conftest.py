@@ -19,6 +19,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 MODULE_UTILS = REPOSITORY / "module_utils"
 # Tests import the shared code as the node's tools do: from the folder that holds the package.
 sys.path.insert(0, str(MODULE_UTILS))
+# What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
+sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
 # A shell without job control starts what it puts into the background (make test &) with SIGINT ignored, and so would be
 # all that a test starts and then interrupts. From Python's own handler it comes back to the default there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

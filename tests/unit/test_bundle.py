@@ -121,6 +121,17 @@ def test_what_explains_a_fault_stays(canaries, folder):
     assert "trainer" in found["expectations.json"]
 
 
+def test_the_identity_is_that_of_every_source(tmp_path):
+    """Two libraries judge alike where all of their sources are the same, in whatever folder below they lie."""
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "cards.py").write_text("ROWS = 1\n")
+    before = bundle.identity(str(tmp_path))
+    (tmp_path / "gpu" / "cards.pyc").write_text("compiled")
+    assert bundle.identity(str(tmp_path)) == before
+    (tmp_path / "gpu" / "cards.py").write_text("ROWS = 2\n")
+    assert bundle.identity(str(tmp_path)) != before
+
+
 def test_the_manifest_names_each_file_its_command_and_what_is_missing(canaries, folder):
     (folder / "bin" / "dkms").unlink()
     canaries("--bundle", str(folder / "b.tar.gz"))

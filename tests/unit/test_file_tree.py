@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-FILES = {"a.py": "one\n", "sub/b.py": "two\n"}
+FILES = {"a.py": "one\n", "sub/b.py": "two\n", "sub/notes.md": "three\n"}
 
 
 def test_writes_then_has_nothing_to_do(run_module, tmp_path: Path) -> None:
     dest = tmp_path / "tree"
     first = run_module("file_tree", {"dest": str(dest), "files": FILES})
-    assert (first["changed"], first["written"]) == (True, ["a.py", "sub/b.py"])
+    assert (first["changed"], first["written"]) == (True, sorted(FILES))
     assert (dest / "sub/b.py").read_text() == "two\n"
     assert (dest / "sub/b.py").stat().st_mode & 0o777 == 0o644
     assert run_module("file_tree", {"dest": str(dest), "files": FILES})["changed"] is False
@@ -38,7 +38,7 @@ def test_repairs_drift(run_module, tmp_path: Path, spoil: str) -> None:
         victim.unlink()
     assert run_module("file_tree", {"dest": str(dest), "files": FILES})["changed"] is True
     assert victim.read_text() == "one\n" and not victim.is_symlink()
-    assert sorted(str(path.relative_to(dest)) for path in dest.rglob("*") if path.is_file()) == ["a.py", "sub/b.py"]
+    assert sorted(str(path.relative_to(dest)) for path in dest.rglob("*") if path.is_file()) == sorted(FILES)
 
 
 def test_check_mode_predicts_and_writes_nothing(run_module, tmp_path: Path) -> None:
@@ -70,11 +70,13 @@ def test_modules_are_compiled_for_everybody(run_module, tmp_path: Path, node_pyt
     args = {"dest": str(dest), "files": FILES, "compile_for": ["/no/such/python", node_python]}
     before = os.umask(0o077)
     try:
-        assert run_module("file_tree", args)["compiled"] == ["a.py"]
+        assert run_module("file_tree", args)["compiled"] == ["a.py", "sub/b.py"]
     finally:
         os.umask(before)
+    (inner,) = dest.glob("sub/__pycache__/b.*.pyc")
     (compiled,) = dest.glob("__pycache__/a.*.pyc")
-    assert (compiled.stat().st_mode & 0o777, compiled.parent.stat().st_mode & 0o777) == (0o644, 0o755)
+    for file in (inner, compiled):
+        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o644, 0o755)
     assert run_module("file_tree", args)["changed"] is False
     compiled.chmod(0o600)
     assert run_module("file_tree", args, check=True)["compiled"] == ["a.py"]

@@ -57,7 +57,7 @@ def test_the_longest_name_counts():
 def test_every_doubt_of_a_check_names_the_reading():
     """Without a name the program itself would be blamed."""
     folder = Path(next(iter(gpuwright.__path__)))
-    for path in folder.glob("*.py"):
+    for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Unreadable":
                 assert len(node.args) == 2, f"{path.name}:{node.lineno}"

@@ -6,8 +6,8 @@ import tempfile
 
 FILE_MODE = 0o644
 FOLDER_MODE = 0o755
-# Written by Python when it runs what lies beside it; no part of the tree.
-LEFT_ALONE = "__pycache__"
+# Written by Python when it runs what lies beside it; left alone as long as that is part of the tree.
+COMPILED = "__pycache__"
 
 
 def tree_changes(dest, files):
@@ -20,10 +20,16 @@ def tree_changes(dest, files):
             raise ValueError("{!r} is no name below a folder".format(name))
     to_write = sorted(name for name, text in files.items() if not _is(os.path.join(dest, name), text))
     present = []
-    for path, folders, names in os.walk(dest):
-        folders[:] = [name for name in folders if name != LEFT_ALONE]
+    for path, _folders, names in os.walk(dest):
         present += [os.path.relpath(os.path.join(path, name), dest) for name in names]
-    return to_write, sorted(set(present) - set(files))
+    return to_write, sorted(name for name in set(present) - set(files) if _source(name) not in files)
+
+
+def _source(name):
+    """The module that Python has compiled into the file `name`; "" for any other file."""
+    folder, file = os.path.split(name)
+    parent, last = os.path.split(folder)
+    return os.path.join(parent, file.partition(".")[0] + ".py") if last == COMPILED else ""
 
 
 def _is(path, text):
@@ -60,6 +66,14 @@ def apply_tree(dest, files, to_write, to_remove):
             raise
     for name in to_remove:
         os.unlink(os.path.join(dest, name))
+        _drop_empty(dest, os.path.dirname(name))
+
+
+def _drop_empty(dest, folder):
+    """Remove `folder` below `dest` and those above it, as far as nothing is left in them."""
+    while folder and not os.listdir(os.path.join(dest, folder)):
+        os.rmdir(os.path.join(dest, folder))
+        folder = os.path.dirname(folder)
 
 
 def _make_folder(path):

@@ -64,6 +64,22 @@ def test_bytecode_is_left_alone(run_module, tmp_path: Path) -> None:
     assert run_module("file_tree", {"dest": str(dest), "files": FILES})["changed"] is False
 
 
+def test_a_module_that_became_a_package_leaves_nothing_behind(run_module, tmp_path: Path, node_python: str) -> None:
+    """An update of a flat library, and the way back: compiled files and empty folders are no part of either."""
+    dest = tmp_path / "tree"
+    flat, packed = {"a.py": "x = 1\n", "b.py": ""}, {"a/__init__.py": "", "a/deep/b.py": "x = 2\n", "b.py": ""}
+    for files in (flat, packed, flat):
+        args = {"dest": str(dest), "files": files, "compile_for": [node_python]}
+        assert run_module("file_tree", args, check=True)["changed"] is True
+        assert run_module("file_tree", args)["changed"] is True
+        there = [path.relative_to(dest) for path in dest.rglob("*")]
+        assert sorted(str(path) for path in there if path.suffix == ".py") == sorted(files)
+        assert len([path for path in there if path.suffix == ".pyc"]) == len(files)
+        assert {str(path) for path in there if (dest / path).is_dir() and path.name != "__pycache__"} <= {"a", "a/deep"}
+        assert (dest / "a").exists() is (files is packed)
+        assert run_module("file_tree", args)["changed"] is False
+
+
 def test_modules_are_compiled_for_everybody(run_module, tmp_path: Path, node_python: str) -> None:
     """Under a hardened root's umask as well; what is right is left alone, what is stale or closed is made anew."""
     dest = tmp_path / "tree"

@@ -12,7 +12,7 @@ import advice
 import healthy_files
 import healthy_node
 from gpuwright.checks import run_checks
-from gpuwright.readings import collect
+from gpuwright.collect import collect
 from host_tree import HostTree
 from initramfs_images import image
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import healthy_files
 import healthy_node
 import pytest
-from gpuwright import readings, readings_software, readings_standard, trainer_run
+from gpuwright import collect as readings
+from gpuwright import readings_software, readings_standard, trainer_run
 from gpuwright.as_user import find_account, ordinary_account
 from gpuwright.checks import run_checks
+from gpuwright.collect import collect
 from gpuwright.reading_attempt import attempt
-from gpuwright.readings import collect
 from gpuwright.readings_access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
 from gpuwright.readings_software import (
     read_cudnn_of_wheel,

@@ -13,11 +13,7 @@ from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
 from .probe import ask, probe
 from .reading_attempt import attempt, for_root
-from .readings_access import (
-    read_account,
-    read_device_access,
-    read_device_links,
-)
+from .readings_access import read_account, read_device_access, read_device_links
 from .readings_containers import read_containers
 from .readings_file_systems import read_file_systems
 from .readings_host import HOST_READERS, read_driver_files, read_switches

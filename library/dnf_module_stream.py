@@ -106,6 +106,7 @@ commands:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpuwright.host.versions import is_version
 from ansible.module_utils.gpuwright.module_streams import (
     Dnf,
     Selection,
@@ -123,7 +124,6 @@ from ansible.module_utils.gpuwright.stream_switch import (
     replace_packages,
     stream_put_back,
 )
-from ansible.module_utils.gpuwright.versions import is_version
 
 
 def main():

@@ -52,8 +52,8 @@ compiled:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.bytecode import compile_modules, first_interpreter
-from ansible.module_utils.gpuwright.trees import apply_tree, tree_changes
+from ansible.module_utils.gpuwright.host.bytecode import compile_modules, first_interpreter
+from ansible.module_utils.gpuwright.host.trees import apply_tree, tree_changes
 
 
 def main():

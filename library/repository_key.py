@@ -66,7 +66,7 @@ import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.addresses import open_address, without_login
-from ansible.module_utils.gpuwright.bounded import find_program
+from ansible.module_utils.gpuwright.host.bounded import find_program
 from ansible.module_utils.gpuwright.signing_key import MOST_BYTES, pinned_key, refusal
 
 

@@ -11,8 +11,8 @@ import json
 import os
 
 from .expectations import EXPECTATIONS_PATH
-from .hostfiles import below
-from .hostfiles import read_text as read_file
+from .host.files import below
+from .host.files import read_text as read_file
 from .report import PASSING, now_utc, printable, read_json, write_json
 from .verdict import FAIL, UNKNOWN
 

@@ -14,7 +14,7 @@ from typing import Callable, List, NamedTuple, Tuple
 
 from .bundle_answers import Answer, as_json, raw_answers
 from .expectations import EXPECTATIONS_PATH, parse_expectations
-from .hostfiles import below
+from .host.files import below
 from .masking import Masker
 from .masking_known import known_masker
 from .report import now_utc, read_json

@@ -6,9 +6,9 @@ import os
 import re
 from typing import List, NamedTuple, Tuple
 
-from .bounded import run_bounded
-from .hostfiles import link_target, names_in, read_text
-from .topology import BUS_FOLDER, DRIVER_FOLDER, NODE_FOLDER, NVIDIA_VENDOR_ID
+from .host.bounded import run_bounded
+from .host.files import link_target, names_in, read_text
+from .host.topology import BUS_FOLDER, DRIVER_FOLDER, NODE_FOLDER, NVIDIA_VENDOR_ID
 
 MIB = 1024 * 1024
 NVIDIA_SMI = "nvidia-smi"

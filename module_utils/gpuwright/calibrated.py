@@ -8,8 +8,8 @@ back to malloc and says so.
 import os
 
 from . import fast_json
-from .hostfiles import below, read_text
-from .record import Record
+from .host.files import below, read_text
+from .host.record import Record
 from .runtime_policy import LaunchError
 
 CALIBRATED_PATH = "/etc/gpuwright/runtime-calibrated.json"

@@ -10,7 +10,7 @@ from typing import Dict, List, Optional
 
 from .device_rows import Architecture, Card, Chip
 from .device_table import ARCHITECTURES, BLOCKS, CARDS, CHIPS, NAMING
-from .versions import major, version_key
+from .host.versions import major, version_key
 
 DATA_CENTRE, WORKSTATION, CONSUMER = "data-centre", "workstation", "consumer"
 # The class of a card that neither a row nor a naming rule places.

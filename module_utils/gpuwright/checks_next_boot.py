@@ -3,7 +3,7 @@
 
 from .checks_driver import NO_SYSFS
 from .evidence import Unreadable
-from .module_key import BLOCKED, ENROLLED, NONE, NOT_ENROLLED, STAGED
+from .host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, NOT_ENROLLED, STAGED
 from .verdict import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, unknown, warned
 
 NOT_TRUSTED = {

@@ -5,15 +5,15 @@ import re
 
 from .acknowledgements import read_acknowledgements
 from .boot_check import read_moment
-from .bounded import run_bounded
 from .confinement import read_confinement
 from .environment_files import read_environment
+from .host.access import read_account, read_device_access, read_device_links
+from .host.bounded import run_bounded
 from .kernel_log import read_kernel_log
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
 from .probe import ask, probe
 from .reading_attempt import attempt, for_root
-from .readings_access import read_account, read_device_access, read_device_links
 from .readings_containers import read_containers
 from .readings_file_systems import read_file_systems
 from .readings_host import HOST_READERS, read_driver_files, read_switches

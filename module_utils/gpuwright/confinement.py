@@ -9,7 +9,7 @@ which variables Slurm sets: srun(1), prolog_epilog.html.
 import os
 import re
 
-from .hostfiles import below, names_in, read_text
+from .host.files import below, names_in, read_text
 from .kernel_log import read_container
 
 CGROUPS = "/proc/self/cgroup"

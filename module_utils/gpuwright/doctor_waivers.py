@@ -11,7 +11,7 @@ from .acknowledging import Refused, check_named, findings_to_acknowledge
 from .boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment
 from .checks_smoke import smoke_record
 from .expectations import EXPECTATIONS_PATH, parse_expectations
-from .hostfiles import below
+from .host.files import below
 from .kept_file import one_writer
 from .kernel_event_names import in_one_spelling
 from .report import now_utc, printable, read_json

@@ -4,10 +4,10 @@
 Sources: CUDA C++ Programming Guide (environment variables), NVIDIA MIG User Guide (device names), srun(1).
 """
 
-from .hostfiles import is_digits
+from .host.files import is_digits
+from .host.topology import UNKNOWN_NODE, find_all_gpus, gpu_model, reachable_gpus
 from .ranks import MOST_DIGITS, SLURM_RANK
 from .runtime_policy import LaunchError
-from .topology import UNKNOWN_NODE, find_all_gpus, gpu_model, reachable_gpus
 
 BY_CALLER = "set by the caller"
 SLURM_GPUS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
@@ -106,7 +106,7 @@ def _mig_parents(word, gpus):
     if len(gpus) < 2:
         return gpus
     # Only the driver knows the newer names; nobody else pays for asking it.
-    from .bounded import run_bounded
+    from .host.bounded import run_bounded
 
     parent = ""
     for line in run_bounded(["nvidia-smi", "-L"], NVIDIA_SMI_SECONDS).stdout.splitlines():

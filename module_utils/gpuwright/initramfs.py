@@ -17,8 +17,8 @@ import tempfile
 import time
 import zlib
 
-from .bounded import find_program
-from .hostfiles import exists, resolve
+from .host.bounded import find_program
+from .host.files import exists, resolve
 
 IMAGES = ("/boot/initramfs-{}.img", "/boot/initrd.img-{}", "/lib/modules/{}/initrd", "/lib/modules/{}/initramfs.img")
 SECONDS = 30

@@ -7,8 +7,8 @@ ring buffer through dmesg. What cannot be read raises OSError; an empty log is o
 
 from typing import Any, Dict, Optional
 
-from .bounded import run_bounded
-from .hostfiles import exists, read_text
+from .host.bounded import run_bounded
+from .host.files import exists, read_text
 from .kernel_events import KernelEvents
 from .kernel_lines import read_lines
 

@@ -5,8 +5,8 @@ import json
 import os
 from shlex import quote
 
+from .host.topology import format_cpu_list
 from .preload import prove_preload
-from .topology import format_cpu_list
 
 # DataLoader workers and NCCL hand data over in shared memory; containers get 64 MiB unless told otherwise.
 SMALL_SHARED_MEMORY = 1 << 30

@@ -5,10 +5,10 @@ Every function takes a `launch_decision.Decision` and notes in it what it chose 
 """
 
 from .calibrated import calibrated_arm
-from .cgroups import cpu_quota
 from .gpu_choice import BY_CALLER
+from .host.cgroups import cpu_quota
+from .host.topology import cores_of, format_cpu_list, memory_nodes, node_memory
 from .ranks import is_torchruns_filler
-from .topology import cores_of, format_cpu_list, memory_nodes, node_memory
 
 # Below this part of its memory a node is short: what is bound to it would soon be killed while others have room.
 PLENTY = 0.5

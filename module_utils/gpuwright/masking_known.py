@@ -7,7 +7,7 @@ import re
 
 from .checks import CHECKS
 from .device_table import ARCHITECTURES, CARDS
-from .hostfiles import read_text
+from .host.files import read_text
 from .masking import Masker
 from .verdict import LEVELS, REMEDIES, SEVERITY
 

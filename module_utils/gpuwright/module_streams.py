@@ -12,8 +12,8 @@ import difflib
 import re
 import signal
 
-from .bounded import run_bounded
-from .hostfiles import read_text
+from .host.bounded import run_bounded
+from .host.files import read_text
 from .packages import lock_holder
 
 STATE_FILE = "/etc/dnf/modules.d/{}.module"

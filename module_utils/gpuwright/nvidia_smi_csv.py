@@ -7,8 +7,8 @@ decided by `nvidia_smi_absent`, as for the XML.
 
 import re
 
-from .bounded import run_bounded
 from .devices import describe_device
+from .host.bounded import run_bounded
 from .nvidia_smi import interpret
 from .nvidia_smi_absent import Card, believed
 from .nvidia_smi_values import UNKNOWN, clean, read_flag, read_mode, read_number, read_text, read_version

@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from .boot_check import BOOT_ID_PATH, UPTIME_PATH
-from .hostfiles import below, read_text
+from .host.files import below, read_text
 from .kept_file import read_kept
 from .operator_runs import Work, work_of_others
 from .report import now_utc, write_json

@@ -5,7 +5,7 @@ import os
 import pwd
 
 from . import floors
-from .hostfiles import below
+from .host.files import below
 from .trainer_run import RunError, no_record, read_record, run_program
 
 SECONDS = 540

@@ -5,7 +5,7 @@ import json
 from typing import Any, Dict, Optional
 
 from .expectations import EXPECTATIONS_PATH
-from .hostfiles import read_text
+from .host.files import read_text
 
 MOST_CHARACTERS = 200
 

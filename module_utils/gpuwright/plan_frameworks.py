@@ -8,8 +8,8 @@ tensorflow.yml.
 
 from typing import Any, List, Sequence
 
+from .host.versions import major, version_key
 from .plan_candidates import CPU_BUILD, PYPI, Candidate
-from .versions import major, version_key
 
 
 def sm(capability: str) -> str:

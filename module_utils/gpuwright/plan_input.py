@@ -6,12 +6,12 @@ import difflib
 import re
 
 from .cards import card_of
+from .host.versions import is_version, major, version_key
 from .plan_candidates import AT_LEAST, CPU_BUILD, PINS, accepts
 from .plan_clash import conflict
 from .plan_labels import pin_label
 from .plan_rules import Gpu
 from .plan_unknown import is_released
-from .versions import is_version, major, version_key
 
 # Who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from .cards import BY_ID, card_of
 from .devices import NAMES, describe_device, find_devices, without_maker
-from .versions import version_key
+from .host.versions import version_key
 
 MOST_HINTS = 3
 # What is asked for and is no card of a server that this plan is for; the first that fits is the answer.

@@ -8,6 +8,7 @@ plan_frameworks.
 import collections
 
 from .cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
+from .host.versions import major, version_key
 from .plan_candidates import CPU_BUILD, NVIDIA, PYPI
 from .plan_frameworks import (
     cuda_serves_tensorflow,
@@ -18,7 +19,6 @@ from .plan_frameworks import (
     sm,
     tensorflow_computes_on,
 )
-from .versions import major, version_key
 
 Gpu = collections.namedtuple("Gpu", "name architecture capabilities card")
 Gpu.__doc__ = """A kind of GPU in a host.

@@ -10,7 +10,7 @@ import time
 from .cards import could_be
 from .devices import describe_device, find_devices
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
-from .hostfiles import exists
+from .host.files import exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages
 from .preflight_accounts import account_problems, read_accounts

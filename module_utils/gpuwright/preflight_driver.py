@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of the driver that a node has: it is kept and guarded, or it would have to go back to an older one."""
 
-from .hostfiles import exists, read_text
+from .host.files import exists, read_text
+from .host.versions import is_version, version_key
 from .problem import problem
-from .versions import is_version, version_key
 
 # What the role system_driver writes; the lock list has blocks of other owners, too.
 LOCK_LIST = "/etc/dnf/plugins/versionlock.list"

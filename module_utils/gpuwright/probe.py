@@ -7,11 +7,11 @@ The shape of the answer is the contract `gpu_node` in docs/architecture.md.
 import os
 import re
 
-from .bounded import run_bounded
-from .efi_variables import read_state
-from .hostfiles import exists, names_in, read_assignments, read_text, resolve
+from .host.bounded import run_bounded
+from .host.files import exists, names_in, read_assignments, read_text, resolve
+from .host.secure_boot.efi_variables import read_state
+from .host.secure_boot.module_key import enrolled, read_module_key
 from .last_verdict import read_last_verdict
-from .module_key import enrolled, read_module_key
 from .plan_choices import read_kept_plan
 from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
 from .probe_kernel import read_kernel

@@ -9,7 +9,7 @@ import json
 import os
 import stat
 
-from .hostfiles import resolve
+from .host.files import resolve
 from .report import printable
 
 SCHEMA = 1

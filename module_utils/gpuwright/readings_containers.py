@@ -7,7 +7,7 @@ Source of its form: https://github.com/cncf-tags/container-device-interface/blob
 import json
 import re
 
-from .hostfiles import exists, names_in, read_text, resolve
+from .host.files import exists, names_in, read_text, resolve
 
 RECORD = "/etc/gpuwright/containers.json"
 PROGRAMS = {"podman": "/usr/bin/podman", "docker": "/usr/bin/dockerd"}

@@ -13,7 +13,7 @@ import signal
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from .hostfiles import below, resolve
+from .host.files import below, resolve
 from .reading_attempt import attempt
 
 SECONDS = 5

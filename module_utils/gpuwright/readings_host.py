@@ -7,14 +7,14 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 import re
 
 from .boot_check import read_uptime
-from .bounded import find_program
 from .devices import NVIDIA_VENDOR
-from .hostfiles import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
+from .host.access import read_file
+from .host.bounded import find_program
+from .host.files import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
+from .host.processes import process_ids, why_hidden
 from .kernel_log import read_container
 from .probe_hardware import PCI_FOLDER
 from .probe_nvidia import LIBRARY_FOLDERS
-from .processes import process_ids, why_hidden
-from .readings_access import read_file
 
 CPU_FOLDER = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"

@@ -8,8 +8,8 @@ import os
 import re
 import struct
 
-from .bounded import run_bounded
-from .hostfiles import exists, link_target, read_bytes, read_text
+from .host.bounded import run_bounded
+from .host.files import exists, link_target, read_bytes, read_text
 from .probe_hardware import PCI_FOLDER
 
 SECONDS = 10

@@ -3,9 +3,9 @@
 
 import re
 
-from .bounded import run_bounded
 from .cards import card_of, has_nvlink, is_wired
-from .hostfiles import names_in, read_int, read_text
+from .host.bounded import run_bounded
+from .host.files import names_in, read_int, read_text
 from .nvidia_smi_values import clean
 
 SECONDS = 30

@@ -4,7 +4,7 @@
 import os
 import re
 
-from .hostfiles import exists, link_target, names_in, read_colon_lines, read_text, resolve
+from .host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
 
 # modprobe.d(5): of two files of one name, the one in the first of these folders counts.
 FOLDERS = (

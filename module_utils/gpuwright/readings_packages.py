@@ -6,8 +6,8 @@ rpm or dpkg is asked, whichever this system installs with; nothing is asked of a
 
 import re
 
-from .bounded import run_bounded
-from .hostfiles import below, exists, read_colon_lines, resolve
+from .host.bounded import run_bounded
+from .host.files import below, exists, read_colon_lines, resolve
 from .probe_nvidia import LIBRARY_FOLDERS, MODULE_NAMES
 
 SECONDS = 20

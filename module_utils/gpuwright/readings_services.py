@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What systemd says of the toolkit's own units that this node has, and of services that the inventory names."""
 
-from .bounded import run_bounded
-from .hostfiles import exists
+from .host.bounded import run_bounded
+from .host.files import exists
 from .tuning_files import UNIT_NAME
 
 SECONDS = 10

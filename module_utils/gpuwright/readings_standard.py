@@ -3,12 +3,12 @@
 
 from .calibrated import calibrated_arm
 from .environment_files import read_environment
-from .hostfiles import names_in
+from .host.access import read_account, read_file, read_password_state, read_unsafe_files
+from .host.files import names_in
 from .initramfs import read_initramfs
 from .preload import PACKAGES, check_library
 from .probe import ask
 from .reading_attempt import attempt, for_root
-from .readings_access import read_account, read_file, read_password_state, read_unsafe_files
 from .readings_bench import read_bench
 from .readings_isolation import read_isolation, read_machine
 from .readings_links import read_infiniband, read_nvlink, read_ways

@@ -7,8 +7,8 @@ A virtual disk has no health of its own: it is its host's. Without smartctl, whi
 import json
 import re
 
-from .bounded import find_program, run_bounded
-from .hostfiles import exists, names_in, read_text
+from .host.bounded import find_program, run_bounded
+from .host.files import exists, names_in, read_text
 
 BLOCK = "/sys/block"
 SECONDS = 20

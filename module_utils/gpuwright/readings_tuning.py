@@ -4,7 +4,7 @@
 import json
 
 from . import tuning_knobs
-from .hostfiles import exists, read_text
+from .host.files import exists, read_text
 from .tuning_files import RECORD
 
 

@@ -4,10 +4,10 @@
 import json
 from typing import List
 
-from .bounded import Finished
 from .bundle import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
 from .checks import CHECKS, run_checks
 from .expectations import PLAN_PARTS, SCHEMA, parse_expectations
+from .host.bounded import Finished
 from .kernel_log import parse_log
 from .nvidia_smi import record_of
 from .replay_files import BUNDLE, LOG, XML, Piece, log_of, manifest_of

@@ -11,7 +11,7 @@ import time
 import urllib.error
 
 from .addresses import open_address, without_login
-from .hostfiles import exists, read_text
+from .host.files import exists, read_text
 from .signing_key import refusal
 
 # All addresses are asked at once; a name server that says nothing must not hold up the run.

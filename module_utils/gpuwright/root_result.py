@@ -9,7 +9,7 @@ import os
 import stat
 
 from .boot_check import BOOT_ID_PATH, RECORD_PATH, digest
-from .hostfiles import below, read_text
+from .host.files import below, read_text
 from .report import REPORT_PATH, TABLE_ORDER, age_seconds, age_words, read_json
 from .verdict import ONLY_ROOT, SKIP
 

@@ -2,7 +2,7 @@
 """The host's runtime policy, /etc/gpuwright/runtime.json."""
 
 from . import fast_json
-from .hostfiles import below
+from .host.files import below
 
 POLICY_PATH = "/etc/gpuwright/runtime.json"
 ALLOCATORS = ("calibrated", "jemalloc", "tcmalloc", "none")

@@ -10,8 +10,8 @@ import os
 import re
 import uuid
 
-from .bounded import run_bounded
-from .hostfiles import exists, names_in, read_text
+from .host.bounded import run_bounded
+from .host.files import exists, names_in, read_text
 from .tuning_disk import device_file, mount_table
 
 NVME = re.compile(r"nvme[0-9]+n[0-9]+")

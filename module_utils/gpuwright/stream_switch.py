@@ -10,9 +10,9 @@ import os
 import re
 import tempfile
 
-from .hostfiles import below, read_text
+from .host.files import below, read_text
+from .host.versions import is_part_of
 from .module_streams import STATE_FILE, StreamError, check_name
-from .versions import is_part_of
 
 SHELL = ["dnf", "-y", "--allowerasing"]
 # Everything must be in the cache by then: a mirror that goes away now can break nothing.

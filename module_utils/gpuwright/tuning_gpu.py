@@ -3,7 +3,7 @@
 
 from xml.etree import ElementTree
 
-from .bounded import run_bounded
+from .host.bounded import run_bounded
 from .nvidia_smi_values import read_number
 from .tuning_disk import NotHere
 

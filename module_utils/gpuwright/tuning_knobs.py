@@ -17,8 +17,8 @@ import os
 import re
 
 from . import tuning_gpu
-from .bounded import run_bounded
-from .hostfiles import below, read_bytes, read_text, resolve
+from .host.bounded import run_bounded
+from .host.files import below, read_bytes, read_text, resolve
 from .tuning_disk import NotHere, disk_below
 
 COMMAND_SECONDS = 60

@@ -9,8 +9,8 @@ import json
 import sys
 
 from . import tuning_knobs
+from .host.terminal import escape_output
 from .readings_tuning import load_record, read_found
-from .terminal import escape_output
 
 NOT_FOR_BOOT = ("file", "tuned", "unit")
 

@@ -9,10 +9,10 @@ import os
 from typing import Any, Dict, Iterable, List, Optional
 
 from .gpu_agents import describe_process, is_agent
-from .in_child import examine_each
+from .host.in_child import examine_each
+from .host.process_use import VENVS, Folder, read_use
+from .host.processes import command_name, parent_of, process_ids, why_hidden
 from .probe_use import read_ancestors, read_jobs, read_users
-from .process_use import VENVS, Folder, read_use
-from .processes import command_name, parent_of, process_ids, why_hidden
 
 # A process that answers takes milliseconds.
 SECONDS = 5.0

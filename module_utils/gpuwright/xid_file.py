@@ -18,7 +18,7 @@ everything else is an error with the number of its line.
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from .hostfiles import read_text
+from .host.files import read_text
 from .verdict import REMEDIES
 from .xid_table import CLASSES, FAIL, GPU_LOST
 

@@ -16,8 +16,8 @@ import healthy_node
 import nvidia_smi_fields as fields
 import pytest
 from gpuwright import nvidia_smi
-from gpuwright.bounded import Finished
 from gpuwright.checks import CHECKS, run_checks
+from gpuwright.host.bounded import Finished
 from gpuwright.nvidia_smi_values import NOT_THERE, clean
 from gpuwright.verdict import FAIL, QUICK, UNKNOWN, WARN
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import healthy_node
 import pytest
 import test_readings_links as wires
-from gpuwright.bounded import Finished
 from gpuwright.checks import CHECKS
+from gpuwright.host.bounded import Finished
 from gpuwright.kernel_log import parse_log as parse_kernel_log
 from gpuwright.nvidia_smi import interpret
 from gpuwright.nvidia_smi_csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv

@@ -223,7 +223,7 @@ def test_a_node_that_was_never_verified_gives_its_raw_answers(doctor, node, fold
 
 def test_a_driver_that_hangs_is_asked_once(monkeypatch):
     from gpuwright import bundle_answers
-    from gpuwright.bounded import Finished
+    from gpuwright.host.bounded import Finished
 
     asked = []
 

@@ -10,7 +10,7 @@ import healthy_node
 import pytest
 from gpuwright.checks_driver import CHECKS, device_nodes
 from gpuwright.evidence import Evidence
-from gpuwright.readings_access import read_account, read_device_access
+from gpuwright.host.access import read_account, read_device_access
 
 NAMES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")
 

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
-from gpuwright.tree_modes import wrong_modes
+from gpuwright.host.tree_modes import wrong_modes
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 # The system's own, as on a node: an ordinary user can start it, and perhaps not the one that runs the tests.

@@ -19,7 +19,7 @@ from gpu_run_machines import (
     two_sockets,
     virtual_machine,
 )
-from gpuwright.topology import all_node_cpus, format_cpu_list
+from gpuwright.host.topology import all_node_cpus, format_cpu_list
 
 Place = Callable[[Callable[[Path], Path]], Path]
 

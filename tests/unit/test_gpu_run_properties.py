@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from gpu_run_machines import build, choose, write
-from gpuwright.topology import cores_of, format_cpu_list, parse_cpu_list
+from gpuwright.host.topology import cores_of, format_cpu_list, parse_cpu_list
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

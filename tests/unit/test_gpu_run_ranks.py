@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from gpu_run_machines import build, choose, dgx1, memory, spread_over, two_sockets, with_driver, write
+from gpuwright.host.topology import format_cpu_list, parse_cpu_list
 from gpuwright.ranks import Launcher, Rank, bound_by, find_launcher, find_rank, is_launcher
 from gpuwright.runtime_policy import LaunchError
-from gpuwright.topology import format_cpu_list, parse_cpu_list
 
 SLURM = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "8"}
 

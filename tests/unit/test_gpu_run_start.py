@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpuwright import fast_json
-from gpuwright.record import Record
+from gpuwright.host.record import Record
 from hypothesis import given
 from hypothesis import strategies as st
 

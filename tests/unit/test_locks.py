@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.versions import version_key
+from gpuwright.host.versions import version_key
 
 _spec = importlib.util.spec_from_file_location("environments", REPOSITORY / "requirements/environments.py")
 environments = importlib.util.module_from_spec(_spec)

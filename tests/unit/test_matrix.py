@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 import yaml
 from conftest import REPOSITORY
+from gpuwright.host.versions import version_key
 from gpuwright.plan_candidates import PINS
-from gpuwright.versions import version_key
 from test_plan_questions import MATRIX, ask
 
 SCHEMA = json.loads((REPOSITORY / "roles/preflight/files/matrix.schema.json").read_text())

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpuwright.bounded import Finished
+from gpuwright.host.bounded import Finished
 from gpuwright.nvidia_smi import BY_EXIT_STATUS, interpret
 
 DATA = Path(__file__).parent / "data" / "nvidia_smi"

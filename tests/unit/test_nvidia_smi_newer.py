@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from gpuwright.bounded import Finished
+from gpuwright.host.bounded import Finished
 from gpuwright.nvidia_smi import interpret, query
 from gpuwright.nvidia_smi_xml import UnreadableXml, parse_log
 

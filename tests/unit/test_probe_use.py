@@ -8,8 +8,8 @@ import sys
 
 import pytest
 from conftest import MODULE_UTILS
+from gpuwright.host.processes import why_hidden
 from gpuwright.probe_use import read_ancestors, read_in_use
-from gpuwright.processes import why_hidden
 from gpuwright.readings_host import read_blocked_tasks
 from host_tree import HostTree
 

@@ -16,11 +16,11 @@ import healthy_node
 import pytest
 from gpuwright import collect as readings
 from gpuwright import readings_software, readings_standard, trainer_run
-from gpuwright.as_user import find_account, ordinary_account
 from gpuwright.checks import run_checks
 from gpuwright.collect import collect
+from gpuwright.host.access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
+from gpuwright.host.as_user import find_account, ordinary_account
 from gpuwright.reading_attempt import attempt
-from gpuwright.readings_access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
 from gpuwright.readings_software import (
     read_cudnn_of_wheel,
     read_header_version,
@@ -93,7 +93,7 @@ def test_an_empty_node_gives_findings_and_reasons_but_no_exception(host, monkeyp
     shutil.rmtree(host.folder / "etc")
     (host.folder / "dev").mkdir(parents=True)
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("gpuwright.program_path.SYSTEM_FOLDERS", ())
+    monkeypatch.setattr("gpuwright.host.program_path.SYSTEM_FOLDERS", ())
     expectations = healthy_node.expectations()
     found = collect(expectations, host.root)
     assert found["venv"] is None
@@ -536,7 +536,7 @@ def test_a_folder_that_cannot_be_listed_makes_the_reading_unreadable(host, monke
         onerror(PermissionError(13, "Permission denied", top))
         return iter(())
 
-    monkeypatch.setattr("gpuwright.readings_access.os.walk", walk)
+    monkeypatch.setattr("gpuwright.host.access.os.walk", walk)
     assert "Permission denied" in attempt(read_unsafe_files, host.root, ["/opt/gpuwright"])["unreadable"]
 
 

@@ -7,7 +7,7 @@ import struct
 import healthy_files
 import healthy_node
 import pytest
-from gpuwright.readings_access import number_of, read_device_links
+from gpuwright.host.access import number_of, read_device_links
 from gpuwright.readings_isolation import parse_acs, read_isolation, read_machine
 from gpuwright.readings_services import UNITS, read_services
 from healthy_files import configuration
@@ -138,7 +138,7 @@ def test_device_links(host, monkeypatch):
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
         host.put(f"/dev/{name}")
     numbers = {"nvidia0": "195:0", "nvidiactl": "195:255", "nvidia-uvm": "508:0"}
-    monkeypatch.setattr("gpuwright.readings_access.number_of", lambda full: numbers[full.rpartition("/")[2]])
+    monkeypatch.setattr("gpuwright.host.access.number_of", lambda full: numbers[full.rpartition("/")[2]])
     paths = [f"/dev/{name}" for name in numbers]
     assert read_device_links(host.root, paths) == dict.fromkeys(paths, False)
     host.link("/dev/char/195:0", "../nvidia0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.bounded import Finished
+from gpuwright.host.bounded import Finished
 from gpuwright.readings_packages import maker_of, parse_packages, read_driver_packages
 from host_tree import RUNNING, HostTree, answers
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import jinja2
 import pytest
 from gpuwright import sandbox, trainer_run
-from gpuwright.as_user import find_account
-from gpuwright.bounded import Finished
+from gpuwright.host.as_user import find_account
+from gpuwright.host.bounded import Finished
 from gpuwright.sandbox import SandboxError, read_service, service_command
 from gpuwright.trainer_run import RunError, run_program
 from host_tree import HostTree

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import healthy_node
 import pytest
-from gpuwright.bounded import Finished
 from gpuwright.checks import run_checks
+from gpuwright.host.bounded import Finished
 from gpuwright.nvidia_smi import record_of
 from gpuwright.replay_files import XML, Piece
 from gpuwright.replay_judge import judged

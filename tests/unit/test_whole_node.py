@@ -8,8 +8,8 @@ from pathlib import Path
 import gpuwright.nvidia_smi
 import healthy_node
 import pytest
-from gpuwright.bounded import Finished
 from gpuwright.checks import run_checks
+from gpuwright.host.bounded import Finished
 from gpuwright.kernel_log import parse_log
 from gpuwright.verdict import FAIL, PASS, SKIP, WARN
 from healthy_node import KERNEL_LOG

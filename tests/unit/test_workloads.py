@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import MODULE_UTILS
 from gpuwright import workloads
-from gpuwright.in_child import examine_each
-from gpuwright.mount_places import place_of, read_mounts
+from gpuwright.host.in_child import examine_each
+from gpuwright.host.mount_places import place_of, read_mounts
 from gpuwright.workloads import describe_all, describe_workload, in_way, read_workloads
 from host_tree import HostTree
 

@@ -19,10 +19,10 @@ from gpuwright_vm.paths import REPOSITORY
 from gpuwright_vm.secure import DOWN, ENTER, SecureMachine
 
 sys.path.insert(0, str(REPOSITORY / "module_utils"))
-from gpuwright.bounded import Finished, run_bounded
-from gpuwright.efi_variables import read_state
-from gpuwright.module_key import DKMS_PLACE, KeyPlace, read_module_key
-from gpuwright.mok_request import DIALOGUE, Outcome, prepare
+from gpuwright.host.bounded import Finished, run_bounded
+from gpuwright.host.secure_boot.efi_variables import read_state
+from gpuwright.host.secure_boot.module_key import DKMS_PLACE, KeyPlace, read_module_key
+from gpuwright.host.secure_boot.mok_request import DIALOGUE, Outcome, prepare
 from gpuwright.readings_signature import read_kernel_keys
 
 PLACE = KeyPlace(*DKMS_PLACE)

@@ -41,7 +41,7 @@ class Arm:
 
 def install_gpu_run(folder: Path, python: str = "") -> Path:
     """The launcher and the compiled library of this checkout as a node has them; `python` runs it, if given."""
-    from gpuwright.bytecode import compile_modules, first_interpreter
+    from gpuwright.host.bytecode import compile_modules, first_interpreter
 
     text = (REPOSITORY / "roles/system_runtime/files/gpu-run").read_text()
     assert INSTALLED_LIBRARY in text and INSTALLED_PYTHON in text

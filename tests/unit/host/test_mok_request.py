@@ -11,13 +11,13 @@ from pathlib import Path
 
 import efi
 import pytest
-from gpuwright.bounded import Finished, run_bounded
-from gpuwright.certificates import describe_certificate, digest, fingerprint
-from gpuwright.efi_variables import read_certificates
-from gpuwright.module_key import DKMS_PLACE, UBUNTU_PLACE, KeyPlace
-from gpuwright.mok_password import hash_problem, made_with
-from gpuwright.mok_request import RECORD, Outcome, dialogue, prepare
-from gpuwright.signing_pair import Refused
+from gpuwright.host.bounded import Finished, run_bounded
+from gpuwright.host.secure_boot.certificates import describe_certificate, digest, fingerprint
+from gpuwright.host.secure_boot.efi_variables import read_certificates
+from gpuwright.host.secure_boot.module_key import DKMS_PLACE, UBUNTU_PLACE, KeyPlace
+from gpuwright.host.secure_boot.mok_password import hash_problem, made_with
+from gpuwright.host.secure_boot.mok_request import RECORD, Outcome, dialogue, prepare
+from gpuwright.host.secure_boot.signing_pair import Refused
 from host_tree import HostTree
 
 HASH, OTHER_HASH = "$6$0123456789abcdef$" + "x" * 86, "$6$fedcba9876543210$" + "y" * 86

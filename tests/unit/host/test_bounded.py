@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpuwright.bounded import find_program, run_bounded
+from gpuwright.host.bounded import find_program, run_bounded
 
 FREEZER = Path("/sys/fs/cgroup/freezer")
 
@@ -162,9 +162,9 @@ def test_administration_programs_are_found_without_a_path(monkeypatch):
 
 def test_the_same_under_python_3_6(node_python):
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from gpuwright.bounded import run_bounded;"
+        "import sys; sys.path.insert(0, sys.argv[1]); from gpuwright.host.bounded import run_bounded;"
         "print(run_bounded(['sleep', '60'], 0.2).timed_out, run_bounded(['echo', 'x'], 5)[:2])"
     )
-    folder = str(Path(__file__).resolve().parents[2] / "module_utils")
+    folder = str(Path(__file__).resolve().parents[3] / "module_utils")
     done = subprocess.run([node_python, "-c", script, folder], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "True (0, 'x\\n')\n"

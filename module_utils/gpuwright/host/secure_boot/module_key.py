@@ -8,8 +8,8 @@ made before can be confirmed before a driver is touched.
 
 from typing import NamedTuple
 
+from ..files import exists, names_in, read_assignments, read_bytes
 from .efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
-from .hostfiles import exists, names_in, read_assignments, read_bytes
 
 DKMS_PLACE = ("/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub")
 UBUNTU_PLACE = ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from gpuwright.hostfiles import (
+from gpuwright.host.files import (
     exists,
     link_target,
     names_in,

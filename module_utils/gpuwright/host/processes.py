@@ -8,7 +8,7 @@ says nothing. Source: proc(5), Linux Documentation/filesystems/proc.rst.
 import os
 import re
 
-from .hostfiles import names_in, read_colon_lines, read_text, to_int
+from .files import names_in, read_colon_lines, read_text, to_int
 
 MOUNTS = "/proc/self/mountinfo"
 HIDING = re.compile(r"(?:^|,)hidepid=(1|2|4|noaccess|invisible|ptraceable)(?:,|$)")

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright import report, trees, tuning_store
+from gpuwright import report, tuning_store
+from gpuwright.host import trees
 from gpuwright.preflight_space import space_needed, space_problems
 from gpuwright.preload import check_callers_preload, check_library, find_library
 from gpuwright.runtime_policy import LaunchError

@@ -11,7 +11,7 @@ import re
 import struct
 from typing import Dict, List
 
-from .hostfiles import exists, names_in, read_bytes
+from ..files import exists, names_in, read_bytes
 
 EFI_FOLDER = "/sys/firmware/efi"
 EFI_VARIABLES = EFI_FOLDER + "/efivars"

@@ -7,7 +7,7 @@ Functions raise OSError or ValueError for what cannot be read; `readings.attempt
 import os
 import stat
 
-from .hostfiles import below, names_in, resolve
+from .files import below, names_in, resolve
 
 PASSWD_FIELDS = 7
 CHARACTER_DEVICES = "/dev/char"

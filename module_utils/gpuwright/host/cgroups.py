@@ -8,7 +8,7 @@ Sources: Linux Documentation/admin-guide/cgroup-v2.rst, Documentation/scheduler/
 
 import os
 
-from .hostfiles import exists, read_text, to_int
+from .files import exists, read_text, to_int
 
 UNIFIED = "/sys/fs/cgroup"
 # Where systemd, Docker and Kubernetes mount the CPU controller of version 1.

@@ -9,7 +9,7 @@ Source: proc(5), /proc/pid/mountinfo.
 import re
 from typing import List, NamedTuple, Optional
 
-from .hostfiles import below
+from .files import below
 
 Mount = NamedTuple("Mount", [("device", str), ("root", str), ("point", str)])
 Place = NamedTuple("Place", [("device", str), ("path", str)])

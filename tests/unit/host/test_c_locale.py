@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright.bounded import run_bounded
-from gpuwright.readings_access import read_account
+from gpuwright.host.access import read_account
+from gpuwright.host.bounded import run_bounded
 from gpuwright.report import write_text
 from host_tree import HostTree
 
 # The fixtures of gpu-doctor on a made-up node.
 from test_gpu_doctor import doctor, folder, gated, node, pytestmark  # noqa: F401
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 ON_NODES = ("module_utils/gpuwright", "library", "roles/system_runtime/files", "roles/system_tuning/files")
 # Undecodable bytes, a replacement character, letters outside ASCII, a character outside the basic plane.
 NAMES = {"bytes": b"Tesla V100 \xff\xfe 16GB", "replaced": "V100 \ufffd".encode(), "letters": "Größe Ⅱ 😀".encode()}

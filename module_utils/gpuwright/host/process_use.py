@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Dict, Iterator, List, Optional
 
-from .hostfiles import below, names_in, read_text, resolve
+from .files import below, names_in, read_text, resolve
 from .mount_places import Place, place_of, read_mounts, rest_below
 from .processes import command_name
 

@@ -7,8 +7,8 @@ import shutil
 import tempfile
 from typing import Callable, Dict, List, NamedTuple
 
+from .access import read_lines
 from .bounded import Finished, run_bounded
-from .readings_access import read_lines
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # uid, gid and the like are 32 bits; the last is "no change" to the kernel (setresuid(2)).

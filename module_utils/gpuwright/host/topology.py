@@ -7,7 +7,7 @@ Sources: Linux Documentation/ABI (sysfs-devices-node, sysfs-devices-system-cpu, 
 
 import os
 
-from .hostfiles import below, exists, names_in, read_colon_lines, read_int, read_text, to_int
+from .files import below, exists, names_in, read_colon_lines, read_int, read_text, to_int
 from .record import Record
 
 NVIDIA_VENDOR_ID = "0x10de"

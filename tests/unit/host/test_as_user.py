@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from gpuwright.as_user import Account, find_account, ordinary_account, run_as
+from gpuwright.host.as_user import Account, find_account, ordinary_account, run_as
 
 NOBODY = pwd.getpwnam("nobody")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

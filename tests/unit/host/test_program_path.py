@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright.bounded import find_program, program_environment, run_bounded
-from gpuwright.program_path import SYSTEM_FOLDERS, cleaned_list, trusted_folders
+from gpuwright.host.bounded import find_program, program_environment, run_bounded
+from gpuwright.host.program_path import SYSTEM_FOLDERS, cleaned_list, trusted_folders
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses folders of others")
 HOSTILE = "#!/bin/sh\necho hostile\n"
 
@@ -126,12 +126,12 @@ def test_an_ordinary_user_keeps_folders_of_their_own(folder):
     program = put(folder / "tools" / "gpuwright-thing")
     os.chown(program.parent, 65534, 65534)
     library = folder / "lib/gpuwright"
-    library.mkdir(parents=True)
-    for name in ("__init__.py", "program_path.py"):
-        shutil.copy(REPOSITORY / "module_utils/gpuwright" / name, library)
+    (library / "host").mkdir(parents=True)
+    for name in ("__init__.py", "host/__init__.py", "host/program_path.py"):
+        shutil.copy(REPOSITORY / "module_utils/gpuwright" / name, library / name)
     script = (
         f"import os, sys; os.setgid(65534); os.setuid(65534); sys.path.insert(0, {str(library.parent)!r})\n"
-        f"from gpuwright.program_path import trusted_folders; print(trusted_folders('{program.parent}::.'))"
+        f"from gpuwright.host.program_path import trusted_folders; print(trusted_folders('{program.parent}::.'))"
     )
     done = subprocess.run(["/usr/bin/python3", "-I", "-c", script], capture_output=True, text=True, cwd="/", timeout=20)
     assert done.stdout.strip() == str([str(program.parent)]), done.stderr

@@ -10,10 +10,10 @@ import os
 import tempfile
 from typing import Dict, List, NamedTuple
 
-from .bounded import run_bounded
+from ..bounded import run_bounded
+from ..files import read_bytes, read_text
 from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
-from .hostfiles import read_bytes, read_text
 from .module_key import BLOCKED, ENROLLED, NOT_ENROLLED, STAGED, KeyPlace, state_of
 from .mok_password import made_with
 from .signing_pair import Refused, make_pair, output

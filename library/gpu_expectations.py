@@ -48,7 +48,7 @@ because:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.kept_plan import hold
-from ansible.module_utils.gpuwright.report import read_json
+from ansible.module_utils.gpuwright.verdict.report import read_json
 
 SPEC = {
     "wanted": {"type": "dict", "required": True},

@@ -50,7 +50,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.page import make_page, read_folder
-from ansible.module_utils.gpuwright.report import now_utc, write_text
+from ansible.module_utils.gpuwright.verdict.report import now_utc, write_text
 
 
 def main():

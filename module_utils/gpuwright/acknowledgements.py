@@ -9,8 +9,8 @@ the kernel's log and null for a check; `cards` are the PCI addresses in `message
 import datetime
 import re
 
-from .kept_file import damaged, read_kept, write_kept
-from .report import TIME_FORMAT, age_seconds
+from .verdict.kept_file import damaged, read_kept, write_kept
+from .verdict.report import TIME_FORMAT, age_seconds
 
 PATH = "/var/lib/gpuwright/acknowledgements.json"
 SCHEMA = 1

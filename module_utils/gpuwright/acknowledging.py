@@ -7,8 +7,8 @@ from . import waivable_events
 from .acknowledgements import cards_in
 from .checks import CHECKS
 from .kernel_event_names import KERNEL
-from .report import printable
-from .verdict import FAIL, UNKNOWN, judge
+from .verdict.check import FAIL, UNKNOWN, judge
+from .verdict.report import printable
 from .waiver_scope import kept_message
 from .waivers import close_events, in_force
 

@@ -13,11 +13,11 @@ import time
 from typing import Callable, List, NamedTuple, Tuple
 
 from .bundle_answers import Answer, as_json, raw_answers
-from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .host.files import below
 from .masking import Masker
 from .masking_known import known_masker
-from .report import now_utc, read_json
+from .verdict.expectations import EXPECTATIONS_PATH, parse_expectations
+from .verdict.report import now_utc, read_json
 
 SCHEMA = 1
 FOLDER = "gpuwright-bundle"

@@ -8,7 +8,7 @@ import re
 from typing import Dict, List, NamedTuple
 
 from .checks import CHECKS
-from .verdict import DEEP, POWER_CYCLE, REPLACE
+from .verdict.check import DEEP, POWER_CYCLE, REPLACE
 
 CONTROLLER = "whoever runs the playbooks"
 MACHINE = "whoever has access to the machine, or its vendor"

@@ -34,10 +34,10 @@ from . import (
     checks_waivers,
     checks_xid,
 )
-from .causes import with_causes
 from .checks_smoke import smoke_record
 from .strikes import counted
-from .verdict import STANDARD, within
+from .verdict.causes import with_causes
+from .verdict.check import STANDARD, within
 from .waivers import run_with_waivers
 
 MODULES = (

@@ -5,9 +5,9 @@ import re
 
 from .checks_card import Limit, card, over_gpus
 from .checks_gpu import answering_gpus
-from .expectations import wanted_lanes
 from .nvidia_smi_absent import VGPU
-from .verdict import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, passed, unknown, warned
+from .verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, passed, unknown, warned
+from .verdict.expectations import wanted_lanes
 
 LIMITS = {
     "replays_per_minute": Limit(8, "replays", "DCGM DCGM_LIMIT_MAX_PCIREPLAY_RATE: more in a minute is too many"),

@@ -4,7 +4,7 @@
 import collections
 
 from .checks_gpu import ASK_FIRST, answering_gpus
-from .verdict import FAIL, QUICK, SKIP, WARN, Check, Outcome, passed, skipped, unknown
+from .verdict.check import FAIL, QUICK, SKIP, WARN, Check, Outcome, passed, skipped, unknown
 
 Limit = collections.namedtuple("Limit", "value unit source")
 DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."

@@ -6,9 +6,9 @@ import re
 from .checks_card import card, over_gpus
 from .checks_gpu import card_row
 from .checks_tuning import TUNE, tuned_to
-from .evidence import Unreadable
 from .nvidia_smi_health import DEPRECATED
-from .verdict import PASS, QUICK, SKIP, WARN, Check
+from .verdict.check import PASS, QUICK, SKIP, WARN, Check
+from .verdict.evidence import Unreadable
 
 CLOCKS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})")
 STATE = re.compile(r"P[0-9]{1,2}")

@@ -4,7 +4,7 @@
 from .checks_driver import CARD_NODE, SHARED_NODES
 from .checks_host import in_container
 from .readings_containers import GPU_KIND
-from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict.check import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
 
 ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi says what nvidia-ctk says"
 NO_CONTAINERS = "no containers are meant to run here: /etc/gpuwright/containers.json is not there"

@@ -5,9 +5,9 @@ import re
 
 from .checks_gpu import ASK_FIRST
 from .confined import kept_away
-from .evidence import Unreadable
 from .reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
-from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
+from .verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
+from .verdict.evidence import Unreadable
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
 NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"

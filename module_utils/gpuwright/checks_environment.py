@@ -3,8 +3,8 @@
 
 from typing import List, Tuple
 
-from .evidence import Evidence
-from .verdict import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, unknown
+from .verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, unknown
+from .verdict.evidence import Evidence
 
 # The package that the model layer installs into the environment.
 TRAINER = "gan-trainer"

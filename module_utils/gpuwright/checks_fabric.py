@@ -9,7 +9,20 @@ import re
 
 from .checks_card import card
 from .checks_gpu import ASK_FIRST, answering_gpus
-from .verdict import CONTACT_SUPPORT, DRAIN, FAIL, PASS, QUICK, RESET, SKIP, Check, failed, passed, skipped, unknown
+from .verdict.check import (
+    CONTACT_SUPPORT,
+    DRAIN,
+    FAIL,
+    PASS,
+    QUICK,
+    RESET,
+    SKIP,
+    Check,
+    failed,
+    passed,
+    skipped,
+    unknown,
+)
 
 CLUSTER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 CLIQUE = re.compile(r"[0-9]{1,10}")

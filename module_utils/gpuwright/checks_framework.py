@@ -6,7 +6,7 @@ import re
 from .checks_environment import REBUILD, TRAINER, damage
 from .confined import hidden_from_programs, kept_away
 from .readings_standard import ROOT_ONLY
-from .verdict import CONTACT_SUPPORT, DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict.check import CONTACT_SUPPORT, DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
 ADMINISTRATORS = ("root", "wheel", "sudo", "docker")

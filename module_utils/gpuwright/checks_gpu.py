@@ -9,7 +9,7 @@ from .cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
 from .confined import given_some
 from .kept_plan import made_for
 from .nvidia_smi_absent import VGPU
-from .verdict import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
+from .verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
 
 # What helps where the driver is silent and the check therefore knows nothing.
 ASK_FIRST = "First do what driver.reachable says."

@@ -2,7 +2,7 @@
 """Checks of how warm each card and its memory is, and of what cools it."""
 
 from .checks_card import Limit, card
-from .verdict import DRAIN, FAIL, PASS, SKIP, WARN
+from .verdict.check import DRAIN, FAIL, PASS, SKIP, WARN
 
 LIMITS = {
     "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),

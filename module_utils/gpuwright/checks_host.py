@@ -6,7 +6,7 @@ from .checks_gpu import ASK_FIRST
 from .checks_tuning import TUNE, tuned_to
 from .readings_host import DRIVER_LIBRARIES
 from .reinstall import LIBRARIES, PROGRAM, reinstall
-from .verdict import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
+from .verdict.check import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
 
 # Variables that make every CUDA program slower, different or stop; DCGM's list (checkForBadEnvVaribles).
 BAD_VARIABLES = (

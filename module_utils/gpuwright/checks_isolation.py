@@ -5,7 +5,7 @@ A virtual machine needs both, and they are its host's business; so is all of thi
 """
 
 from .checks_host import in_container
-from .verdict import STANDARD, WARN, Check, passed, skipped, unknown, warned
+from .verdict.check import STANDARD, WARN, Check, passed, skipped, unknown, warned
 
 BARE_METAL = "none"
 STRAIGHT = ("off", "identity")

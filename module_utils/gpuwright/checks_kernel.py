@@ -3,12 +3,11 @@
 
 from typing import Callable
 
-from .evidence import Unreadable
 from .kernel_event_names import event_id
 from .kernel_evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
 from .kernel_log_table import about
 from .kernel_rows import LOST, UNCORRECTED, WATCH
-from .verdict import (
+from .verdict.check import (
     CONTACT_SUPPORT,
     FAIL,
     POWER_CYCLE,
@@ -23,6 +22,7 @@ from .verdict import (
     unknown,
     warned,
 )
+from .verdict.evidence import Unreadable
 
 
 def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:

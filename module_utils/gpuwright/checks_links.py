@@ -2,7 +2,7 @@
 """Checks of the wires: NVLink, the way between two GPUs, InfiniBand and RoCE."""
 
 from .cards import card_of
-from .verdict import FAIL, POWER_CYCLE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict.check import FAIL, POWER_CYCLE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_WAY = "X"
 FLAPS = 5

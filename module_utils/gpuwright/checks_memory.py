@@ -4,7 +4,7 @@
 from .cards import architecture_named
 from .checks_card import DIAGNOSE, Limit, card, over_gpus
 from .checks_gpu import ASK_FIRST, answering_gpus, card_row, is_vgpu
-from .verdict import FAIL, PASS, QUICK, REBOOT, REPLACE, SKIP, WARN, Check, failed, passed, unknown
+from .verdict.check import FAIL, PASS, QUICK, REBOOT, REPLACE, SKIP, WARN, Check, failed, passed, unknown
 
 LIMITS = {
     "ecc_corrected": Limit(10000000, "errors", "gcm 50,000,000; sichek 10,000,000 (the stricter)"),

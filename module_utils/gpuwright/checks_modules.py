@@ -5,7 +5,7 @@ import re
 
 from .checks_gpu import ASK_FIRST
 from .checks_host import in_container
-from .verdict import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, skipped, warned
+from .verdict.check import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, skipped, warned
 
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)")
 LOADED = ("live", "built in")

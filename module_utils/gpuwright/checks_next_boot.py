@@ -2,9 +2,9 @@
 """Checks of what the next boot brings: a module for its kernel, a key that the firmware takes, a reboot that is due."""
 
 from .checks_driver import NO_SYSFS
-from .evidence import Unreadable
 from .host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, NOT_ENROLLED, STAGED
-from .verdict import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, unknown, warned
+from .verdict.check import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, unknown, warned
+from .verdict.evidence import Unreadable
 
 NOT_TRUSTED = {
     NOT_ENROLLED: ("enabled, key not enrolled", "it is not enrolled"),

@@ -5,7 +5,7 @@ import collections
 
 from .checks_host import in_container
 from .readings_packages import MAKERS, NVIDIA, UNNAMED
-from .verdict import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
+from .verdict.check import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
 
 REINSTALL = "ansible-playbook site.yml --tags system"
 UNINSTALL = (

@@ -7,7 +7,7 @@ A model without a published floor is SKIP with what was measured, never PASS: wh
 import functools
 
 from . import floors
-from .verdict import (
+from .verdict.check import (
     CONTACT_SUPPORT,
     DEEP,
     FAIL,

@@ -3,9 +3,9 @@
 
 from .checks_card import Limit, card, over_gpus
 from .checks_tuning import TUNE, tuned_to
-from .evidence import Unreadable
-from .expectations import wanted_slowdowns
-from .verdict import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check
+from .verdict.check import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check
+from .verdict.evidence import Unreadable
+from .verdict.expectations import wanted_slowdowns
 
 LIMITS = {
     "power_tolerance": Limit(1, "W", "own: readings are rounded"),

@@ -2,7 +2,7 @@
 """Checks of what the card does about its own broken parts: repairs that wait, spare rows, errors over its life."""
 
 from .checks_card import DIAGNOSE, Limit, addresses, card
-from .verdict import FAIL, PASS, REPLACE, RESET, SKIP, WARN
+from .verdict.check import FAIL, PASS, REPLACE, RESET, SKIP, WARN
 
 LIMITS = {
     "dram_uncorrected": Limit(512, "errors", "own: as many as rows that can be remapped, DCGM's limit of them"),

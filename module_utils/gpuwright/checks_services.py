@@ -2,7 +2,7 @@
 """Whether the services of a training node run that no other check looks at."""
 
 from .readings_services import UNITS
-from .verdict import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, warned
+from .verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, warned
 
 ACTIVE = "active"
 ENABLED = "enabled"

@@ -3,8 +3,8 @@
 
 from .checks_card import Limit
 from .checks_host import in_container
-from .evidence import Unreadable
-from .verdict import FAIL, POWER_CYCLE, QUICK, Check, failed, passed, skipped
+from .verdict.check import FAIL, POWER_CYCLE, QUICK, Check, failed, passed, skipped
+from .verdict.evidence import Unreadable
 
 LIMITS = {
     "memory_percent": Limit(5, "%", "aznhc check_hw_physmem 3 %, here 5 %: the kernel and a crash kernel keep a part"),

@@ -5,9 +5,9 @@ import functools
 import re
 
 from . import floors
-from .evidence import Unreadable
-from .report import age_words
-from .verdict import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict.check import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict.evidence import Unreadable
+from .verdict.report import age_words
 
 BUSY = "the smoke test was not run, since the GPUs were in use: {}"
 CHECK_MODE = "check mode runs no smoke test"

@@ -3,7 +3,7 @@
 
 from .checks_host import bad_program
 from .reinstall import reinstall
-from .verdict import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
+from .verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
 
 CUDNN = {"header": "/usr/include/cudnn_version.h", "library": "/usr/lib64/libcudnn.so.{}"}
 NCCL = "/usr/lib64/libnccl.so.2"

@@ -3,8 +3,8 @@
 
 from typing import Callable, List, NamedTuple, Tuple
 
-from .evidence import Evidence
-from .verdict import DRAIN, FAIL, QUICK, Check, Outcome, failed, passed, skipped, unknown, warned
+from .verdict.check import DRAIN, FAIL, QUICK, Check, Outcome, failed, passed, skipped, unknown, warned
+from .verdict.evidence import Evidence
 
 FREE_INODES_GOOD = 10000
 USES = ("system", "boot", "state", "environment", "data", "runs")

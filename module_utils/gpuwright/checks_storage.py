@@ -5,8 +5,8 @@ import re
 
 from .checks_host import in_container
 from .checks_smoke import why_not_run
-from .evidence import Unreadable
-from .verdict import FAIL, REPLACE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict.check import FAIL, REPLACE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from .verdict.evidence import Unreadable
 
 WORN_PERCENT = 100
 LIVE = ("live", "running")

@@ -3,9 +3,9 @@
 
 import collections
 
-from .report import age_seconds
 from .strikes import identities, label, parse_strikes, same_card
-from .verdict import QUICK, WARN, Check, passed, unknown, warned
+from .verdict.check import QUICK, WARN, Check, passed, unknown, warned
+from .verdict.report import age_seconds
 
 STRIKES = "gpu.strikes"
 Limit = collections.namedtuple("Limit", "value unit source")

@@ -2,7 +2,7 @@
 """Whether the host still has the settings that system_tuning gave it."""
 
 from .tuning_catalogue import BY_NAME
-from .verdict import QUICK, WARN, Check, passed, skipped, unknown, warned
+from .verdict.check import QUICK, WARN, Check, passed, skipped, unknown, warned
 
 TUNE = "Run: ansible-playbook playbooks/system.yml --tags system_tuning"
 ACTION = TUNE + " ; on the node, sudo gpu-tune shows all settings"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of what keeps other checks quiet: a waiver that cannot be followed must not go unseen."""
 
-from .verdict import QUICK, WARN, Check, passed, warned
+from .verdict.check import QUICK, WARN, Check, passed, warned
 from .waivers import asked_skips, parse_entries, problems_of_skips
 
 RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge anew what is still accepted"

@@ -3,10 +3,10 @@
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from .evidence import Evidence, Unreadable
 from .kernel_event_names import event_id, filled
 from .kernel_evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
-from .verdict import FAIL, POWER_CYCLE, QUICK, RESET, Check, Outcome, failed, skipped, warned
+from .verdict.check import FAIL, POWER_CYCLE, QUICK, RESET, Check, Outcome, failed, skipped, warned
+from .verdict.evidence import Evidence, Unreadable
 from .xid_file import PATH, without_effect
 from .xid_policy import Judged, judge_sxid, judge_xid
 from .xid_table import COMPANION, GPU_LOST, HARMLESS, WARN

@@ -4,7 +4,6 @@
 import re
 
 from .acknowledgements import read_acknowledgements
-from .boot_check import read_moment
 from .confinement import read_confinement
 from .environment_files import read_environment
 from .host.access import read_account, read_device_access, read_device_links
@@ -23,7 +22,8 @@ from .readings_software import who_computes
 from .readings_standard import collect_links, collect_software
 from .readings_tuning import read_tuning
 from .strikes import read_strikes
-from .verdict import DEEP, QUICK, STANDARD
+from .verdict.boot_check import read_moment
+from .verdict.check import DEEP, QUICK, STANDARD
 from .xid_file import read_overrides
 
 SYSTEMCTL_SECONDS = 10

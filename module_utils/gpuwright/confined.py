@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings that speak of a job's or a container's own limit and not of the node; for checks that ask the driver."""
 
-from .evidence import Unreadable
+from .verdict.evidence import Unreadable
 
 NAMES = {"slurm": "Slurm", "kubernetes": "Kubernetes", "docker": "Docker", "pbs": "PBS", "htcondor": "HTCondor"}
 # These hide cards by the control group alone and leave their nodes in sight.

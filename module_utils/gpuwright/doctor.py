@@ -14,23 +14,32 @@ import sys
 import textwrap
 import time
 
-from .boot_check import RECORD_PATH, forget_record, gate, keep_record, read_uptime
 from .by_hand import done_by, sentence_of
 from .checks import CHECKS, run_checks
 from .collect import QUICK_NVIDIA_SMI_SECONDS, collect
 from .doctor_files import add_file_options, bundle_option, refuse, replay_option
 from .doctor_recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
 from .doctor_waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
-from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .host.terminal import escape_output, print_utf8
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS
-from .report import REPORT_PATH, exit_status, make_report, now_utc, printable, read_json, summary_line, write_text
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
 from .smoke_history import last_smoke
 from .strikes import keep_strikes
-from .verdict import LEVELS, QUICK, STANDARD
+from .verdict.boot_check import RECORD_PATH, forget_record, gate, keep_record, read_uptime
+from .verdict.check import LEVELS, QUICK, STANDARD
+from .verdict.expectations import EXPECTATIONS_PATH, parse_expectations
+from .verdict.report import (
+    REPORT_PATH,
+    exit_status,
+    make_report,
+    now_utc,
+    printable,
+    read_json,
+    summary_line,
+    write_text,
+)
 from .waiver_report import with_waivers
 
 USAGE_ERROR = 2

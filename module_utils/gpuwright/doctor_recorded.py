@@ -4,12 +4,12 @@
 import os
 from typing import Dict, NamedTuple, Optional, Tuple
 
-from .boot_check import BOOT_ID_PATH, CHECK_NOW, RECORD_PATH, UNIT_PATH, doubt, read_uptime
 from .host.files import below, read_text
 from .metrics import NAGIOS_STATUS, nagios_line
-from .report import age_words
 from .root_result import read_roots
-from .verdict import UNKNOWN
+from .verdict.boot_check import BOOT_ID_PATH, CHECK_NOW, RECORD_PATH, UNIT_PATH, doubt, read_uptime
+from .verdict.check import UNKNOWN
+from .verdict.report import age_words
 
 
 class Recorded(NamedTuple):

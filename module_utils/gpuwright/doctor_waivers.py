@@ -8,15 +8,15 @@ import sys
 from . import acknowledgements
 from .acknowledgements import DEFAULT_FOR, LONGEST_DAYS, is_event, later
 from .acknowledging import Refused, check_named, findings_to_acknowledge
-from .boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment
 from .checks_smoke import smoke_record
-from .expectations import EXPECTATIONS_PATH, parse_expectations
 from .host.files import below
-from .kept_file import one_writer
 from .kernel_event_names import in_one_spelling
-from .report import now_utc, printable, read_json
 from .strikes import read_strikes
-from .verdict import LEVELS, QUICK
+from .verdict.boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment
+from .verdict.check import LEVELS, QUICK
+from .verdict.expectations import EXPECTATIONS_PATH, parse_expectations
+from .verdict.kept_file import one_writer
+from .verdict.report import now_utc, printable, read_json
 from .waiver_report import acknowledgement_lines, strike_lines
 
 USAGE_ERROR = 2

@@ -7,7 +7,7 @@ would keep the node failing after the GPU is back.
 
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from .expectations import parse_expectations
+from .verdict.expectations import parse_expectations
 
 # How many GPUs the plan was made for; a record of an older release has none.
 PLAN_GPUS = "plan_gpus"

@@ -3,8 +3,8 @@
 
 from typing import Any, Dict, List, Tuple
 
-from .evidence import Evidence
-from .verdict import REMEDIES, Outcome, passed, unknown, warned
+from .verdict.check import REMEDIES, Outcome, passed, unknown, warned
+from .verdict.evidence import Evidence
 
 NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
 LOOK = "Read it: journalctl -k -b"

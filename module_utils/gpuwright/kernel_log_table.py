@@ -14,7 +14,7 @@ from .kernel_rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
 from .kernel_rows_gpu import DEVICE_ROWS
 from .kernel_rows_host import HOST_ROWS
 from .kernel_rows_network import NETWORK_ROWS
-from .verdict import CONTACT_SUPPORT
+from .verdict.check import CONTACT_SUPPORT
 
 ROWS = DEVICE_ROWS + NETWORK_ROWS + HOST_ROWS
 # Kinds that come from groups of lines or are made by the reader: (name, check, kind, remedy).

@@ -2,7 +2,7 @@
 """What the kernel and NVIDIA's driver write about GPUs, their start, PCIe and the IOMMU: one row for each form."""
 
 from .kernel_rows import AT, BOOT, CORRECTED, DEVICE, DRIVER_AT, UNCORRECTED, WATCH, Row
-from .verdict import CONTACT_SUPPORT, POWER_CYCLE, REBOOT, RESET
+from .verdict.check import CONTACT_SUPPORT, POWER_CYCLE, REBOOT, RESET
 
 NV = "open-gpu-kernel-modules nv.c, nv-pci.c, osinit.c"
 AER = "drivers/pci/pcie/aer.c"

@@ -2,7 +2,7 @@
 """What the kernel writes about hangs, memory, disks, file systems, itself and its own log: one row for each form."""
 
 from .kernel_rows import BOOT, CORRECTED, DEVICE, HARMLESS, LOST, UNCORRECTED, WATCH, Row
-from .verdict import CONTACT_SUPPORT, REBOOT, REPLACE
+from .verdict.check import CONTACT_SUPPORT, REBOOT, REPLACE
 
 WATCHDOG = "kernel/watchdog.c"
 STALL = "kernel/rcu/tree_stall.h"

@@ -9,7 +9,7 @@ from .checks import CHECKS
 from .device_table import ARCHITECTURES, CARDS
 from .host.files import read_text
 from .masking import Masker
-from .verdict import LEVELS, REMEDIES, SEVERITY
+from .verdict.check import LEVELS, REMEDIES, SEVERITY
 
 # useradd's first number for people; nobody has 65534 (useradd(8), systemd's users-groups-ids).
 FIRST_PERSON = 1000

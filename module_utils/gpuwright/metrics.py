@@ -4,9 +4,9 @@
 import datetime
 
 from .metrics_gpu import COUNTER, GAUGE, gpu_families
-from .report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
 from .report_text import first_finding
-from .verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from .verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from .verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
 
 # -1 stands for what nobody knows, so that it can never be taken for good or bad.
 STATUS_VALUE = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: -1, SKIP: -2}

@@ -14,11 +14,11 @@ import os
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
-from .boot_check import BOOT_ID_PATH, UPTIME_PATH
 from .host.files import below, read_text
-from .kept_file import read_kept
 from .operator_runs import Work, work_of_others
-from .report import now_utc, write_json
+from .verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
+from .verdict.kept_file import read_kept
+from .verdict.report import now_utc, write_json
 
 FOLDER = "/run/gpuwright"
 RECORD = FOLDER + "/operator.json"

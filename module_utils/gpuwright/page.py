@@ -11,8 +11,8 @@ from .page_markup import el, join, soft, table, word
 from .page_people import usable
 from .page_style import STYLE
 from .page_values import in_words, look, shorten
-from .report import SCHEMA, age_seconds, read_json
-from .verdict import SEVERITY, SKIP
+from .verdict.check import SEVERITY, SKIP
+from .verdict.report import SCHEMA, age_seconds, read_json
 
 PREVIOUS = "previous"
 CHECK_KEYS = ("id", "status", "message", "action")

@@ -5,7 +5,7 @@ import collections
 
 from .page_speed import performance_bars, smoke_bars
 from .page_values import NOT_READ, as_list, in_words, is_number, look
-from .verdict import SKIP
+from .verdict.check import SKIP
 
 NOTABLE_CHANGE = 0.05
 GROUPS = ("Hardware", "System", "Driver", "CUDA", "Framework", "Locks")

@@ -4,7 +4,6 @@
 import collections
 
 from .by_hand import done_by, sentence_of
-from .causes import consequences, own_findings
 from .page_bench import seed_report
 from .page_drawing import draw_bar, draw_topology
 from .page_facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning
@@ -13,8 +12,9 @@ from .page_people import question, since, usable
 from .page_speed import missing_measures, performance_bars, smoke_bars, status_of, why_no_performance
 from .page_values import NOT_READ, look
 from .page_waivers import strikes, waivers
-from .report import counts, summary_line
-from .verdict import PASS, SEVERITY, SKIP, UNKNOWN, WARN
+from .verdict.causes import consequences, own_findings
+from .verdict.check import PASS, SEVERITY, SKIP, UNKNOWN, WARN
+from .verdict.report import counts, summary_line
 
 RANK = {status: rank for rank, status in enumerate(SEVERITY + (SKIP,))}
 BAR_HEAD = ("Measurement", "Value", "Against its floor", "Floor", "Peak")

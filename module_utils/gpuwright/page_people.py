@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional
 
 from .checks import CHECKS
 from .page_values import look
-from .verdict import FAIL, PASS, SKIP
+from .verdict.check import FAIL, PASS, SKIP
 
 QUESTIONS = {check.id: check.question for check in CHECKS}
 

@@ -5,7 +5,7 @@ import collections
 
 from .floors import amp_floor
 from .page_values import as_list, in_words, is_number, look, shorten
-from .verdict import FAIL, PASS, WARN
+from .verdict.check import FAIL, PASS, WARN
 
 MEASURES = (
     ("h2d_gb_s", "host to GPU"),

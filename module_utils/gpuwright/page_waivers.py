@@ -3,7 +3,7 @@
 
 from .page_markup import el, join, listed, table, word
 from .page_values import as_list, in_words, is_number, look
-from .report import BY_INVENTORY, BY_ROOT
+from .verdict.report import BY_INVENTORY, BY_ROOT
 
 WAIVED_HEAD = ("Check", "Status", "Decided by", "Until", "Reason", "The finding")
 STRIKES_HEAD = ("Card", "What failed", "In boots", "First", "Last", "Last finding")

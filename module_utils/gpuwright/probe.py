@@ -11,7 +11,6 @@ from .host.bounded import run_bounded
 from .host.files import exists, names_in, read_assignments, read_text, resolve
 from .host.secure_boot.efi_variables import read_state
 from .host.secure_boot.module_key import enrolled, read_module_key
-from .last_verdict import read_last_verdict
 from .plan_choices import read_kept_plan
 from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
 from .probe_kernel import read_kernel
@@ -19,6 +18,7 @@ from .probe_nvidia import read_nvidia
 from .probe_use import read_in_use
 from .readings_signature import read_next_signature
 from .reboot import reboot_reasons
+from .verdict.last import read_last_verdict
 
 SCHEMA = 1
 VERIFIED_FILE = "/var/lib/gpuwright/verified.json"

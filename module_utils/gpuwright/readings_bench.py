@@ -10,7 +10,7 @@ import os
 import stat
 
 from .host.files import resolve
-from .report import printable
+from .verdict.report import printable
 
 SCHEMA = 1
 FOLDER, FILE = "bench", "bench.json"

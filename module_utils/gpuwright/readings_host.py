@@ -6,7 +6,6 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 
 import re
 
-from .boot_check import read_uptime
 from .devices import NVIDIA_VENDOR
 from .host.access import read_file
 from .host.bounded import find_program
@@ -15,6 +14,7 @@ from .host.processes import process_ids, why_hidden
 from .kernel_log import read_container
 from .probe_hardware import PCI_FOLDER
 from .probe_nvidia import LIBRARY_FOLDERS
+from .verdict.boot_check import read_uptime
 
 CPU_FOLDER = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"

@@ -3,7 +3,7 @@
 
 from typing import List, Optional, Tuple
 
-from .evidence import Evidence
+from .verdict.evidence import Evidence
 
 REINSTALL = {
     "rpm": "dnf reinstall -y $(rpm -qf {path})",

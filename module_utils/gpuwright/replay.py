@@ -7,8 +7,8 @@ from typing import List
 
 from .replay_files import DAMAGED, files_in, pieces_of
 from .replay_judge import judged
-from .report import PASSING, TABLE_ORDER, printable
-from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
+from .verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
+from .verdict.report import PASSING, TABLE_ORDER, printable
 
 SCHEMA = 1
 LONGEST = 400

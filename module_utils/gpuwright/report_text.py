@@ -6,9 +6,9 @@ import textwrap
 from typing import Dict, List, Optional
 
 from .by_hand import hand_note
-from .causes import consequences, own_findings
-from .report import BY_ROOT, printable
-from .verdict import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
+from .verdict.causes import consequences, own_findings
+from .verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
+from .verdict.report import BY_ROOT, printable
 
 VALUE_WIDTH = 22
 # Wider than "UNKNOWN", so that what belongs to a finding stands below its name.

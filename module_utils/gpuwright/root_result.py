@@ -8,10 +8,10 @@ have changed says nothing about this moment, and the check stays skipped.
 import os
 import stat
 
-from .boot_check import BOOT_ID_PATH, RECORD_PATH, digest
 from .host.files import below, read_text
-from .report import REPORT_PATH, TABLE_ORDER, age_seconds, age_words, read_json
-from .verdict import ONLY_ROOT, SKIP
+from .verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, digest
+from .verdict.check import ONLY_ROOT, SKIP
+from .verdict.report import REPORT_PATH, TABLE_ORDER, age_seconds, age_words, read_json
 
 TEXTS = ("id", "layer", "status", "unit", "message", "action", "remedy")
 KEYS = set(TEXTS) | {"value", "expected"}

@@ -9,11 +9,11 @@ can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 
 from . import waivable_events
 from .acknowledgements import card_of, cards_in
-from .evidence import NOT_A_VALUE
-from .kept_file import damaged, one_writer, read_kept, write_kept
 from .kernel_event_names import CHECK_OF, address_of
-from .report import printable
-from .verdict import FAIL
+from .verdict.check import FAIL
+from .verdict.evidence import NOT_A_VALUE
+from .verdict.kept_file import damaged, one_writer, read_kept, write_kept
+from .verdict.report import printable
 
 PATH = "/var/lib/gpuwright/strikes.json"
 SCHEMA = 1

@@ -4,7 +4,7 @@
 Source (F): Fabric Manager user guide, chapter "NVSwitch SXid errors", docs.nvidia.com/datacenter/tesla.
 """
 
-from .verdict import RESET
+from .verdict.check import RESET
 from .xid_table import FAIL, WARN, Row
 
 # No log tells that a reset of the switches worked, so the event stays open after it.

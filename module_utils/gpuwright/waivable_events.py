@@ -2,7 +2,7 @@
 """Single events of the kernel's log: which of them fail, and what the log is without some."""
 
 from .kernel_event_names import KERNEL, listed_id
-from .verdict import FAIL, judge
+from .verdict.check import FAIL, judge
 
 LISTS = ("xids", "sxids", "findings")
 

@@ -2,8 +2,8 @@
 """Waivers and strikes in a report, and as lines for people."""
 
 from .acknowledgements import why_not_now
-from .report import printable
 from .strikes import counted, label
+from .verdict.report import printable
 from .waivers import reported
 
 

@@ -5,8 +5,8 @@ import re
 
 from . import acknowledgements
 from .acknowledgements import CARD, cards_in
-from .report import printable
-from .verdict import REMEDIES
+from .verdict.check import REMEDIES
+from .verdict.report import printable
 
 # Units of what is measured: one value is never exactly the next one. Everything else is counted, and one more counts.
 MEASURED = ("C", "W", "MHz", "MiB", "GB/s", "TFLOP/s", "GT/s", "x")

@@ -7,8 +7,8 @@ UNKNOWN, and a check with `firm_because` (a lost GPU, a missing driver) is judge
 
 from . import waivable_events
 from .acknowledgements import in_words, is_event, parse_entries, why_not_now
-from .report import BY_INVENTORY, BY_ROOT
-from .verdict import FAIL, PASS, SKIP, WARN, judge
+from .verdict.check import FAIL, PASS, SKIP, WARN, judge
+from .verdict.report import BY_INVENTORY, BY_ROOT
 from .waiver_scope import why_not_covered
 
 LONGEST_OUGHT = 200

@@ -19,7 +19,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .host.files import read_text
-from .verdict import REMEDIES
+from .verdict.check import REMEDIES
 from .xid_table import CLASSES, FAIL, GPU_LOST
 
 PATH = "/etc/gpuwright/xid.yml"

@@ -6,7 +6,7 @@ from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
 from .sxid_table import NOT_FATAL as NOT_FATAL_SXID
 from .sxid_table import SWITCH, SXID
-from .verdict import RESET
+from .verdict.check import RESET
 from .xid_table import FAIL, GPU_LOST, HARMLESS, RECOVERY, RECOVERY_ACTION_CHANGED, WARN, WATCH, XID, Row
 
 UNKNOWN_XID = Row(WARN, "not in the catalogue of this version", "", WATCH, "")

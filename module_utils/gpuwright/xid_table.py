@@ -11,7 +11,7 @@ An administrator's /etc/gpuwright/xid.yml replaces class, action and remedy of a
 
 from typing import NamedTuple, Tuple
 
-from .verdict import CONTACT_SUPPORT, DRAIN, POWER_CYCLE, REBOOT, RESET
+from .verdict.check import CONTACT_SUPPORT, DRAIN, POWER_CYCLE, REBOOT, RESET
 
 # FAIL: nobody may use the GPU before somebody has acted. WARN: a program failed, or something to know of.
 # HARMLESS: told as a remark. COMPANION: written beside another Xid, which decides; alone a program was killed.

@@ -19,7 +19,7 @@ from gpuwright import nvidia_smi
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.host.bounded import Finished
 from gpuwright.nvidia_smi_values import NOT_THERE, clean
-from gpuwright.verdict import FAIL, QUICK, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, QUICK, UNKNOWN, WARN
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BAD = (FAIL, UNKNOWN, WARN)

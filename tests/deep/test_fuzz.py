@@ -16,7 +16,7 @@ from gpuwright.nvidia_smi import interpret
 from gpuwright.nvidia_smi_csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv
 from gpuwright.nvidia_smi_values import UNKNOWN
 from gpuwright.readings_links import parse_errors, parse_links, parse_ways
-from gpuwright.verdict import PASS, judge
+from gpuwright.verdict.check import PASS, judge
 
 DATA = Path(__file__).resolve().parents[1] / "unit" / "data" / "nvidia_smi"
 FILES = {file.stem: file.read_text() for file in sorted(DATA.glob("*.xml"))}

@@ -19,7 +19,7 @@ import test_checks_sad_paths as rows_of_tests
 import test_floors as tests_of_floors
 from action_rows import ROWS as ACTIONS
 from gpuwright.checks_smoke import smoke_record
-from gpuwright.verdict import judge
+from gpuwright.verdict.check import judge
 
 MODULES = (
     "gpu",

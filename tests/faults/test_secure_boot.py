@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import FLEET, REPOSITORY, on_host, play
-from gpuwright.expectations import PLAN_PARTS
+from gpuwright.verdict.expectations import PLAN_PARTS
 from playbook_run import Run
 
 NAME, HOST = "secure-boot", "a5-31"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import efi
 import healthy_files
 import healthy_node
-from gpuwright.report import TIME_FORMAT
+from gpuwright.verdict.report import TIME_FORMAT
 from host_tree import HostTree
 from waiver_rows import entry, struck
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import IN_FABRIC, NVLINK
 from row_values import DOWN, GPU, HEALTH, SMI, SMI_GPU, V100
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import healthy_node
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import NVLINK, PCI_ID
 from row_values import A100, DOWN, GEFORCE, GPU, HEALTH, SMI, SMI_GPU, TUNING, V100
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 
 CARD = "0000:3b:00"
 LOG = ("kernel_log",)

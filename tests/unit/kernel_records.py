@@ -6,7 +6,7 @@ names are made up. A line that is indented belongs to the message before it.
 
 from __future__ import annotations
 
-from gpuwright.verdict import FAIL, WARN
+from gpuwright.verdict.check import FAIL, WARN
 
 PORT = "pcieport 0000:3a:00.0: "
 GPU = "nvidia 0000:3b:00.0: "

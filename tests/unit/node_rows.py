@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import healthy_node
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from row_values import HEALTH
 
 IN_CONTAINER = {("host", "container"): "podman"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import KERNEL, MOK, PCI_ID, READINGS
 from row_values import DOWN, NVIDIA, SMI
 

@@ -6,7 +6,7 @@ import copy
 
 import healthy_node
 from gpuwright.checks import run_checks
-from gpuwright.report import make_report
+from gpuwright.verdict.report import make_report
 from gpuwright.waiver_report import with_waivers
 from waiver_rows import MOMENT, THREE, entry, struck
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import healthy_node
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import performance_of
 
 SPEED = ("performance",)

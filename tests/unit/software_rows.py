@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from row_values import NVIDIA
 
 STAMP = ("stamp", "pytorch")

@@ -13,7 +13,7 @@ from gpuwright.acknowledging import Refused, findings_to_acknowledge
 from gpuwright.checks import CHECKS
 from gpuwright.kernel_event_names import in_one_spelling
 from gpuwright.kernel_log import parse_log
-from gpuwright.verdict import FAIL, judge
+from gpuwright.verdict.check import FAIL, judge
 from gpuwright.waivers import close_events
 from kernel_records import RECORDS
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401

@@ -6,7 +6,7 @@ import healthy_node
 import pytest
 from action_rows import ROWS
 from gpuwright.checks import run_checks
-from gpuwright.verdict import DEEP
+from gpuwright.verdict.check import DEEP
 
 
 @pytest.mark.parametrize(("check_id", "changes", "words", "there"), ROWS)

@@ -18,7 +18,7 @@ import pytest
 import waiver_rows
 from conftest import REPOSITORY
 from gpuwright.checks import CHECKS
-from gpuwright.verdict import PASS, SKIP
+from gpuwright.verdict.check import PASS, SKIP
 from initramfs_images import image, module
 from recorded_node import LOADED, VERSION_FILE, Recorded
 from test_readings import host, node  # noqa: F401

@@ -14,7 +14,7 @@ import pytest
 import test_gpu_doctor
 from canary_node import CANARIES
 from gpuwright import bundle
-from gpuwright.report import make_report
+from gpuwright.verdict.report import make_report
 
 # The made-up node and the installed script are those of gpu-doctor's own tests.
 folder, node, doctor = test_gpu_doctor.folder, test_gpu_doctor.node, test_gpu_doctor.doctor

@@ -33,7 +33,7 @@ from gpuwright.nvidia_smi_absent import Card, believed
 from gpuwright.nvidia_smi_values import UNKNOWN
 from gpuwright.plan import solve
 from gpuwright.plan_question import imagined_host
-from gpuwright.verdict import FAIL, PASS, SKIP, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
 from test_plan_questions import MATRIX
 
 _spec = importlib.util.spec_from_file_location("matrix_filter", REPOSITORY / "roles/preflight/filter_plugins/matrix.py")

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import healthy_node
 import pytest
-from gpuwright import checks, verdict
+from gpuwright import checks
 from gpuwright.checks import CHECKS, run_checks
-from gpuwright.evidence import Evidence, Unreadable
-from gpuwright.verdict import DEEP, DRAIN, FAIL, LEVELS, PASS, QUICK, REMEDIES, SKIP, UNKNOWN, WARN, Check, judge, worst
+from gpuwright.verdict import check as verdict
+from gpuwright.verdict.check import (
+    DEEP,
+    DRAIN,
+    FAIL,
+    LEVELS,
+    PASS,
+    QUICK,
+    REMEDIES,
+    SKIP,
+    UNKNOWN,
+    WARN,
+    Check,
+    judge,
+    worst,
+)
+from gpuwright.verdict.evidence import Evidence, Unreadable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

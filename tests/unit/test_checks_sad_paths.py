@@ -18,7 +18,7 @@ import waiver_rows
 from gpuwright import checks_memory
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.checks_framework import runs_on
-from gpuwright.verdict import DEEP, FAIL, PASS, SKIP, WARN
+from gpuwright.verdict.check import DEEP, FAIL, PASS, SKIP, WARN
 from row_values import DOWN
 
 FILES = (

@@ -14,10 +14,10 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 from gpuwright.checks_gpu import count
-from gpuwright.evidence import Evidence
 from gpuwright.plan import solve
 from gpuwright.preflight import find_problems
-from gpuwright.verdict import PASS, WARN
+from gpuwright.verdict.check import PASS, WARN
+from gpuwright.verdict.evidence import Evidence
 from test_plan_questions import MATRIX, make_host
 from test_preflight import facts, wishes
 from test_preflight import host as probed

@@ -9,8 +9,8 @@ from typing import Any
 import healthy_node
 import pytest
 from gpuwright.checks_driver import CHECKS, device_nodes
-from gpuwright.evidence import Evidence
 from gpuwright.host.access import read_account, read_device_access
+from gpuwright.verdict.evidence import Evidence
 
 NAMES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")
 

@@ -18,9 +18,9 @@ import healthy_node
 import pytest
 from gpuwright import checks
 from gpuwright import doctor as doctor_program
-from gpuwright.report import make_report
 from gpuwright.smoke_history import busy_smoke, last_smoke
-from gpuwright.verdict import DEEP
+from gpuwright.verdict.check import DEEP
+from gpuwright.verdict.report import make_report
 from host_tree import HostTree
 
 REPOSITORY = Path(__file__).resolve().parents[2]

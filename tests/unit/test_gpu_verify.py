@@ -13,12 +13,12 @@ import healthy_files
 import healthy_node
 import pytest
 import yaml
-from gpuwright import report
 from gpuwright.checks import run_checks
-from gpuwright.expectations import parse_expectations
-from gpuwright.report import age_seconds, exit_status, make_report, summary_line, write_json, write_report
 from gpuwright.report_text import report_lines
 from gpuwright.smoke_history import check_mode_smoke
+from gpuwright.verdict import report
+from gpuwright.verdict.expectations import parse_expectations
+from gpuwright.verdict.report import age_seconds, exit_status, make_report, summary_line, write_json, write_report
 
 MODULE = Path(__file__).resolve().parents[2] / "library" / "gpu_verify.py"
 DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")

@@ -11,7 +11,7 @@ from gpuwright.checks import run_checks
 from gpuwright.kernel_log import parse_log
 from gpuwright.kernel_log_table import ROWS, about
 from gpuwright.kernel_rows import CLASSES, HARMLESS
-from gpuwright.verdict import FAIL, PASS, REMEDIES, WARN
+from gpuwright.verdict.check import FAIL, PASS, REMEDIES, WARN
 from healthy_node import KERNEL_LOG
 from kernel_records import RECORDS
 

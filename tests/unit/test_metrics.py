@@ -7,7 +7,7 @@ import pytest
 from gpuwright.checks import run_checks
 from gpuwright.metrics import environment_lines, metrics, nagios_line
 from gpuwright.metrics_gpu import QUANTITIES, STATES
-from gpuwright.report import make_report
+from gpuwright.verdict.report import make_report
 from page_samples import waived
 
 CHECK = {"id": "gpu.count", "layer": "system", "status": "PASS", "message": "fine"}

@@ -9,7 +9,7 @@ import pytest
 from gpuwright.checks import run_checks
 from gpuwright.page import make_page
 from gpuwright.page_people import question, since, usable
-from gpuwright.report import make_report
+from gpuwright.verdict.report import make_report
 from page_samples import NOW, report
 
 ADDRESS = healthy_node.PCI_ID

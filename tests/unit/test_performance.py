@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 from gpuwright import performance, trainer_run
 from gpuwright.performance import MEASURES, in_use, read_performance
-from gpuwright.report import make_report
 from gpuwright.trainer_run import Run, RunError
+from gpuwright.verdict.report import make_report
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "roles/verify/files/report.schema.json").read_text())
 IDLE = healthy_node.READINGS["nvidia_smi"]

@@ -32,7 +32,7 @@ from gpuwright.readings_software import (
     read_venv,
     who_computes,
 )
-from gpuwright.verdict import DEEP
+from gpuwright.verdict.check import DEEP
 from host_tree import HostTree
 
 # What they write, the user who reads the environment must be able to read.

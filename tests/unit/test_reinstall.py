@@ -5,9 +5,9 @@ from __future__ import annotations
 import healthy_node
 import pytest
 from gpuwright.checks import run_checks
-from gpuwright.evidence import Evidence
 from gpuwright.reinstall import manager_of, reinstall
-from gpuwright.verdict import STANDARD
+from gpuwright.verdict.check import STANDARD
+from gpuwright.verdict.evidence import Evidence
 
 PLAYBOOK = "ansible-playbook site.yml --tags system"
 

@@ -22,8 +22,8 @@ from gpuwright import bundle, replay, replay_files, replay_judge
 from gpuwright.checks import run_checks
 from gpuwright.masking_known import known_masker
 from gpuwright.replay_log import kernel_log
-from gpuwright.report import make_report
-from gpuwright.verdict import DEEP, UNKNOWN
+from gpuwright.verdict.check import DEEP, UNKNOWN
+from gpuwright.verdict.report import make_report
 
 folder, node, doctor = test_gpu_doctor.folder, test_gpu_doctor.node, test_gpu_doctor.doctor
 needs_root = test_gpu_doctor.pytestmark

@@ -7,12 +7,12 @@ import os
 
 import healthy_node
 import pytest
-from gpuwright.boot_check import BOOT_ID_PATH, RECORD_PATH, UPTIME_PATH, keep_record
 from gpuwright.checks import run_checks
 from gpuwright.reading_attempt import for_root, unreadable_for_users
-from gpuwright.report import REPORT_PATH, make_report
 from gpuwright.root_result import roots_results, with_roots_results
-from gpuwright.verdict import Check, judge
+from gpuwright.verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, UPTIME_PATH, keep_record
+from gpuwright.verdict.check import Check, judge
+from gpuwright.verdict.report import REPORT_PATH, make_report
 from host_tree import HostTree
 
 BOOT = "7c9e6679-7425-40de-944b-e07fc1f90ae7"

@@ -12,7 +12,7 @@ from gpuwright.host.bounded import Finished
 from gpuwright.nvidia_smi import record_of
 from gpuwright.replay_files import XML, Piece
 from gpuwright.replay_judge import judged
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 
 V100 = (Path(__file__).parent / "data" / "nvidia_smi" / "580-v100.xml").read_text()
 WIDTH = "<current_link_width>16x</current_link_width>"

@@ -11,8 +11,8 @@ import pytest
 from gpuwright import strikes
 from gpuwright.checks import run_checks
 from gpuwright.reading_attempt import attempt
-from gpuwright.report import make_report
 from gpuwright.strikes import counted, keep_strikes, read_strikes
+from gpuwright.verdict.report import make_report
 from gpuwright.waiver_report import strike_lines, with_waivers
 from host_tree import HostTree
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401

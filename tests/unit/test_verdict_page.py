@@ -8,7 +8,7 @@ import sys
 
 from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.checks import CHECKS
-from gpuwright.verdict import REMEDIES, SEVERITY, SKIP
+from gpuwright.verdict.check import REMEDIES, SEVERITY, SKIP
 
 PAGE = (REPOSITORY / "docs/verdict.md").read_text()
 

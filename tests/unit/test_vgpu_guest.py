@@ -6,7 +6,7 @@ import pytest
 import vgpu_guest
 from gpuwright.replay_files import XML, Piece
 from gpuwright.replay_judge import judged
-from gpuwright.verdict import FAIL, PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 
 V100 = ("580-v100.xml", "GRID V100D-8C", 8192)
 H100 = ("570-h100-two.xml", "NVIDIA H100XM-40C", 40960)

@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import healthy_node
 import pytest
-from gpuwright import acknowledgements, boot_check, waivers
+from gpuwright import acknowledgements, waivers
 from gpuwright.acknowledgements import cards_in, parse_duration, parse_reason, read_acknowledgements
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.reading_attempt import attempt
-from gpuwright.report import exit_status, make_report
-from gpuwright.verdict import DEEP, FAIL, PASS, QUICK, REPLACE, SKIP, UNKNOWN, WARN, Check, failed, passed, worst
+from gpuwright.verdict import boot_check
+from gpuwright.verdict.check import DEEP, FAIL, PASS, QUICK, REPLACE, SKIP, UNKNOWN, WARN, Check, failed, passed, worst
+from gpuwright.verdict.report import exit_status, make_report
 from host_tree import HostTree
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ import pytest
 from gpuwright.checks import run_checks
 from gpuwright.host.bounded import Finished
 from gpuwright.kernel_log import parse_log
-from gpuwright.verdict import FAIL, PASS, SKIP, WARN
+from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
 from healthy_node import KERNEL_LOG
 
 V100 = (Path(__file__).parent / "data" / "nvidia_smi" / "580-v100.xml").read_text()

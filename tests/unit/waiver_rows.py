@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwright.verdict import PASS, SKIP, UNKNOWN, WARN
+from gpuwright.verdict.check import PASS, SKIP, UNKNOWN, WARN
 
 NOW = "2026-01-31T10:00:00Z"
 MOMENT = {"time": NOW, "boot_id": "now", "uptime_s": 1000.0}

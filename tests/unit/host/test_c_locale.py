@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gpuwright.host.access import read_account
 from gpuwright.host.bounded import run_bounded
-from gpuwright.report import write_text
+from gpuwright.verdict.report import write_text
 from host_tree import HostTree
 
 # The fixtures of gpu-doctor on a made-up node.

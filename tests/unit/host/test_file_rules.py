@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright import report, tuning_store
+from gpuwright import tuning_store
 from gpuwright.host import trees
 from gpuwright.preflight_space import space_needed, space_problems
 from gpuwright.preload import check_callers_preload, check_library, find_library
 from gpuwright.runtime_policy import LaunchError
+from gpuwright.verdict import report
 from healthy_files import ELF_LIBRARY
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -3,7 +3,7 @@
 
 import json
 
-from .host.files import read_text
+from ..host.files import read_text
 
 # The report of the last verification, and the record that the node makes at boot and every few minutes.
 FILES = ("/var/lib/gpuwright/report.json", "/var/lib/gpuwright/boot-check.json")

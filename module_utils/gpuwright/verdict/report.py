@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 
-from .verdict import FAIL, PASS, SEVERITY, SKIP, WARN, worst
+from .check import FAIL, PASS, SEVERITY, SKIP, WARN, worst
 
 SCHEMA = 1
 REPORT_PATH = "/var/lib/gpuwright/report.json"

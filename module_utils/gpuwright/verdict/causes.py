@@ -8,7 +8,7 @@ import fnmatch
 import re
 from typing import Dict, List, NamedTuple, Tuple
 
-from .verdict import FAIL, SEVERITY, UNKNOWN, WARN
+from .check import FAIL, SEVERITY, UNKNOWN, WARN
 
 BAD = (FAIL, UNKNOWN, WARN)
 FAILED = (FAIL,)

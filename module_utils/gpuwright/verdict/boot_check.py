@@ -10,11 +10,11 @@ import hashlib
 import json
 import os
 
+from ..host.files import below
+from ..host.files import read_text as read_file
+from .check import FAIL, UNKNOWN
 from .expectations import EXPECTATIONS_PATH
-from .host.files import below
-from .host.files import read_text as read_file
 from .report import PASSING, now_utc, printable, read_json, write_json
-from .verdict import FAIL, UNKNOWN
 
 RECORD_PATH = "/var/lib/gpuwright/boot-check.json"
 # The role system_monitor writes this unit and removes it.

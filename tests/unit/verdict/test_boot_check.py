@@ -7,9 +7,9 @@ from pathlib import Path
 
 import healthy_node
 import pytest
-from gpuwright import boot_check
 from gpuwright.checks import run_checks
-from gpuwright.report import make_report
+from gpuwright.verdict import boot_check
+from gpuwright.verdict.report import make_report
 from host_tree import HostTree
 
 BOOT = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -183,7 +183,7 @@ def test_a_record_that_cannot_be_written_takes_the_old_one_with_it(host, monkeyp
     def full(path, text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gpuwright.report.write_text", full)
+    monkeypatch.setattr("gpuwright.verdict.report.write_text", full)
     with pytest.raises(OSError, match="No space"):
         boot_check.keep_record(report(), "quick", 900, host.root)
     assert not boot_check.gate(host.root)[0]

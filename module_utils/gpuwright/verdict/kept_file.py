@@ -8,7 +8,7 @@ import json
 import os
 import stat
 
-from .host.files import below
+from ..host.files import below
 from .report import write_json
 
 FOLDER = "/var/lib/gpuwright"

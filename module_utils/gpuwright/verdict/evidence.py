@@ -2,7 +2,7 @@
 """Typed access to what was read: every method raises rather than return something doubtful.
 
 So a check cannot fail open: what is missing, marked unreadable, of another type than asked for, or one of the words
-with which tools say "I do not know", is an `Unreadable`, and `verdict.judge` makes that UNKNOWN.
+with which tools say "I do not know", is an `Unreadable`, and `check.judge` makes that UNKNOWN.
 """
 
 import re

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import healthy_node
 import pytest
-from gpuwright.causes import CAUSES, consequences, first_causes, own_findings, with_causes
 from gpuwright.checks import CHECKS, run_checks
 from gpuwright.metrics import nagios_line
 from gpuwright.report_text import finding_lines, report_lines
-from gpuwright.verdict import FAIL, PASS, UNKNOWN, WARN
+from gpuwright.verdict.causes import CAUSES, consequences, first_causes, own_findings, with_causes
+from gpuwright.verdict.check import FAIL, PASS, UNKNOWN, WARN
 
 IDS = [check.id for check in CHECKS]
 XID_79 = {"code": 79, "pci_id": "0000:3b:00", "count": 1, "first_s": 9, "last_s": 9, "text": "Xid 79", "closed_by": ""}

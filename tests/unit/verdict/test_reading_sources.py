@@ -9,8 +9,8 @@ import gpuwright
 import healthy_node
 import pytest
 from gpuwright.checks import CHECKS, run_checks
-from gpuwright.reading_sources import OURS, SOURCES, source_of
-from gpuwright.verdict import DEEP, UNKNOWN, Check, judge
+from gpuwright.verdict.check import DEEP, UNKNOWN, Check, judge
+from gpuwright.verdict.reading_sources import OURS, SOURCES, source_of
 
 WHY = "Input/output error"
 READINGS = {**healthy_node.readings(), "smoke": healthy_node.smoke()}

@@ -14,7 +14,7 @@ PAGE = REPOSITORY / "docs/compatibility.md"
 sys.path.insert(0, str(REPOSITORY / "module_utils"))
 solve = importlib.import_module("gpuwright.plan").solve
 imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
-cards = importlib.import_module("gpuwright.cards")
+cards = importlib.import_module("gpuwright.gpu.cards")
 SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
 
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(REPOSITORY / "module_utils"))
 solve = importlib.import_module("gpuwright.plan").solve
 imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
 # One card of every compute capability: plans differ in nothing else that a card says.
-CARDS = tuple(card.name for card in importlib.import_module("gpuwright.cards").examples())
+CARDS = tuple(card.name for card in importlib.import_module("gpuwright.gpu.cards").examples())
 
 
 def shipped_plans() -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import re
 
 from .checks_card import Limit, card, over_gpus
 from .checks_gpu import answering_gpus
-from .nvidia_smi_absent import VGPU
+from .gpu.nvidia_smi.absent import VGPU
 from .verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, passed, unknown, warned
 from .verdict.expectations import wanted_lanes
 

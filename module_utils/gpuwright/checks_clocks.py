@@ -6,7 +6,7 @@ import re
 from .checks_card import card, over_gpus
 from .checks_gpu import card_row
 from .checks_tuning import TUNE, tuned_to
-from .nvidia_smi_health import DEPRECATED
+from .gpu.nvidia_smi.health import DEPRECATED
 from .verdict.check import PASS, QUICK, SKIP, WARN, Check
 from .verdict.evidence import Unreadable
 

@@ -5,10 +5,10 @@ Readings are those of `readings.collect`. The rules are those of the field's tru
 checks of Azure and AWS), without their habit of passing a value that cannot be read.
 """
 
-from .cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
 from .confined import given_some
+from .gpu.cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
+from .gpu.nvidia_smi.absent import VGPU
 from .kept_plan import made_for
-from .nvidia_smi_absent import VGPU
 from .verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
 
 # What helps where the driver is silent and the check therefore knows nothing.

@@ -3,10 +3,10 @@
 
 import re
 
-from .cards import DATA_CENTRE, UNPLACED, architecture_named
 from .checks_card import card
 from .checks_gpu import ASK_FIRST, answering_gpus, card_row, is_vgpu
 from .checks_repair import RESET_IT, reset
+from .gpu.cards import DATA_CENTRE, UNPLACED, architecture_named
 from .verdict.check import (
     DRAIN,
     FAIL,

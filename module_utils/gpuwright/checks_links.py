@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the wires: NVLink, the way between two GPUs, InfiniBand and RoCE."""
 
-from .cards import card_of
+from .gpu.cards import card_of
 from .verdict.check import FAIL, POWER_CYCLE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_WAY = "X"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
 
-from .cards import architecture_named
 from .checks_card import DIAGNOSE, Limit, card, over_gpus
 from .checks_gpu import ASK_FIRST, answering_gpus, card_row, is_vgpu
+from .gpu.cards import architecture_named
 from .verdict.check import FAIL, PASS, QUICK, REBOOT, REPLACE, SKIP, WARN, Check, failed, passed, unknown
 
 LIMITS = {

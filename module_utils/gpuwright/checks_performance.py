@@ -6,7 +6,7 @@ A model without a published floor is SKIP with what was measured, never PASS: wh
 
 import functools
 
-from . import floors
+from .gpu import floors
 from .verdict.check import (
     CONTACT_SUPPORT,
     DEEP,
@@ -215,7 +215,7 @@ CHECKS = tuple(
         question,
         action,
         against_floor(measure, action),
-        source="floors.py: DCGM's rule of 0.75 x known good, and what Azure's health checks enforce",
+        source="gpu/floors.py: DCGM's rule of 0.75 x known good, and what Azure's health checks enforce",
         unit=floors.unit_of(measure),
         remedy=remedy,
     )
@@ -235,7 +235,7 @@ CHECKS = tuple(
         "Do the GPUs exchange data fast enough?",
         SLOW_FABRIC,
         all_reduce,
-        source="floors.py",
+        source="gpu/floors.py",
         unit="GB/s",
         remedy=RESET,
     ),

@@ -4,7 +4,7 @@
 import functools
 import re
 
-from . import floors
+from .gpu import floors
 from .verdict.check import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 from .verdict.evidence import Unreadable
 from .verdict.report import age_words
@@ -187,7 +187,7 @@ CHECKS = (
         judge=speed_ratio,
         unit="x",
         action="Look for heat and power limits under load: nvidia-smi dmon ; compare with gpu-doctor --level deep",
-        source="floors.py: 0.75 x published ratios of GANs",
+        source="gpu/floors.py: 0.75 x published ratios of GANs",
     ),
     Check(
         id="smoke.parallel",

@@ -3,14 +3,14 @@
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .gpu.xid.overrides import PATH, without_effect
+from .gpu.xid.policy import Judged, judge_sxid, judge_xid
+from .gpu.xid.table import COMPANION, GPU_LOST, HARMLESS, WARN
+from .gpu.xid.table import FAIL as FAIL_CLASS
 from .kernel_event_names import event_id, filled
 from .kernel_evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
 from .verdict.check import FAIL, POWER_CYCLE, QUICK, RESET, Check, Outcome, failed, skipped, warned
 from .verdict.evidence import Evidence, Unreadable
-from .xid_file import PATH, without_effect
-from .xid_policy import Judged, judge_sxid, judge_xid
-from .xid_table import COMPANION, GPU_LOST, HARMLESS, WARN
-from .xid_table import FAIL as FAIL_CLASS
 
 XID_TABLE = "https://docs.nvidia.com/deploy/xid-errors"
 FABRIC = "Restart nvidia-fabricmanager when no GPU is in use: systemctl restart nvidia-fabricmanager"

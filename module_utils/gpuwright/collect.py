@@ -6,10 +6,11 @@ import re
 from .acknowledgements import read_acknowledgements
 from .confinement import read_confinement
 from .environment_files import read_environment
+from .gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
+from .gpu.xid.overrides import read_overrides
 from .host.access import read_account, read_device_access, read_device_links
 from .host.bounded import run_bounded
 from .kernel_log import read_kernel_log
-from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS, query
 from .performance import read_performance
 from .probe import ask, probe
 from .reading_attempt import attempt, for_root
@@ -24,7 +25,6 @@ from .readings_tuning import read_tuning
 from .strikes import read_strikes
 from .verdict.boot_check import read_moment
 from .verdict.check import DEEP, QUICK, STANDARD
-from .xid_file import read_overrides
 
 SYSTEMCTL_SECONDS = 10
 # Level quick promises an answer within 5 s, also where nvidia-smi hangs.

@@ -20,9 +20,9 @@ from .collect import QUICK_NVIDIA_SMI_SECONDS, collect
 from .doctor_files import add_file_options, bundle_option, refuse, replay_option
 from .doctor_recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
 from .doctor_waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
+from .gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 from .host.terminal import escape_output, print_utf8
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
-from .nvidia_smi import DEFAULT_TIMEOUT_SECONDS
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
 from .smoke_history import last_smoke

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernel writes about faults, as a table: one row for each form, judged in the order of the rows.
 
-Xid and SXid have a table of their own (`xid_table`), machine checks and memory errors are groups of lines
+Xid and SXid have a table of their own (`gpu.xid.table`), machine checks and memory errors are groups of lines
 (`hardware_records`). A pattern begins where the message does, so that a name inside a message is no finding.
 Sources are files of the Linux kernel (4.18 to 6.17) and of NVIDIA's open kernel modules (535 to 610).
 """

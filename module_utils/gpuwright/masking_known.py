@@ -6,7 +6,7 @@ import platform
 import re
 
 from .checks import CHECKS
-from .device_table import ARCHITECTURES, CARDS
+from .gpu.device_table import ARCHITECTURES, CARDS
 from .host.files import read_text
 from .masking import Masker
 from .verdict.check import LEVELS, REMEDIES, SEVERITY

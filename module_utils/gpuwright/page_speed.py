@@ -3,7 +3,7 @@
 
 import collections
 
-from .floors import amp_floor
+from .gpu.floors import amp_floor
 from .page_values import as_list, in_words, is_number, look, shorten
 from .verdict.check import FAIL, PASS, WARN
 

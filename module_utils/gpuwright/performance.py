@@ -4,7 +4,7 @@
 import os
 import pwd
 
-from . import floors
+from .gpu import floors
 from .host.files import below
 from .trainer_run import RunError, no_record, read_record, run_program
 

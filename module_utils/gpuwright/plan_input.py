@@ -5,7 +5,7 @@ import collections
 import difflib
 import re
 
-from .cards import card_of
+from .gpu.cards import card_of
 from .host.versions import is_version, major, version_key
 from .plan_candidates import AT_LEAST, CPU_BUILD, PINS, accepts
 from .plan_clash import conflict

@@ -5,8 +5,8 @@ import difflib
 import re
 from typing import Any, Dict, List, Sequence, Tuple
 
-from .cards import BY_ID, card_of
-from .devices import NAMES, describe_device, find_devices, without_maker
+from .gpu.cards import BY_ID, card_of
+from .gpu.devices import NAMES, describe_device, find_devices, without_maker
 from .host.versions import version_key
 
 MOST_HINTS = 3

@@ -5,7 +5,7 @@ import difflib
 import re
 import textwrap
 
-from .devices import describe_device
+from .gpu.devices import describe_device
 from .plan_candidates import PINS
 from .plan_choices import plan_choices
 from .plan_names import find_card, find_system, machine_of, split_cards

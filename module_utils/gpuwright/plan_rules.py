@@ -7,7 +7,7 @@ plan_frameworks.
 
 import collections
 
-from .cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
+from .gpu.cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
 from .host.versions import major, version_key
 from .plan_candidates import CPU_BUILD, NVIDIA, PYPI
 from .plan_frameworks import (

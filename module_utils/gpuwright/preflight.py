@@ -7,9 +7,9 @@ it is pure. A problem says what is wrong, what was seen, and what to do; one tha
 
 import time
 
-from .cards import could_be
-from .devices import describe_device, find_devices
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
+from .gpu.cards import could_be
+from .gpu.devices import describe_device, find_devices
 from .host.files import exists
 from .package_state import read_package_state, state_findings
 from .packages import lock_holder, missing_packages

@@ -5,7 +5,7 @@ import os
 import re
 import struct
 
-from .gpu_agents import describe_process, is_agent
+from .gpu.agents import describe_process, is_agent
 from .host.files import below, names_in, read_assignments, read_bytes, to_int
 from .host.processes import command_name, parent_of, process_ids, why_hidden
 
@@ -19,7 +19,7 @@ UTMP_USER_PROCESS = 7
 def read_in_use(root="/", own_pid=None, agents=()):
     """GPU processes, users and jobs; the session in which the caller itself runs (`own_pid`) is nobody's work.
 
-    Nor are programs that only watch GPUs: those of `gpu_agents.AGENTS`, and the names in `agents` besides.
+    Nor are programs that only watch GPUs: those of `agents.AGENTS`, and the names in `agents` besides.
     """
     own = read_ancestors(root, os.getpid() if own_pid is None else own_pid)
     hidden = why_hidden(root)
@@ -45,7 +45,7 @@ def read_ancestors(root, pid):
 
 
 def read_gpu_processes(root, own, agents=()):
-    """Processes that have a GPU's device file open, as `gpu_agents.describe_process` has them."""
+    """Processes that have a GPU's device file open, as `agents.describe_process` has them."""
     found = []
     unreadable = 0
     for pid in process_ids(root):

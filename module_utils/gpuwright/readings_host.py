@@ -6,7 +6,7 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 
 import re
 
-from .devices import NVIDIA_VENDOR
+from .gpu.devices import NVIDIA_VENDOR
 from .host.access import read_file
 from .host.bounded import find_program
 from .host.files import exists, names_in, read_assignments, read_colon_lines, read_text, resolve

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from .cards import card_of, has_tensor_cores
+from .gpu.cards import card_of, has_tensor_cores
 from .host.as_user import ordinary_account, run_as
 from .host.bounded import run_bounded
 from .host.files import below, exists, names_in, read_text, resolve

@@ -3,8 +3,8 @@
 
 from xml.etree import ElementTree
 
+from .gpu.nvidia_smi.values import read_number
 from .host.bounded import run_bounded
-from .nvidia_smi_values import read_number
 from .tuning_disk import NotHere
 
 SECONDS = 60

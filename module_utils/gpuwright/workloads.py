@@ -8,7 +8,7 @@ whom, by what the step touches.
 import os
 from typing import Any, Dict, Iterable, List, Optional
 
-from .gpu_agents import describe_process, is_agent
+from .gpu.agents import describe_process, is_agent
 from .host.in_child import examine_each
 from .host.process_use import VENVS, Folder, read_use
 from .host.processes import command_name, parent_of, process_ids, why_hidden
@@ -37,7 +37,7 @@ def read_workloads(
     environments  every environment that somebody runs from, has open or stands in, agents included
 
     Processes with `own_pid` among their children are the caller itself. `agents` are further names of programs that
-    lose nothing (`gpu_agents`).
+    lose nothing (`gpu.agents`).
     """
     own = read_ancestors(root, os.getpid() if own_pid is None else own_pid)
     hidden = why_hidden(root)

@@ -15,10 +15,10 @@ import answers
 import healthy_node
 import nvidia_smi_fields as fields
 import pytest
-from gpuwright import nvidia_smi
 from gpuwright.checks import CHECKS, run_checks
+from gpuwright.gpu.nvidia_smi import query as nvidia_smi
+from gpuwright.gpu.nvidia_smi.values import NOT_THERE, clean
 from gpuwright.host.bounded import Finished
-from gpuwright.nvidia_smi_values import NOT_THERE, clean
 from gpuwright.verdict.check import FAIL, QUICK, UNKNOWN, WARN
 
 REPOSITORY = Path(__file__).resolve().parents[2]

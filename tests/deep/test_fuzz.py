@@ -10,11 +10,11 @@ import healthy_node
 import pytest
 import test_readings_links as wires
 from gpuwright.checks import CHECKS
+from gpuwright.gpu.nvidia_smi.csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv
+from gpuwright.gpu.nvidia_smi.query import interpret
+from gpuwright.gpu.nvidia_smi.values import UNKNOWN
 from gpuwright.host.bounded import Finished
 from gpuwright.kernel_log import parse_log as parse_kernel_log
-from gpuwright.nvidia_smi import interpret
-from gpuwright.nvidia_smi_csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv
-from gpuwright.nvidia_smi_values import UNKNOWN
 from gpuwright.readings_links import parse_errors, parse_links, parse_ways
 from gpuwright.verdict.check import PASS, judge
 

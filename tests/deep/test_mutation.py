@@ -228,7 +228,7 @@ def floor_sites(tree: ast.Module) -> Iterator[tuple[int, int]]:
 
 
 def test_every_mutant_of_the_floors_is_noticed():
-    lines = Path(importlib.import_module("gpuwright.floors").__file__).read_text().splitlines()
+    lines = Path(importlib.import_module("gpuwright.gpu.floors").__file__).read_text().splitlines()
     tree = ast.parse("\n".join(lines))
     right = floors_seen(load("floors", tree))
     survivors, total = [], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.devices import NAMES
+from gpuwright.gpu.devices import NAMES
 from test_plan_everywhere import MATRIX, SYSTEMS, must_be_refused, shortcomings
 
 

@@ -8,11 +8,11 @@ import subprocess
 import pytest
 from conftest import MODULE_UTILS
 from gpuwright import kernel_log
+from gpuwright.gpu.xid.policy import judge_xid
+from gpuwright.gpu.xid.table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN, XID
 from gpuwright.kernel_event_names import event_id
 from gpuwright.kernel_events import MOST_EVENTS
 from gpuwright.kernel_log import parse_log, read_container, read_kernel_log
-from gpuwright.xid_policy import judge_xid
-from gpuwright.xid_table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN, XID
 from healthy_node import KERNEL_LOG
 from host_tree import HostTree
 from hypothesis import given, settings

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.cards import card_of
-from gpuwright.devices import NAMES, describe_device
+from gpuwright.gpu.cards import card_of
+from gpuwright.gpu.devices import NAMES, describe_device
 from gpuwright.plan import solve
 from gpuwright.plan_question import imagined_host
 from test_plan_questions import MATRIX

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpuwright.cards import CARDS, card_of, first_driver
+from gpuwright.gpu.cards import CARDS, card_of, first_driver
 from gpuwright.plan import solve
 from gpuwright.plan_question import imagined_host
 from test_plan_questions import MATRIX

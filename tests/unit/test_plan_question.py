@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.devices import NAMES, describe_device
+from gpuwright.gpu.devices import NAMES, describe_device
 from gpuwright.plan_names import find_card
 from gpuwright.plan_question import imagined_host, pins_from
 from test_plan_questions import MATRIX

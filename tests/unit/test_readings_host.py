@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpuwright.nvidia_smi_xml import parse_log
+from gpuwright.gpu.nvidia_smi.xml import parse_log
 from gpuwright.readings_host import (
     read_blocked_tasks,
     read_driver_files,

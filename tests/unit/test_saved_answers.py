@@ -8,8 +8,8 @@ from pathlib import Path
 import healthy_node
 import pytest
 from gpuwright.checks import run_checks
+from gpuwright.gpu.nvidia_smi.query import record_of
 from gpuwright.host.bounded import Finished
-from gpuwright.nvidia_smi import record_of
 from gpuwright.replay_files import XML, Piece
 from gpuwright.replay_judge import judged
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import gpuwright.nvidia_smi
+import gpuwright.gpu.nvidia_smi.query
 import healthy_node
 import pytest
 from gpuwright.checks import run_checks
@@ -51,10 +51,10 @@ WORK = [
 
 def judged(monkeypatch: pytest.MonkeyPatch, answer: str, messages: list[str]) -> dict[str, dict]:
     done = Finished(0, answer, "", timed_out=False, missing=False, truncated=False, problem="")
-    monkeypatch.setattr(gpuwright.nvidia_smi, "run_bounded", lambda *_arguments, **_more: done)
+    monkeypatch.setattr(gpuwright.gpu.nvidia_smi.query, "run_bounded", lambda *_arguments, **_more: done)
     lines = [line for message in messages for line in message.split("\n")]
     log = KERNEL_LOG + "".join(f"[  {100 + 5 * n}.000000] a5-01 kernel: {line}\n" for n, line in enumerate(lines))
-    node = {**healthy_node.readings(), "nvidia_smi": gpuwright.nvidia_smi.query()}
+    node = {**healthy_node.readings(), "nvidia_smi": gpuwright.gpu.nvidia_smi.query.query()}
     node["kernel_log"] = {**parse_log(log), "source": "test"}
     records = run_checks(node, healthy_node.expectations(), healthy_node.smoke(), level="quick")
     return {record["id"]: record for record in records}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpuwright.xid_file import parse_overrides
+from gpuwright.gpu.xid.overrides import parse_overrides
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROLE = REPOSITORY / "roles/verify"

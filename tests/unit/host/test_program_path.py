@@ -167,7 +167,9 @@ def test_gpu_doctor_does_not_run_the_nvidia_smi_beside_it(folder):
     mark = folder / "ran-as"
     for name in ("nvidia-smi", "systemctl", "journalctl", "dmesg", "modinfo", "dkms", "smartctl", "lspci"):
         put(folder / name, f"#!/bin/sh\nid -u >> {mark}\n")
-    code = "import sys; sys.path.insert(0, sys.argv[1])\nfrom gpuwright.nvidia_smi import query\nprint(query(5))"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\nfrom gpuwright.gpu.nvidia_smi.query import query\nprint(query(5))"
+    )
     library = str(REPOSITORY / "module_utils")
     environment = {"PATH": ":.:/nonexistent"}
     subprocess.run(["/usr/bin/python3", "-I", "-c", code, library], cwd=folder, env=environment, check=True, timeout=30)

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from gpuwright.gpu_agents import AGENTS, agent_problem, describe_process, is_agent
+from gpuwright.gpu.agents import AGENTS, agent_problem, describe_process, is_agent
 from gpuwright.probe import probe
 from gpuwright.probe_use import read_in_use
 from host_tree import HostTree, answers

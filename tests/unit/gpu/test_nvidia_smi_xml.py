@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from gpuwright.nvidia_smi_xml import UnreadableXml, parse_log
+from gpuwright.gpu.nvidia_smi.xml import UnreadableXml, parse_log
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-DATA = Path(__file__).parent / "data" / "nvidia_smi"
+DATA = Path(__file__).parents[1] / "data" / "nvidia_smi"
 U = "unknown"
 
 V100 = {

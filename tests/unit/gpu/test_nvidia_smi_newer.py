@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from gpuwright.gpu.nvidia_smi.query import interpret, query
+from gpuwright.gpu.nvidia_smi.xml import UnreadableXml, parse_log
 from gpuwright.host.bounded import Finished
-from gpuwright.nvidia_smi import interpret, query
-from gpuwright.nvidia_smi_xml import UnreadableXml, parse_log
 
-DATA = Path(__file__).parent / "data" / "nvidia_smi"
+DATA = Path(__file__).parents[1] / "data" / "nvidia_smi"
 V100 = (DATA / "580-v100.xml").read_text()
 H100 = (DATA / "570-h100-two.xml").read_text()
 NOTE = "<!-- driver_version is deprecated and will be removed in CUDA 14.0. Use kmd_version instead -->"
@@ -110,7 +110,7 @@ def test_the_other_cards_of_a_node_with_a_lost_one_are_still_read(monkeypatch):
         + _second
         + tail.replace("<remapped_rows>", "<fabric><state>GPU is lost</state></fabric><remapped_rows>", 1)
     )
-    monkeypatch.setattr("gpuwright.nvidia_smi.run_bounded", lambda *_arguments: done(text))
+    monkeypatch.setattr("gpuwright.gpu.nvidia_smi.query.run_bounded", lambda *_arguments: done(text))
     record = query()
     assert (record["status"], record["reachable"]) == ("gpu_lost", True)
     assert [gpu["lost"] for gpu in record["gpus"]] == [False, True]

@@ -6,9 +6,9 @@ Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); its messages com
 
 import collections
 
-from .host.bounded import run_bounded
-from .nvidia_smi_values import LOST_WORDS, UNKNOWN, clean
-from .nvidia_smi_xml import UnreadableXml, around_log, has_log, parse_log
+from ...host.bounded import run_bounded
+from .values import LOST_WORDS, UNKNOWN, clean
+from .xml import UnreadableXml, around_log, has_log, parse_log
 
 DEFAULT_TIMEOUT_SECONDS = 30
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.nvidia_smi_values import (
+from gpuwright.gpu.nvidia_smi.values import (
     UNKNOWN,
     any_flag,
     clean,

@@ -2,7 +2,7 @@
 """What an NVIDIA PCI device id (vendor 10de) says about a GPU, before any driver is there to be asked.
 
 NVIDIA numbers its devices in blocks, one chip to a block, so a card without a name still has its architecture. The
-table and its sources are roles/preflight/files/matrix/devices.yml; cards.py reads it.
+table and its sources are roles/preflight/files/matrix/devices.yml; gpu/cards.py reads it.
 """
 
 import collections

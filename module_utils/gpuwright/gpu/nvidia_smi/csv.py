@@ -2,21 +2,21 @@
 """Single values of nvidia-smi, as `--query-gpu=FIELDS --format=csv` of drivers 418 to 620 writes them.
 
 Every value comes with its unit, and one whose unit or form is another than expected is UNKNOWN. What may be N/A is
-decided by `nvidia_smi_absent`, as for the XML.
+decided by `absent`, as for the XML.
 """
 
 import re
 
-from .devices import describe_device
-from .host.bounded import run_bounded
-from .nvidia_smi import interpret
-from .nvidia_smi_absent import Card, believed
-from .nvidia_smi_values import UNKNOWN, clean, read_flag, read_mode, read_number, read_text, read_version
+from ...host.bounded import run_bounded
+from ..devices import describe_device
+from .absent import Card, believed
+from .query import interpret
+from .values import UNKNOWN, clean, read_flag, read_mode, read_number, read_text, read_version
 
 COUNT, AMOUNT, MODE, FLAG, TEXT, VERSION, MASK = "count", "amount", "mode", "flag", "text", "version", "mask"
 # Asked always: they say which card it is, and so what it may lack.
 IDENTITY = ("pci.bus_id", "pci.device_id", "name")
-# Field: (its name in nvidia_smi_absent, form, unit). Units as in the help of --query-gpu; temperatures have none.
+# Field: (its name in absent, form, unit). Units as in the help of --query-gpu; temperatures have none.
 FIELDS = {
     "uuid": ("uuid", TEXT, ""),
     "serial": ("serial", TEXT, ""),

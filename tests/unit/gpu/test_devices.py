@@ -6,9 +6,9 @@ import importlib.util
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.cards import CARDS, CHIPS
-from gpuwright.device_table import BLOCKS
-from gpuwright.devices import NAMES, describe_device, find_devices
+from gpuwright.gpu.cards import CARDS, CHIPS
+from gpuwright.gpu.device_table import BLOCKS
+from gpuwright.gpu.devices import NAMES, describe_device, find_devices
 
 _spec = importlib.util.spec_from_file_location("device_table", REPOSITORY / "docs/device_table.py")
 device_table = importlib.util.module_from_spec(_spec)

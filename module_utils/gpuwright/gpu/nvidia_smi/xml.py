@@ -8,11 +8,11 @@ and the DTD is not looked at.
 import re
 from xml.etree import ElementTree
 
-from .devices import ARCHITECTURES, describe_device
-from .nvidia_smi_absent import Card, believed
-from .nvidia_smi_health import read_health, read_warnings, watts
-from .nvidia_smi_repair import uncorrected
-from .nvidia_smi_values import (
+from ..devices import ARCHITECTURES, describe_device
+from .absent import Card, believed
+from .health import read_health, read_warnings, watts
+from .repair import uncorrected
+from .values import (
     LOST_WORDS,
     NEEDS_RESET,
     UNKNOWN,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpuwright.cards import CHIPS
-from gpuwright.nvidia_smi_absent import REMAPS_ROWS, RETIRES_PAGES, RULES, Card, believed, may_be_absent
-from gpuwright.nvidia_smi_values import UNKNOWN
-from gpuwright.nvidia_smi_xml import parse_log
+from gpuwright.gpu.cards import CHIPS
+from gpuwright.gpu.nvidia_smi.absent import REMAPS_ROWS, RETIRES_PAGES, RULES, Card, believed, may_be_absent
+from gpuwright.gpu.nvidia_smi.values import UNKNOWN
+from gpuwright.gpu.nvidia_smi.xml import parse_log
 
-DATA = Path(__file__).parent / "data" / "nvidia_smi"
+DATA = Path(__file__).parents[1] / "data" / "nvidia_smi"
 NOT_FIELDS = ("name", "architecture", "processes", "health", "pci_id")
 STRICT = ("ecc_mode", "mig_mode", "power_draw_w", "power_limit_w")
 V100 = Card("Tesla V100-PCIE-16GB", "volta", None, "Enabled")

@@ -18,9 +18,9 @@ everything else is an error with the number of its line.
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from .host.files import read_text
-from .verdict.check import REMEDIES
-from .xid_table import CLASSES, FAIL, GPU_LOST
+from ...host.files import read_text
+from ...verdict.check import REMEDIES
+from .table import CLASSES, FAIL, GPU_LOST
 
 PATH = "/etc/gpuwright/xid.yml"
 KINDS = ("xid", "sxid")

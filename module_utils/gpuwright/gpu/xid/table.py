@@ -6,12 +6,12 @@ C  NVIDIA's Xid catalogue (Ampere and later), docs.nvidia.com/deploy/xid-errors/
 V  the list for Volta and older, docs.nvidia.com/deploy/xid-errors and docs.nvidia.com/deploy/dynamic-page-retirement
 A  errors of programs after which the GPU is healthy, k8s-device-plugin internal/rm/health.go
 
-An administrator's /etc/gpuwright/xid.yml replaces class, action and remedy of a row (`xid_file`).
+An administrator's /etc/gpuwright/xid.yml replaces class, action and remedy of a row (`overrides`).
 """
 
 from typing import NamedTuple, Tuple
 
-from .verdict.check import CONTACT_SUPPORT, DRAIN, POWER_CYCLE, REBOOT, RESET
+from ...verdict.check import CONTACT_SUPPORT, DRAIN, POWER_CYCLE, REBOOT, RESET
 
 # FAIL: nobody may use the GPU before somebody has acted. WARN: a program failed, or something to know of.
 # HARMLESS: told as a remark. COMPANION: written beside another Xid, which decides; alone a program was killed.

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from fault_rows import TOKENS
-from gpuwright.nvidia_smi_csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv, unknown_fields
+from gpuwright.gpu.nvidia_smi.csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv, unknown_fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

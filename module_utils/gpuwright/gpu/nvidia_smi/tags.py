@@ -4,7 +4,7 @@
 None because a driver or card has no such thing, and UNKNOWN because nothing says what it is, are never mixed.
 """
 
-from .nvidia_smi_values import NOT_THERE, UNKNOWN, clean, read_flag, read_mode, read_number, read_text
+from .values import NOT_THERE, UNKNOWN, clean, read_flag, read_mode, read_number, read_text
 
 
 def number_at(gpu, path, unit=""):

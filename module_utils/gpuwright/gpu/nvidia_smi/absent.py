@@ -7,8 +7,8 @@ reading failed.
 
 import collections
 
-from .cards import ARCHITECTURES, card_of, is_strict, may_lack_ecc, may_lack_mig
-from .nvidia_smi_values import UNKNOWN
+from ..cards import ARCHITECTURES, card_of, is_strict, may_lack_ecc, may_lack_mig
+from .values import UNKNOWN
 
 RETIRES_PAGES = tuple(name for name, row in ARCHITECTURES.items() if row.memory_repair == "pages")
 REMAPS_ROWS = tuple(name for name, row in ARCHITECTURES.items() if row.memory_repair == "rows")

@@ -8,9 +8,9 @@ products; one that this does not place either is held to the rules of a data-cen
 import re
 from typing import Dict, List, Optional
 
+from ..host.versions import major, version_key
 from .device_rows import Architecture, Card, Chip
 from .device_table import ARCHITECTURES, BLOCKS, CARDS, CHIPS, NAMING
-from .host.versions import major, version_key
 
 DATA_CENTRE, WORKSTATION, CONSUMER = "data-centre", "workstation", "consumer"
 # The class of a card that neither a row nor a naming rule places.

@@ -6,11 +6,11 @@ As everywhere in these readers: None is "this card or driver has no such thing",
 
 import re
 
-from .nvidia_smi_absent import believed
-from .nvidia_smi_fabric import read_fabric
-from .nvidia_smi_repair import read_repair
-from .nvidia_smi_tags import amount_at, mode_at, number_at, text_at
-from .nvidia_smi_values import NOT_THERE, UNKNOWN, clean, first_known, read_mode, read_number, read_text
+from .absent import believed
+from .fabric import read_fabric
+from .repair import read_repair
+from .tags import amount_at, mode_at, number_at, text_at
+from .values import NOT_THERE, UNKNOWN, clean, first_known, read_mode, read_number, read_text
 
 WIDTH = re.compile(r"([0-9]{1,2})x$")
 # In the place of what a newer driver no longer tells of any card.

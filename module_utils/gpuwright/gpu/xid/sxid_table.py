@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's SXid codes, errors of NVSwitches, as data and nothing else; the form of a row is that of `xid_table`.
+"""NVIDIA's SXid codes, errors of NVSwitches, as data and nothing else; the form of a row is that of `table`.
 
 Source (F): Fabric Manager user guide, chapter "NVSwitch SXid errors", docs.nvidia.com/datacenter/tesla.
 """
 
-from .verdict.check import RESET
-from .xid_table import FAIL, WARN, Row
+from ...verdict.check import RESET
+from .table import FAIL, WARN, Row
 
 # No log tells that a reset of the switches worked, so the event stays open after it.
 SWITCH = (

@@ -4,10 +4,10 @@
 import re
 from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
+from ...verdict.check import RESET
 from .sxid_table import NOT_FATAL as NOT_FATAL_SXID
 from .sxid_table import SWITCH, SXID
-from .verdict.check import RESET
-from .xid_table import FAIL, GPU_LOST, HARMLESS, RECOVERY, RECOVERY_ACTION_CHANGED, WARN, WATCH, XID, Row
+from .table import FAIL, GPU_LOST, HARMLESS, RECOVERY, RECOVERY_ACTION_CHANGED, WARN, WATCH, XID, Row
 
 UNKNOWN_XID = Row(WARN, "not in the catalogue of this version", "", WATCH, "")
 UNKNOWN_SXID = Row(WARN, "error of an NVSwitch that is not in this version's list", "", SWITCH, "")

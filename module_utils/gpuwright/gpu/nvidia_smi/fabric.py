@@ -5,7 +5,7 @@ Drivers from 535 on have the block, from 550 on `health` in it, from 580 on its 
 writes N/A everywhere. Names as in nvml.h (NVML_GPU_FABRIC_HEALTH_MASK_*).
 """
 
-from .nvidia_smi_tags import flag_at, members, text_at
+from .tags import flag_at, members, text_at
 
 HEALTH = "fabric/health"
 

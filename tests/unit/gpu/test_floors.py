@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from gpuwright.cards import CARDS
-from gpuwright.device_table import ARCHITECTURES, KNOWN_GOOD
-from gpuwright.floors import Floor, amp_floor, floor_of, peak_of, reduce_floor
+from gpuwright.gpu.cards import CARDS
+from gpuwright.gpu.device_table import ARCHITECTURES, KNOWN_GOOD
+from gpuwright.gpu.floors import Floor, amp_floor, floor_of, peak_of, reduce_floor
 
-GOLDEN = Path(__file__).parent / "data" / "floors_and_peaks.json"
+GOLDEN = Path(__file__).parents[1] / "data" / "floors_and_peaks.json"
 PEAKS = ("copy_gb_s", "matmul_fp16_tflops", "matmul_bf16_tflops", "matmul_tf32_tflops", "matmul_fp32_tflops")
 MEASURES = ("h2d_gb_s", "d2h_gb_s", "p2p_gb_s", *PEAKS)
 V100, A100, H100 = "Tesla V100-PCIE-16GB", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"

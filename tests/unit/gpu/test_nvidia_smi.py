@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
+from gpuwright.gpu.nvidia_smi.query import BY_EXIT_STATUS, interpret
 from gpuwright.host.bounded import Finished
-from gpuwright.nvidia_smi import BY_EXIT_STATUS, interpret
 
-DATA = Path(__file__).parent / "data" / "nvidia_smi"
+DATA = Path(__file__).parents[1] / "data" / "nvidia_smi"
 V100 = (DATA / "580-v100.xml").read_text()
 STATUSES = {
     "ok", "not_installed", "driver_not_loaded", "version_mismatch", "no_devices", "gpu_lost", "reset_required",

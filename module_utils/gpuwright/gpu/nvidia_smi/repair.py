@@ -3,8 +3,8 @@
 
 import re
 
-from .nvidia_smi_tags import flag_at, members, number_at
-from .nvidia_smi_values import UNKNOWN, read_number, total
+from .tags import flag_at, members, number_at
+from .values import UNKNOWN, read_number, total
 
 HISTOGRAM = "remapped_rows/row_remapper_histogram"
 SOURCES = "ecc_errors/aggregate_uncorrectable_sram_sources"

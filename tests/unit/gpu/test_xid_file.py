@@ -9,8 +9,8 @@ import healthy_node
 import pytest
 import yaml
 from gpuwright.checks import run_checks
+from gpuwright.gpu.xid.overrides import parse_mapping, parse_overrides, read_overrides
 from gpuwright.reading_attempt import attempt
-from gpuwright.xid_file import parse_mapping, parse_overrides, read_overrides
 from host_tree import HostTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -189,7 +189,9 @@ def test_the_reader_runs_on_a_node(node_python, tmp_path):
     from conftest import MODULE_UTILS
 
     (tmp_path / "xid.yml").write_text(GOOD)
-    script = "import sys; sys.path.insert(0, sys.argv[1]); from gpuwright.xid_file import parse_overrides as p; "
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from gpuwright.gpu.xid.overrides import parse_overrides as p; "
+    )
     script += "print([r['code'] for r in p(open(sys.argv[2]).read())])"
     command = [node_python, "-c", script, str(MODULE_UTILS), str(tmp_path / "xid.yml")]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[63, 74, 20034]\n"

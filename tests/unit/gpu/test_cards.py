@@ -14,7 +14,8 @@ import healthy_node
 import jsonschema
 import pytest
 from conftest import REPOSITORY
-from gpuwright.cards import (
+from gpuwright.checks import run_checks
+from gpuwright.gpu.cards import (
     CARDS,
     CHIPS,
     CONSUMER,
@@ -27,10 +28,9 @@ from gpuwright.cards import (
     has_tensor_cores,
     may_lack_ecc,
 )
-from gpuwright.checks import run_checks
-from gpuwright.device_table import ARCHITECTURES, KNOWN_GOOD
-from gpuwright.nvidia_smi_absent import Card, believed
-from gpuwright.nvidia_smi_values import UNKNOWN
+from gpuwright.gpu.device_table import ARCHITECTURES, KNOWN_GOOD
+from gpuwright.gpu.nvidia_smi.absent import Card, believed
+from gpuwright.gpu.nvidia_smi.values import UNKNOWN
 from gpuwright.plan import solve
 from gpuwright.plan_question import imagined_host
 from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
@@ -316,7 +316,7 @@ def product_files() -> list[Path]:
     """All Python of the product but the trainer, which runs without this table and names whose figures it repeats."""
     files = [file for folder in FOLDERS for file in (REPOSITORY / folder).rglob("*.py")]
     files += [REPOSITORY / "playbooks/bin/gpu-plan"]
-    left_out = {REPOSITORY / "module_utils/gpuwright/device_table.py"}
+    left_out = {REPOSITORY / "module_utils/gpuwright/gpu/device_table.py"}
     return sorted(file for file in files if file not in left_out and "gan_trainer" not in file.parts)
 
 

@@ -10,8 +10,8 @@ import re
 import time
 from typing import Dict, Iterable, Optional, Union
 
-from .host.access import read_lines
-from .host.files import read_text, to_int
+from ..host.access import read_lines
+from ..host.files import read_text, to_int
 
 NAME_LENGTH = 15
 # Program: what it is, and where its name comes from.

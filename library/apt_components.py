@@ -47,9 +47,15 @@ import os
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.addresses import without_login
-from ansible.module_utils.gpuwright.apt_sources import KEYRINGS, own_targets, read_targets, sources_text, wanted_stanzas
 from ansible.module_utils.gpuwright.host.bounded import run_bounded
+from ansible.module_utils.gpuwright.packages.addresses import without_login
+from ansible.module_utils.gpuwright.packages.apt_sources import (
+    KEYRINGS,
+    own_targets,
+    read_targets,
+    sources_text,
+    wanted_stanzas,
+)
 
 
 def read(path):

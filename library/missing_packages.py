@@ -57,7 +57,12 @@ holder:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.packages import FAMILIES, lock_holder, missing_packages, unfinished_packages
+from ansible.module_utils.gpuwright.packages.installed import (
+    FAMILIES,
+    lock_holder,
+    missing_packages,
+    unfinished_packages,
+)
 
 
 def main():

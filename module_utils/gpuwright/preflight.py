@@ -11,8 +11,9 @@ from .fapolicyd import fapolicyd_problems, read_fapolicyd
 from .gpu.cards import could_be
 from .gpu.devices import describe_device, find_devices
 from .host.files import exists
-from .package_state import read_package_state, state_findings
-from .packages import lock_holder, missing_packages
+from .packages.installed import lock_holder, missing_packages
+from .packages.repositories import unreachable
+from .packages.state import read_package_state, state_findings
 from .preflight_accounts import account_problems, read_accounts
 from .preflight_driver import downgrade_problems, guard_remarks, read_guarded
 from .preflight_secure_boot import secure_boot_problems
@@ -25,7 +26,6 @@ from .preflight_space import (
     space_problems,
 )
 from .problem import problem
-from .repositories import unreachable
 from .workloads import describe_all
 
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.

@@ -6,13 +6,13 @@ from .environment_files import read_environment
 from .host.access import read_account, read_file, read_password_state, read_unsafe_files
 from .host.files import names_in
 from .initramfs import read_initramfs
+from .packages.locks import read_package_locks
 from .preload import PACKAGES, check_library
 from .probe import ask
 from .reading_attempt import attempt, for_root
 from .readings_bench import read_bench
 from .readings_isolation import read_isolation, read_machine
 from .readings_links import read_infiniband, read_nvlink, read_ways
-from .readings_locks import read_package_locks
 from .readings_packages import read_driver_packages
 from .readings_services import read_services
 from .readings_software import (

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from gpuwright.apt_sources import parse_targets, sources_text, wanted_stanzas
+from gpuwright.packages.apt_sources import parse_targets, sources_text, wanted_stanzas
 from test_plan_questions import MATRIX, REPOSITORY, ask
 
 SYSTEMS = [f"{row['id']} {row['version']}" for row in MATRIX["os_releases"]]

@@ -12,7 +12,7 @@ from typing import Any
 _FOLDER = str(Path(__file__).resolve().parents[3] / "module_utils")
 if _FOLDER not in sys.path:
     sys.path.append(_FOLDER)
-_addresses = importlib.import_module("gpuwright.addresses")
+_addresses = importlib.import_module("gpuwright.packages.addresses")
 
 
 def address_of(url: str) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds the node's packages where they are: enabled module streams and version locks of dnf."""
 
-from .host.files import exists, names_in, read_text
+from ..host.files import exists, names_in, read_text
 from .module_streams import StreamError, read_selection
 
 STREAMS = "/etc/dnf/modules.d"

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from gpuwright.addresses import open_address, split_login, without_login
+from gpuwright.packages.addresses import open_address, split_login, without_login
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpuwright.packages import lock_holder, missing_debs
+from gpuwright.packages.installed import lock_holder, missing_debs
 
 RPM = """#!/bin/sh
 # Knows gcc by name and kernel-devel-4.18 as something provided.

@@ -5,7 +5,7 @@ import re
 import sqlite3
 import time
 
-from .host.files import resolve
+from ..host.files import resolve
 
 HISTORY = "/var/lib/dnf/history.sqlite"
 # State of a transaction that dnf began and never closed; 1 is done, 2 is failed (libdnf, TransactionState).

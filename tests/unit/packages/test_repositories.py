@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright import repositories
-from gpuwright.repositories import expand, read_proxy, unreachable, why_unreachable, without_login
+from gpuwright.packages import repositories
+from gpuwright.packages.repositories import expand, read_proxy, unreachable, why_unreachable, without_login
 from host_tree import HostTree
 from signing_keys import signing_key
 from test_plan_questions import MATRIX

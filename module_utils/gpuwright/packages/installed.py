@@ -6,7 +6,7 @@ import fnmatch
 import os
 import struct
 
-from .host.bounded import run_bounded
+from ..host.bounded import run_bounded
 
 # Files that hold the pid of a running dnf or yum (dnf/lock.py), below its cache and run directories.
 DNF_PID_FILES = (

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpuwright.module_streams import (
+from gpuwright.packages.module_streams import (
     Selection,
     StreamError,
     check_name,
@@ -20,7 +20,7 @@ from gpuwright.module_streams import (
 )
 from host_tree import HostTree
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 NAME = "nvidia-driver"
 NOTHING = Selection("", "")
 DISABLED = Selection("disabled", "")

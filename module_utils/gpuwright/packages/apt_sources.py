@@ -7,7 +7,7 @@ files which of them are the distribution's, under whatever mirror's name.
 
 import collections
 
-from .host.bounded import run_bounded
+from ..host.bounded import run_bounded
 
 FIELDS = "$(SOURCESENTRY)|$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
 KEYRINGS = {

@@ -10,8 +10,8 @@ import os
 import re
 import tempfile
 
-from .host.files import below, read_text
-from .host.versions import is_part_of
+from ..host.files import below, read_text
+from ..host.versions import is_part_of
 from .module_streams import STATE_FILE, StreamError, check_name
 
 SHELL = ["dnf", "-y", "--allowerasing"]

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 
-from .host.bounded import run_bounded
+from ..host.bounded import run_bounded
 
 GPG_SECONDS = 60
 # Larger than any vendor's key file; more is an error page or an attempt to fill the disk.

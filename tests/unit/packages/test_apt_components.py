@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpuwright.apt_sources import KEYRINGS, parse_targets, sources_text, wanted_stanzas
+from gpuwright.packages.apt_sources import KEYRINGS, parse_targets, sources_text, wanted_stanzas
 
 FILE = "/etc/apt/sources.list.d/gpuwright-components.sources"
 COMPONENTS = ["contrib", "non-free"]

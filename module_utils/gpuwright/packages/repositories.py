@@ -10,8 +10,8 @@ import threading
 import time
 import urllib.error
 
+from ..host.files import exists, read_text
 from .addresses import open_address, without_login
-from .host.files import exists, read_text
 from .signing_key import refusal
 
 # All addresses are asked at once; a name server that says nothing must not hold up the run.

@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from gpuwright.package_state import CHECK, VERIFY, read_package_state, read_unfinished, state_findings
+from gpuwright.packages.state import CHECK, VERIFY, read_package_state, read_unfinished, state_findings
 
 # As libdnf makes it.
 TABLE = """CREATE TABLE trans (id INTEGER PRIMARY KEY AUTOINCREMENT, dt_begin INTEGER NOT NULL, dt_end INTEGER,

@@ -12,9 +12,9 @@ import difflib
 import re
 import signal
 
-from .host.bounded import run_bounded
-from .host.files import read_text
-from .packages import lock_holder
+from ..host.bounded import run_bounded
+from ..host.files import read_text
+from .installed import lock_holder
 
 STATE_FILE = "/etc/dnf/modules.d/{}.module"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")

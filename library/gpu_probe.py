@@ -144,7 +144,7 @@ ansible_facts:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.gpu.agents import agent_problem
-from ansible.module_utils.gpuwright.probe import probe
+from ansible.module_utils.gpuwright.probe.host import probe
 
 
 def main():

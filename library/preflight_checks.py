@@ -127,7 +127,7 @@ read_only:
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.preflight import find_problems, read_facts
 from ansible.module_utils.gpuwright.preflight_space import read_only_folders
-from ansible.module_utils.gpuwright.probe import ask
+from ansible.module_utils.gpuwright.probe.host import ask
 
 
 def main():

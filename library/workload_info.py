@@ -94,7 +94,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.gpuwright.gpu.agents import agent_problem
 from ansible.module_utils.gpuwright.host.process_use import VENVS
-from ansible.module_utils.gpuwright.workloads import TOUCHES, describe_all, in_way, read_workloads
+from ansible.module_utils.gpuwright.probe.workloads import TOUCHES, describe_all, in_way, read_workloads
 
 
 def main():

@@ -7,8 +7,8 @@ import textwrap
 
 from .gpu.devices import describe_device
 from .plan_candidates import PINS
-from .plan_choices import plan_choices
 from .plan_names import find_card, find_system, machine_of, split_cards
+from .probe.plan_choices import plan_choices
 
 BECAUSE_WIDTH = 90
 CHOICE_WIDTH = 34

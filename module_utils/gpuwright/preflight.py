@@ -25,8 +25,8 @@ from .preflight_space import (
     space_needed,
     space_problems,
 )
+from .probe.workloads import describe_all
 from .problem import problem
-from .workloads import describe_all
 
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.
 MOST_SKEW_SECONDS = 60

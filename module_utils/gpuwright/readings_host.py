@@ -12,8 +12,8 @@ from .host.bounded import find_program
 from .host.files import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
 from .host.processes import process_ids, why_hidden
 from .kernel_log import read_container
-from .probe_hardware import PCI_FOLDER
-from .probe_nvidia import LIBRARY_FOLDERS
+from .probe.hardware import PCI_FOLDER
+from .probe.nvidia import LIBRARY_FOLDERS
 from .verdict.boot_check import read_uptime
 
 CPU_FOLDER = "/sys/devices/system/cpu"

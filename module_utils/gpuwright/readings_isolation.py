@@ -10,7 +10,7 @@ import struct
 
 from .host.bounded import run_bounded
 from .host.files import exists, link_target, read_bytes, read_text
-from .probe_hardware import PCI_FOLDER
+from .probe.hardware import PCI_FOLDER
 
 SECONDS = 10
 GROUPS = "/sys/kernel/iommu_groups"

@@ -15,7 +15,7 @@ FOLDERS = (
     "/lib/modprobe.d",
 )
 COMMAND_LINE = "/proc/cmdline"
-# Debian's packages build it under the other names, see probe_nvidia.
+# Debian's packages build it under the other names, see probe/nvidia.py.
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 PREFIX = "NVreg_"
 # Only double quotes hold words together, in modprobe's files as on the kernel's command line.

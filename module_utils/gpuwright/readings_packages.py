@@ -8,7 +8,7 @@ import re
 
 from .host.bounded import run_bounded
 from .host.files import below, exists, read_colon_lines, resolve
-from .probe_nvidia import LIBRARY_FOLDERS, MODULE_NAMES
+from .probe.nvidia import LIBRARY_FOLDERS, MODULE_NAMES
 
 SECONDS = 20
 DPKG = "/var/lib/dpkg/status"

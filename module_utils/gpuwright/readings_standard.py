@@ -8,7 +8,7 @@ from .host.files import names_in
 from .initramfs import read_initramfs
 from .packages.locks import read_package_locks
 from .preload import PACKAGES, check_library
-from .probe import ask
+from .probe.host import ask
 from .reading_attempt import attempt, for_root
 from .readings_bench import read_bench
 from .readings_isolation import read_isolation, read_machine

@@ -91,7 +91,7 @@ class HostTree:
 
 
 def answers(**texts: str):
-    """A stand-in for `probe.ask`: what each program says, None for one that is not named."""
+    """A stand-in for `probe.host.ask`: what each program says, None for one that is not named."""
 
     def ask(command: list[str]) -> str | None:
         return texts.get(command[0])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import REPOSITORY
 from gpuwright.plan import solve
-from gpuwright.plan_choices import plan_choices, read_kept_plan
+from gpuwright.probe.plan_choices import plan_choices, read_kept_plan
 from host_tree import HostTree
 from test_plan_questions import MATRIX, make_host
 from test_summary_callback import STUB, Run

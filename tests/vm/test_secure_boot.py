@@ -23,7 +23,7 @@ from gpuwright.host.bounded import Finished, run_bounded
 from gpuwright.host.secure_boot.efi_variables import read_state
 from gpuwright.host.secure_boot.module_key import DKMS_PLACE, KeyPlace, read_module_key
 from gpuwright.host.secure_boot.mok_request import DIALOGUE, Outcome, prepare
-from gpuwright.readings_signature import read_kernel_keys
+from gpuwright.probe.module_signature import read_kernel_keys
 
 PLACE = KeyPlace(*DKMS_PLACE)
 PASSWORD = "enrol-this-42"

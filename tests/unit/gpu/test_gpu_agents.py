@@ -10,8 +10,8 @@ import time
 
 import pytest
 from gpuwright.gpu.agents import AGENTS, agent_problem, describe_process, is_agent
-from gpuwright.probe import probe
-from gpuwright.probe_use import read_in_use
+from gpuwright.probe.host import probe
+from gpuwright.probe.use import read_in_use
 from host_tree import HostTree, answers
 
 # Kernel 6.1's, 52 fields; the tenth of a name with parentheses and spaces.

@@ -11,8 +11,8 @@ import pytest
 from gpuwright.host.secure_boot.certificates import describe_certificate, fingerprint, plain
 from gpuwright.host.secure_boot.efi_variables import parse_signature_lists, read_certificates, read_state
 from gpuwright.host.secure_boot.module_key import key_place, read_module_key
-from gpuwright.probe import probe
-from gpuwright.readings_signature import is_trusted, read_enrolled_keys, read_next_signature
+from gpuwright.probe.host import probe
+from gpuwright.probe.module_signature import is_trusted, read_enrolled_keys, read_next_signature
 from healthy_files import MODINFO
 from healthy_node import MOK
 from host_tree import RUNNING, HostTree, answers

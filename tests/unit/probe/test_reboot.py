@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.reboot import reboot_reasons
+from gpuwright.probe.reboot import reboot_reasons
 from host_tree import NEWER, RUNNING
 
 OLD, NEW = "535.261.03", "580.95.05"

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from gpuwright.probe import ask, probe, read_os, read_pythons
+from gpuwright.probe.host import ask, probe, read_os, read_pythons
 from host_tree import RUNNING, HostTree, answers
 from hypothesis import given, settings
 from hypothesis import strategies as st

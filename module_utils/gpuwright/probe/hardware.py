@@ -4,8 +4,8 @@
 import os
 import re
 
-from .gpu.devices import NVIDIA_VENDOR, describe_device
-from .host.files import below, exists, link_target, names_in, read_colon_lines, read_int, read_text
+from ..gpu.devices import NVIDIA_VENDOR, describe_device
+from ..host.files import below, exists, link_target, names_in, read_colon_lines, read_int, read_text
 
 PCI_FOLDER = "/sys/bus/pci/devices"
 NODE_FOLDER = "/sys/devices/system/node"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.probe_nvidia import (
+from gpuwright.probe.nvidia import (
     parse_dkms_status,
     read_device_nodes,
     read_loaded,

@@ -8,11 +8,11 @@ whom, by what the step touches.
 import os
 from typing import Any, Dict, Iterable, List, Optional
 
-from .gpu.agents import describe_process, is_agent
-from .host.in_child import examine_each
-from .host.process_use import VENVS, Folder, read_use
-from .host.processes import command_name, parent_of, process_ids, why_hidden
-from .probe_use import read_ancestors, read_jobs, read_users
+from ..gpu.agents import describe_process, is_agent
+from ..host.in_child import examine_each
+from ..host.process_use import VENVS, Folder, read_use
+from ..host.processes import command_name, parent_of, process_ids, why_hidden
+from .use import read_ancestors, read_jobs, read_users
 
 # A process that answers takes milliseconds.
 SECONDS = 5.0

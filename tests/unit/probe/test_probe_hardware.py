@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
+from gpuwright.probe.hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
 from host_tree import HostTree
 
 

@@ -4,8 +4,8 @@
 import json
 from typing import Any, Dict, Optional
 
-from .host.files import read_text
-from .verdict.expectations import EXPECTATIONS_PATH
+from ..host.files import read_text
+from ..verdict.expectations import EXPECTATIONS_PATH
 
 MOST_CHARACTERS = 200
 

@@ -3,8 +3,8 @@
 
 import re
 
-from .host.files import exists, names_in, read_assignments, read_text, to_int
-from .host.rpm_version import kernel_sort_key
+from ..host.files import exists, names_in, read_assignments, read_text, to_int
+from ..host.rpm_version import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
 

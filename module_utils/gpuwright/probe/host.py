@@ -7,18 +7,18 @@ The shape of the answer is the contract `gpu_node` in docs/architecture.md.
 import os
 import re
 
-from .host.bounded import run_bounded
-from .host.files import exists, names_in, read_assignments, read_text, resolve
-from .host.secure_boot.efi_variables import read_state
-from .host.secure_boot.module_key import enrolled, read_module_key
+from ..host.bounded import run_bounded
+from ..host.files import exists, names_in, read_assignments, read_text, resolve
+from ..host.secure_boot.efi_variables import read_state
+from ..host.secure_boot.module_key import enrolled, read_module_key
+from ..verdict.last import read_last_verdict
+from .hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
+from .kernel import read_kernel
+from .module_signature import read_next_signature
+from .nvidia import read_nvidia
 from .plan_choices import read_kept_plan
-from .probe_hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
-from .probe_kernel import read_kernel
-from .probe_nvidia import read_nvidia
-from .probe_use import read_in_use
-from .readings_signature import read_next_signature
 from .reboot import reboot_reasons
-from .verdict.last import read_last_verdict
+from .use import read_in_use
 
 SCHEMA = 1
 VERIFIED_FILE = "/var/lib/gpuwright/verified.json"

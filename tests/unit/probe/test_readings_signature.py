@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from gpuwright.readings_signature import (
+from gpuwright.probe.module_signature import (
     parse_certificates,
     plain,
     read_enforced,

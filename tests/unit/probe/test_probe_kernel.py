@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.probe_kernel import read_kernel
+from gpuwright.probe.kernel import read_kernel
 from host_tree import NEWER, OLDER, RUNNING, HostTree, answers
 
 NOBODY = answers()

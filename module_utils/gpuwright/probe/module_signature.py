@@ -8,10 +8,10 @@ number can be had it decides. The kernel's own keys show their name and identifi
 
 import re
 
-from .host.files import names_in, read_colon_lines, read_text
-from .host.secure_boot.certificates import describe_certificate, plain
-from .host.secure_boot.efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
-from .probe_nvidia import MODULE_NAMES
+from ..host.files import names_in, read_colon_lines, read_text
+from ..host.secure_boot.certificates import describe_certificate, plain
+from ..host.secure_boot.efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
+from .nvidia import MODULE_NAMES
 
 ENFORCED = "/sys/module/module/parameters/sig_enforce"
 KEYS = "/proc/keys"

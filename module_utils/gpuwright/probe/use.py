@@ -5,9 +5,9 @@ import os
 import re
 import struct
 
-from .gpu.agents import describe_process, is_agent
-from .host.files import below, names_in, read_assignments, read_bytes, to_int
-from .host.processes import command_name, parent_of, process_ids, why_hidden
+from ..gpu.agents import describe_process, is_agent
+from ..host.files import below, names_in, read_assignments, read_bytes, to_int
+from ..host.processes import command_name, parent_of, process_ids, why_hidden
 
 SESSION_FOLDER = "/run/systemd/sessions"
 SLURM_FOLDERS = ("/var/spool/slurmd", "/var/spool/slurm/d", "/var/spool/slurm/slurmd")

@@ -4,7 +4,7 @@
 import os
 import re
 
-from .host.files import below, exists, names_in, read_colon_lines, read_text, resolve
+from ..host.files import below, exists, names_in, read_colon_lines, read_text, resolve
 
 VERSION = re.compile(r"\b([0-9]{3,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b")
 # Debian keeps several branches side by side and links one of them through its alternatives.

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from conftest import MODULE_UTILS
-from gpuwright import workloads
 from gpuwright.host.in_child import examine_each
 from gpuwright.host.mount_places import place_of, read_mounts
-from gpuwright.workloads import describe_all, describe_workload, in_way, read_workloads
+from gpuwright.probe import workloads
+from gpuwright.probe.workloads import describe_all, describe_workload, in_way, read_workloads
 from host_tree import HostTree
 
 VENVS = "/opt/gpuwright/venvs"
@@ -521,7 +521,9 @@ def test_real_containers_by_their_mounts(tmp_path: Path) -> None:
         time.sleep(1)
         if any(job.poll() is not None for job in jobs):
             pytest.skip("this machine gives no mount namespaces")
-        program = "import sys, json; sys.path.insert(0, sys.argv[1]); from gpuwright.workloads import read_workloads; "
+        program = (
+            "import sys, json; sys.path.insert(0, sys.argv[1]); from gpuwright.probe.workloads import read_workloads; "
+        )
         program += "print(json.dumps([r['pid'] for r in read_workloads(venvs=sys.argv[2])['workloads']]))"
         done = subprocess.run(
             [sys.executable, "-c", program, str(MODULE_UTILS), str(venvs)], capture_output=True, text=True, check=True

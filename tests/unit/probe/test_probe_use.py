@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import MODULE_UTILS
 from gpuwright.host.processes import why_hidden
-from gpuwright.probe_use import read_ancestors, read_in_use
+from gpuwright.probe.use import read_ancestors, read_in_use
 from gpuwright.readings_host import read_blocked_tasks
 from host_tree import HostTree
 
@@ -225,7 +225,7 @@ def test_a_real_proc_that_hides_processes():
     """The kernel's own hidepid, in namespaces of this test, as a user without rights."""
     # Everything is imported as root: the interpreter itself may lie where others cannot read.
     program = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); from gpuwright.probe_use import read_in_use\n"
+        "import os, sys; sys.path.insert(0, sys.argv[1]); from gpuwright.probe.use import read_in_use\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534); found = read_in_use()\n"
         "print(len(found['gpu_processes']), found['gpu_processes'][0]['name'])"
     )

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read from level standard on: it takes longer than a timer may, from the toolkit to the trainer's files."""
 
-from .calibrated import calibrated_arm
 from .environment_files import read_environment
 from .host.access import read_account, read_file, read_password_state, read_unsafe_files
 from .host.files import names_in
 from .initramfs import read_initramfs
+from .launch.calibrated import calibrated_arm
+from .launch.preload import PACKAGES, check_library
+from .launch.runtime_policy import LaunchError, load_policy
 from .packages.locks import read_package_locks
-from .preload import PACKAGES, check_library
 from .probe.host import ask
 from .reading_attempt import attempt, for_root
 from .readings_bench import read_bench
@@ -27,7 +28,6 @@ from .readings_software import (
     read_venv,
 )
 from .readings_storage import read_disks
-from .runtime_policy import LaunchError, load_policy
 
 PROGRAM_FOLDER = "/usr/local/bin"
 LAUNCHER = PROGRAM_FOLDER + "/gpu-run"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from gpuwright import tuning_store
 from gpuwright.host import trees
+from gpuwright.launch.preload import check_callers_preload, check_library, find_library
+from gpuwright.launch.runtime_policy import LaunchError
 from gpuwright.preflight_space import space_needed, space_problems
-from gpuwright.preload import check_callers_preload, check_library, find_library
-from gpuwright.runtime_policy import LaunchError
 from gpuwright.verdict import report
 from healthy_files import ELF_LIBRARY
 

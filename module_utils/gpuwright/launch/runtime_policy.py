@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's runtime policy, /etc/gpuwright/runtime.json."""
 
+from ..host.files import below
 from . import fast_json
-from .host.files import below
 
 POLICY_PATH = "/etc/gpuwright/runtime.json"
 ALLOCATORS = ("calibrated", "jemalloc", "tcmalloc", "none")

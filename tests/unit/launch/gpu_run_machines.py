@@ -6,9 +6,9 @@ import types
 from pathlib import Path
 
 from gpuwright.host.topology import format_cpu_list, parse_cpu_list
-from gpuwright.launch_decision import Decision, decide
-from gpuwright.ranks import Launcher
-from gpuwright.runtime_policy import DEFAULTS
+from gpuwright.launch.decision import Decision, decide
+from gpuwright.launch.ranks import Launcher
+from gpuwright.launch.runtime_policy import DEFAULTS
 
 NODE_MIB = 96 * 1024
 # "allocator" alone is a key of the policy.

@@ -4,7 +4,7 @@
 import os
 import struct
 
-from .host.files import resolve
+from ..host.files import resolve
 
 
 def library_identity(path, root="/"):

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 from gpu_run_machines import a5, choose, write
-from gpuwright.calibrated import CALIBRATED_PATH, calibrated_arm, machine_identity
-from gpuwright.calibration_rule import BASE, CONTROL, chance, judge, spread
-from gpuwright.library_identity import library_identity
+from gpuwright.launch.calibrated import CALIBRATED_PATH, calibrated_arm, machine_identity
+from gpuwright.launch.calibration_rule import BASE, CONTROL, chance, judge, spread
+from gpuwright.launch.library_identity import library_identity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 REAL_LIBRARY = next(Path("/").glob("lib/*/libm.so.6"), None) or Path("/lib64/libm.so.6")
 LIBRARY = "/usr/lib64/libjemalloc.so.2"
 
@@ -185,7 +185,7 @@ def test_file_of_another_making_is_malloc_and_a_warning(more: dict, machine: Pat
 CODE = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
-from gpuwright import launcher
+from gpuwright.launch import launcher
 sys.exit(launcher.main(json.loads(sys.argv[3]), root=sys.argv[2]))
 """
 # Faster with the library in its memory, as an allocator would make it: a number that the command prints.

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpuwright.launch_program import ENVIRONMENT, environment_folder, not_found
+from gpuwright.launch.program import ENVIRONMENT, environment_folder, not_found
 
-MODULE_UTILS = Path(__file__).resolve().parents[2] / "module_utils"
+MODULE_UTILS = Path(__file__).resolve().parents[3] / "module_utils"
 
 
 def program(folder: Path, name: str, text: str) -> None:
@@ -27,7 +27,7 @@ def node(tmp_path: Path) -> Path:
 
 
 def run(node: Path, python: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess:
-    start = f"import sys; sys.path.insert(0, {str(MODULE_UTILS)!r}); from gpuwright.launcher import main;"
+    start = f"import sys; sys.path.insert(0, {str(MODULE_UTILS)!r}); from gpuwright.launch.launcher import main;"
     command = [python, "-I", "-c", start + f"sys.exit(main(sys.argv[1:], {str(node)!r}))", *arguments]
     environment = {"PATH": "/usr/bin:/bin", **environ}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)

@@ -7,9 +7,9 @@ back to malloc and says so.
 
 import os
 
+from ..host.files import below, read_text
+from ..host.record import Record
 from . import fast_json
-from .host.files import below, read_text
-from .host.record import Record
 from .runtime_policy import LaunchError
 
 CALIBRATED_PATH = "/etc/gpuwright/runtime-calibrated.json"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gpu_run_machines import two_sockets, with_driver, write
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 LIBRARY = "/usr/lib64/libjemalloc.so.2"
 RUN = ["--", "true"]
 
@@ -91,7 +91,7 @@ CODE = """
 import io, json, os, sys
 root, cases = sys.argv[1], json.load(sys.stdin)
 sys.path.insert(0, sys.argv[2])
-from gpuwright.launcher import main
+from gpuwright.launch.launcher import main
 answers, stderr = [], sys.stderr
 policy_file = root + "/etc/gpuwright/runtime.json"
 os.sched_setaffinity(0, {0})

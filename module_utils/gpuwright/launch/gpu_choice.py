@@ -4,8 +4,8 @@
 Sources: CUDA C++ Programming Guide (environment variables), NVIDIA MIG User Guide (device names), srun(1).
 """
 
-from .host.files import is_digits
-from .host.topology import UNKNOWN_NODE, find_all_gpus, gpu_model, reachable_gpus
+from ..host.files import is_digits
+from ..host.topology import UNKNOWN_NODE, find_all_gpus, gpu_model, reachable_gpus
 from .ranks import MOST_DIGITS, SLURM_RANK
 from .runtime_policy import LaunchError
 
@@ -106,7 +106,7 @@ def _mig_parents(word, gpus):
     if len(gpus) < 2:
         return gpus
     # Only the driver knows the newer names; nobody else pays for asking it.
-    from .host.bounded import run_bounded
+    from ..host.bounded import run_bounded
 
     parent = ""
     for line in run_bounded(["nvidia-smi", "-L"], NVIDIA_SMI_SECONDS).stdout.splitlines():

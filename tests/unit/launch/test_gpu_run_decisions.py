@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from gpu_run_machines import a5, build, choose, two_sockets, write
 from gpuwright.host.topology import cores_of, find_all_gpus, format_cpu_list, memory_nodes, parse_cpu_list
-from gpuwright.launch_decision import Decision
-from gpuwright.preload import check_library
-from gpuwright.runtime_policy import DEFAULTS, LaunchError, load_policy
+from gpuwright.launch.decision import Decision
+from gpuwright.launch.preload import check_library
+from gpuwright.launch.runtime_policy import DEFAULTS, LaunchError, load_policy
 
 # A file that the loader takes and that every test machine has, owned by root.
 REAL_LIBRARY = next(Path("/").glob("lib/*/libm.so.6"), None) or Path("/lib64/libm.so.6")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What follows for a process from its CPUs and nodes: memory policy, threads, allocator, CUDA's allocator.
 
-Every function takes a `launch_decision.Decision` and notes in it what it chose and why.
+Every function takes a `decision.Decision` and notes in it what it chose and why.
 """
 
+from ..host.cgroups import cpu_quota
+from ..host.topology import cores_of, format_cpu_list, memory_nodes, node_memory
 from .calibrated import calibrated_arm
 from .gpu_choice import BY_CALLER
-from .host.cgroups import cpu_quota
-from .host.topology import cores_of, format_cpu_list, memory_nodes, node_memory
 from .ranks import is_torchruns_filler
 
 # Below this part of its memory a node is short: what is bound to it would soon be killed while others have room.

@@ -10,7 +10,7 @@ import stat
 import struct
 import sys
 
-from .host.files import exists, resolve
+from ..host.files import exists, resolve
 from .runtime_policy import KNOWN_LIBRARIES, LaunchError
 
 PACKAGES = {
@@ -105,7 +105,7 @@ def prove_preload(library, environment, before_start=None):
 
     Runs `cat /proc/self/maps`: nothing of the command is started. `before_start` is `bounded.run_bounded`'s.
     """
-    from .host.bounded import run_bounded
+    from ..host.bounded import run_bounded
 
     done = run_bounded(["cat", "/proc/self/maps"], PROOF_SECONDS, environment=environment, before_start=before_start)
     if done.problem:

@@ -6,8 +6,8 @@ Sources: torchrun (environment variables), Open MPI, MVAPICH2 and Intel MPI (loc
 
 import os
 
-from .host.files import is_digits, read_colon_lines, read_text, to_int
-from .host.record import Record
+from ..host.files import is_digits, read_colon_lines, read_text, to_int
+from ..host.record import Record
 from .runtime_policy import LaunchError
 
 # Digits of a rank or a device.

@@ -5,7 +5,7 @@ import json
 import os
 from shlex import quote
 
-from .host.topology import format_cpu_list
+from ..host.topology import format_cpu_list
 from .preload import prove_preload
 
 # DataLoader workers and NCCL hand data over in shared memory; containers get 64 MiB unless told otherwise.

@@ -9,9 +9,9 @@ import _signal
 import os
 import sys
 
-from .launch_decision import decide
-from .launch_options import help_text, parse
-from .launch_program import not_found, take_program
+from .decision import decide
+from .options import help_text, parse
+from .program import not_found, take_program
 from .ranks import find_launcher, find_rank
 from .runtime_policy import LaunchError, load_policy
 
@@ -111,7 +111,7 @@ def main(arguments=None, root="/"):
 
 def _explain(options, decision, command):
     # Imported here: a start needs none of it.
-    from . import launch_report
+    from . import report as launch_report
 
     if not options.dry_run:
         launch_report.examine(decision)

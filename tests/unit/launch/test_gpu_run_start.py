@@ -9,12 +9,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpuwright import fast_json
 from gpuwright.host.record import Record
+from gpuwright.launch import fast_json
 from hypothesis import given
 from hypothesis import strategies as st
 
-MODULE_UTILS = Path(__file__).resolve().parents[2] / "module_utils"
+MODULE_UTILS = Path(__file__).resolve().parents[3] / "module_utils"
 # Each takes milliseconds; --explain, --calibrate and errors may load them.
 SLOW = {
     "argparse",
@@ -39,7 +39,7 @@ JSON_VALUES = st.recursive(
 START = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from gpuwright import launcher
+from gpuwright.launch import launcher
 def become(*_):
     sys.stdout.write(" ".join(sys.modules))
     sys.stdout.flush()
@@ -67,7 +67,7 @@ def test_start_loads_nothing_slow(node_python: str, tmp_path: Path, state: str) 
     words = [node_python, "-I", "-S", "-c", START, str(MODULE_UTILS), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, timeout=30)
     loaded = set(done.stdout.split())
-    assert "gpuwright.launch_decision" in loaded and done.stderr == ""
+    assert "gpuwright.launch.decision" in loaded and done.stderr == ""
     assert not loaded & SLOW
 
 

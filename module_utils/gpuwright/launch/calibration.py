@@ -13,12 +13,12 @@ import sys
 import tempfile
 import time
 
+from ..host.as_user import giving_up_root
+from ..host.terminal import escape_output
 from .calibrated import CALIBRATED_PATH, check_writable, machine_identity, save
 from .calibration_rule import BASE, CONTROL, LEAST_ROUNDS, judge
 from .calibration_user import command_account, environment_for
-from .host.as_user import giving_up_root
-from .host.terminal import escape_output
-from .launch_decision import decide
+from .decision import decide
 from .library_identity import library_identity
 from .preload import prove_preload
 from .runtime_policy import LaunchError

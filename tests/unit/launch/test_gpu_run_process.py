@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 SCRIPT = REPOSITORY / "roles" / "system_runtime" / "files" / "gpu-run"
 REAL_LIBRARY = next(Path("/").glob("lib/*/libm.so.6"), None) or Path("/lib64/libm.so.6")
 Run = Callable[..., subprocess.CompletedProcess]
@@ -99,7 +99,8 @@ def test_library_is_in_the_commands_memory(node_python: str) -> None:
     if os.getuid() != 0:
         pytest.skip("needs root: a library must belong to root")
     code = """
-from gpuwright import launcher, runtime_policy
+from gpuwright.launch import launcher
+from gpuwright.launch import runtime_policy
 runtime_policy.KNOWN_LIBRARIES["tcmalloc"] = (sys.argv[1],)
 sys.exit(launcher.main(["--allocator", "tcmalloc", "--", "cat", "/proc/self/maps"]))
 """
@@ -109,7 +110,7 @@ sys.exit(launcher.main(["--allocator", "tcmalloc", "--", "cat", "/proc/self/maps
 
 def test_memory_policy_reaches_the_command_and_never_replaces_the_callers(node_python: str) -> None:
     code = """
-from gpuwright.memory_policy import set_memory_policy
+from gpuwright.launch.memory_policy import set_memory_policy
 print([set_memory_policy("bind", [900]), set_memory_policy("preferred", [0]), set_memory_policy("bind", [0])])
 sys.stdout.flush()
 os.execvp("cat", ["cat", "/proc/self/numa_maps"])
@@ -135,7 +136,7 @@ def test_what_the_kernel_refuses_is_reported_and_the_rest_is_done(node_python: s
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
     code = """
-from gpuwright.launcher import main
+from gpuwright.launch.launcher import main
 main(["--json"], root=sys.argv[1])
 main(["--", "cat", "/proc/self/status"], root=sys.argv[1])
 """

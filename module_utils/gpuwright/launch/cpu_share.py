@@ -4,7 +4,7 @@
 Every rank computes the same division from the same facts and takes its own part; they do not talk to each other.
 """
 
-from .host.record import Record
+from ..host.record import Record
 
 
 class Share(Record):

@@ -5,12 +5,12 @@ Nothing here changes the process. Who wins: an option, then what the caller's en
 /etc/gpuwright/runtime.json, then the defaults.
 """
 
+from ..host.topology import UNKNOWN_NODE, all_node_cpus, cores_of, format_cpu_list, node_cpus, parse_cpu_list
 from .cpu_share import divide, nearest
 from .gpu_choice import BY_CALLER, choose_visible_gpus, place_ranks
-from .host.topology import UNKNOWN_NODE, all_node_cpus, cores_of, format_cpu_list, node_cpus, parse_cpu_list
-from .launch_settings import choose_allocator, choose_cuda_allocator, choose_memory, choose_threads
 from .ranks import bound_by, find_rank, is_launcher
 from .runtime_policy import LaunchError
+from .settings import choose_allocator, choose_cuda_allocator, choose_memory, choose_threads
 
 # libgomp ties the main thread to one core at `import torch`, and every DataLoader worker inherits that core.
 PINNING_VARIABLES = ("GOMP_CPU_AFFINITY", "OMP_PROC_BIND")

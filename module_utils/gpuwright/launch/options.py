@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu-run's command line. By hand and not by argparse, whose import takes as long as all the rest of a start."""
 
-from .host.files import to_int
+from ..host.files import to_int
 from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, LaunchError
 
 USAGE = "usage: gpu-run [options] -- command [argument ...]"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from gpu_run_machines import build, choose, dgx1, memory, spread_over, two_sockets, with_driver, write
 from gpuwright.host.topology import format_cpu_list, parse_cpu_list
-from gpuwright.ranks import Launcher, Rank, bound_by, find_launcher, find_rank, is_launcher
-from gpuwright.runtime_policy import LaunchError
+from gpuwright.launch.ranks import Launcher, Rank, bound_by, find_launcher, find_rank, is_launcher
+from gpuwright.launch.runtime_policy import LaunchError
 
 SLURM = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "8"}
 
@@ -149,7 +149,7 @@ def test_launcher_is_the_ancestor_born_without_the_rank(tmp_path: Path) -> None:
     """A shell between torchrun and gpu-run has the rank too, so it is passed over."""
     code = """
 import sys; sys.path.insert(0, sys.argv[1])
-from gpuwright.ranks import Rank, find_launcher
+from gpuwright.launch.ranks import Rank, find_launcher
 found = find_launcher(Rank(0, 2, "TEST_RANK"))
 print(found.environment.get("TEST_MARK"), "-c" in found.command, len(found.cpus) > 0)
 """

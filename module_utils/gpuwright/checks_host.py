@@ -4,7 +4,7 @@
 from .checks_driver import INSTALL, REBOOT_NOW
 from .checks_gpu import ASK_FIRST
 from .checks_tuning import TUNE, tuned_to
-from .readings_host import DRIVER_LIBRARIES
+from .readings.host import DRIVER_LIBRARIES
 from .reinstall import LIBRARIES, PROGRAM, reinstall
 from .verdict.check import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, warned
 

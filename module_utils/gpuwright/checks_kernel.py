@@ -5,8 +5,8 @@ from typing import Callable
 
 from .kernel_event_names import event_id
 from .kernel_evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
-from .kernel_log_table import about
-from .kernel_rows import LOST, UNCORRECTED, WATCH
+from .readings.kernel_log.rows import LOST, UNCORRECTED, WATCH
+from .readings.kernel_log.table import about
 from .verdict.check import (
     CONTACT_SUPPORT,
     FAIL,
@@ -109,7 +109,7 @@ def _row(name, remedy, question, doc, silence, action, needs_gpu=False, severity
         judge=finding(name, doc, silence, action),
         needs_gpu=needs_gpu,
         action=action.replace("/dev/{place}", "the disk"),
-        source="the kernel's own messages, by the rows of kernel_log_table",
+        source="the kernel's own messages, by the rows of readings/kernel_log/table.py",
     )
 
 

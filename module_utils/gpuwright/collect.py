@@ -4,22 +4,22 @@
 import re
 
 from .acknowledgements import read_acknowledgements
-from .confinement import read_confinement
 from .environment_files import read_environment
 from .gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 from .gpu.xid.overrides import read_overrides
 from .host.access import read_account, read_device_access, read_device_links
 from .host.bounded import run_bounded
-from .kernel_log import read_kernel_log
 from .performance import read_performance
 from .probe.host import ask, probe
 from .probe.module_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
-from .reading_attempt import attempt, for_root
+from .readings.attempt import attempt, for_root
+from .readings.confinement import read_confinement
+from .readings.host import HOST_READERS, read_driver_files, read_switches
+from .readings.kernel_log.log import read_kernel_log
+from .readings.software import who_computes
 from .readings_containers import read_containers
 from .readings_file_systems import read_file_systems
-from .readings_host import HOST_READERS, read_driver_files, read_switches
 from .readings_modules import read_asked, read_kernel_modules, read_parameters
-from .readings_software import who_computes
 from .readings_standard import collect_links, collect_software
 from .readings_tuning import read_tuning
 from .strikes import read_strikes

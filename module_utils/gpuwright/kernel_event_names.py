@@ -4,7 +4,7 @@
 from typing import Any, Dict
 
 from .acknowledgements import cards_in
-from .kernel_log_table import about
+from .readings.kernel_log.table import about
 
 KERNEL = "kernel."
 # The lists of `readings.kernel_log` whose events have a code, with the checks that judge them.

@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from .host.files import below, resolve
-from .reading_attempt import attempt
+from .readings.attempt import attempt
 
 SECONDS = 5
 MOUNTS = "/proc/self/mountinfo"

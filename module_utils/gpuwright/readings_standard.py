@@ -10,13 +10,9 @@ from .launch.preload import PACKAGES, check_library
 from .launch.runtime_policy import LaunchError, load_policy
 from .packages.locks import read_package_locks
 from .probe.host import ask
-from .reading_attempt import attempt, for_root
-from .readings_bench import read_bench
-from .readings_isolation import read_isolation, read_machine
-from .readings_links import read_infiniband, read_nvlink, read_ways
-from .readings_packages import read_driver_packages
-from .readings_services import read_services
-from .readings_software import (
+from .readings.attempt import attempt, for_root
+from .readings.links import read_infiniband, read_nvlink, read_ways
+from .readings.software import (
     LIBRARY_FOLDERS,
     read_cudnn_of_wheel,
     read_header_version,
@@ -27,6 +23,10 @@ from .readings_software import (
     read_toolkit_version_file,
     read_venv,
 )
+from .readings_bench import read_bench
+from .readings_isolation import read_isolation, read_machine
+from .readings_packages import read_driver_packages
+from .readings_services import read_services
 from .readings_storage import read_disks
 
 PROGRAM_FOLDER = "/usr/local/bin"

@@ -8,7 +8,7 @@ from .bundle import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
 from .checks import CHECKS, run_checks
 from .gpu.nvidia_smi.query import record_of
 from .host.bounded import Finished
-from .kernel_log import parse_log
+from .readings.kernel_log.log import parse_log
 from .replay_files import BUNDLE, LOG, XML, Piece, log_of, manifest_of
 from .verdict.check import LEVELS, STANDARD, UNKNOWN, judge, worst
 from .verdict.expectations import PLAN_PARTS, SCHEMA, parse_expectations

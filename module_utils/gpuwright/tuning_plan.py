@@ -8,7 +8,7 @@ import re
 
 from . import tuning_files, tuning_gpu, tuning_knobs
 from .host.files import exists, read_int
-from .kernel_log import read_container
+from .readings.kernel_log.log import read_container
 from .tuning_catalogue import BY_NAME, CATALOGUE
 from .tuning_disk import NotHere, disk_below, is_flash, udev_match
 

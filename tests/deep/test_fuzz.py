@@ -14,8 +14,8 @@ from gpuwright.gpu.nvidia_smi.csv import FIELDS, IDENTITY, UnreadableCsv, parse_
 from gpuwright.gpu.nvidia_smi.query import interpret
 from gpuwright.gpu.nvidia_smi.values import UNKNOWN
 from gpuwright.host.bounded import Finished
-from gpuwright.kernel_log import parse_log as parse_kernel_log
-from gpuwright.readings_links import parse_errors, parse_links, parse_ways
+from gpuwright.readings.kernel_log.log import parse_log as parse_kernel_log
+from gpuwright.readings.links import parse_errors, parse_links, parse_ways
 from gpuwright.verdict.check import PASS, judge
 
 DATA = Path(__file__).resolve().parents[1] / "unit" / "data" / "nvidia_smi"

@@ -12,7 +12,7 @@ from gpuwright.acknowledgements import PATH
 from gpuwright.acknowledging import Refused, findings_to_acknowledge
 from gpuwright.checks import CHECKS
 from gpuwright.kernel_event_names import in_one_spelling
-from gpuwright.kernel_log import parse_log
+from gpuwright.readings.kernel_log.log import parse_log
 from gpuwright.verdict.check import FAIL, judge
 from gpuwright.waivers import close_events
 from kernel_records import RECORDS

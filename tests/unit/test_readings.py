@@ -15,13 +15,14 @@ import healthy_files
 import healthy_node
 import pytest
 from gpuwright import collect as readings
-from gpuwright import readings_software, readings_standard, trainer_run
+from gpuwright import readings_standard, trainer_run
 from gpuwright.checks import run_checks
 from gpuwright.collect import collect
 from gpuwright.host.access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
 from gpuwright.host.as_user import find_account, ordinary_account
-from gpuwright.reading_attempt import attempt
-from gpuwright.readings_software import (
+from gpuwright.readings import software as readings_software
+from gpuwright.readings.attempt import attempt
+from gpuwright.readings.software import (
     read_cudnn_of_wheel,
     read_header_version,
     read_library_version,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import page_samples
 import pytest
-from gpuwright.reading_attempt import attempt
+from gpuwright.readings.attempt import attempt
 from gpuwright.readings_bench import LIMIT_BYTES, parse_bench, read_bench
 
 EXPECTATIONS = {"runs_dir": "/srv/gan/runs"}

@@ -10,7 +10,7 @@ import healthy_node
 import pytest
 from gpuwright import strikes
 from gpuwright.checks import run_checks
-from gpuwright.reading_attempt import attempt
+from gpuwright.readings.attempt import attempt
 from gpuwright.strikes import counted, keep_strikes, read_strikes
 from gpuwright.verdict.report import make_report
 from gpuwright.waiver_report import strike_lines, with_waivers

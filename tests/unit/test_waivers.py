@@ -12,7 +12,7 @@ import pytest
 from gpuwright import acknowledgements, waivers
 from gpuwright.acknowledgements import cards_in, parse_duration, parse_reason, read_acknowledgements
 from gpuwright.checks import CHECKS, run_checks
-from gpuwright.reading_attempt import attempt
+from gpuwright.readings.attempt import attempt
 from gpuwright.verdict import boot_check
 from gpuwright.verdict.check import DEEP, FAIL, PASS, QUICK, REPLACE, SKIP, UNKNOWN, WARN, Check, failed, passed, worst
 from gpuwright.verdict.report import exit_status, make_report

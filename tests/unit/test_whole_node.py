@@ -10,7 +10,7 @@ import healthy_node
 import pytest
 from gpuwright.checks import run_checks
 from gpuwright.host.bounded import Finished
-from gpuwright.kernel_log import parse_log
+from gpuwright.readings.kernel_log.log import parse_log
 from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
 from healthy_node import KERNEL_LOG
 

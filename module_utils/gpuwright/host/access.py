@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may do what on the node: the trainer user, the device files, and files that only root may change.
 
-Functions raise OSError or ValueError for what cannot be read; `readings.attempt` turns that into an unreadable reading.
+Functions raise OSError or ValueError for what cannot be read; `attempt.attempt` turns that into an unreadable reading.
 """
 
 import os

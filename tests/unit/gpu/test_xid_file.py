@@ -10,7 +10,7 @@ import pytest
 import yaml
 from gpuwright.checks import run_checks
 from gpuwright.gpu.xid.overrides import parse_mapping, parse_overrides, read_overrides
-from gpuwright.reading_attempt import attempt
+from gpuwright.readings.attempt import attempt
 from host_tree import HostTree
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpuwright.packages.locks import read_package_locks
-from gpuwright.reading_attempt import attempt
+from gpuwright.readings.attempt import attempt
 from host_tree import HostTree
 
 STREAM = "[nvidia-driver]\nname=nvidia-driver\nstream=580-dkms\nprofiles=\nstate=enabled\n"

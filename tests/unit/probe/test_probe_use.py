@@ -10,7 +10,7 @@ import pytest
 from conftest import MODULE_UTILS
 from gpuwright.host.processes import why_hidden
 from gpuwright.probe.use import read_ancestors, read_in_use
-from gpuwright.readings_host import read_blocked_tasks
+from gpuwright.readings.host import read_blocked_tasks
 from host_tree import HostTree
 
 GPU = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")

@@ -10,11 +10,11 @@ import re
 from functools import lru_cache
 from typing import Optional, Tuple
 
-from .kernel_rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
-from .kernel_rows_gpu import DEVICE_ROWS
-from .kernel_rows_host import HOST_ROWS
-from .kernel_rows_network import NETWORK_ROWS
-from .verdict.check import CONTACT_SUPPORT
+from ...verdict.check import CONTACT_SUPPORT
+from .rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
+from .rows_gpu import DEVICE_ROWS
+from .rows_host import HOST_ROWS
+from .rows_network import NETWORK_ROWS
 
 ROWS = DEVICE_ROWS + NETWORK_ROWS + HOST_ROWS
 # Kinds that come from groups of lines or are made by the reader: (name, check, kind, remedy).

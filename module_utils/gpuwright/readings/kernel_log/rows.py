@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of a row about messages of the kernel; `kernel_rows_gpu`, `_network` and `_host` hold the rows."""
+"""The form of a row about messages of the kernel; `rows_gpu`, `_network` and `_host` hold the rows."""
 
 from typing import NamedTuple
 

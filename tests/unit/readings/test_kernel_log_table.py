@@ -8,9 +8,9 @@ from __future__ import annotations
 import healthy_node
 import pytest
 from gpuwright.checks import run_checks
-from gpuwright.kernel_log import parse_log
-from gpuwright.kernel_log_table import ROWS, about
-from gpuwright.kernel_rows import CLASSES, HARMLESS
+from gpuwright.readings.kernel_log.log import parse_log
+from gpuwright.readings.kernel_log.rows import CLASSES, HARMLESS
+from gpuwright.readings.kernel_log.table import ROWS, about
 from gpuwright.verdict.check import FAIL, PASS, REMEDIES, WARN
 from healthy_node import KERNEL_LOG
 from kernel_records import RECORDS

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernel writes about hangs, memory, disks, file systems, itself and its own log: one row for each form."""
 
-from .kernel_rows import BOOT, CORRECTED, DEVICE, HARMLESS, LOST, UNCORRECTED, WATCH, Row
-from .verdict.check import CONTACT_SUPPORT, REBOOT, REPLACE
+from ...verdict.check import CONTACT_SUPPORT, REBOOT, REPLACE
+from .rows import BOOT, CORRECTED, DEVICE, HARMLESS, LOST, UNCORRECTED, WATCH, Row
 
 WATCHDOG = "kernel/watchdog.c"
 STALL = "kernel/rcu/tree_stall.h"

@@ -9,10 +9,10 @@ import os
 import re
 import sys
 
-from .gpu.cards import card_of, has_tensor_cores
-from .host.as_user import ordinary_account, run_as
-from .host.bounded import run_bounded
-from .host.files import below, exists, names_in, read_text, resolve
+from ..gpu.cards import card_of, has_tensor_cores
+from ..host.as_user import ordinary_account, run_as
+from ..host.bounded import run_bounded
+from ..host.files import below, exists, names_in, read_text, resolve
 
 NVCC_SECONDS = 20
 # The first import of torch reads about 2 GB from disk, and starting CUDA on eight GPUs takes seconds more.

@@ -3,10 +3,10 @@
 
 import re
 
-from .gpu.cards import card_of, has_nvlink, is_wired
-from .gpu.nvidia_smi.values import clean
-from .host.bounded import run_bounded
-from .host.files import names_in, read_int, read_text
+from ..gpu.cards import card_of, has_nvlink, is_wired
+from ..gpu.nvidia_smi.values import clean
+from ..host.bounded import run_bounded
+from ..host.files import names_in, read_int, read_text
 
 SECONDS = 30
 # What nvidia-smi says of cards without links that are up; no failure, whatever its exit status.

@@ -8,7 +8,7 @@ import pytest
 from gpuwright import collect as readings
 from gpuwright import readings_standard, readings_storage
 from gpuwright.gpu.cards import card_of, has_nvlink, is_wired
-from gpuwright.readings_links import parse_errors, parse_links, parse_ways, read_infiniband, read_nvlink, read_ways
+from gpuwright.readings.links import parse_errors, parse_links, parse_ways, read_infiniband, read_nvlink, read_ways
 from gpuwright.readings_storage import ask_disk, read_disks
 from host_tree import HostTree
 

@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 from conftest import MODULE_UTILS
-from gpuwright import kernel_log
 from gpuwright.gpu.xid.policy import judge_xid
 from gpuwright.gpu.xid.table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN, XID
 from gpuwright.kernel_event_names import event_id
-from gpuwright.kernel_events import MOST_EVENTS
-from gpuwright.kernel_log import parse_log, read_container, read_kernel_log
+from gpuwright.readings.kernel_log import log as kernel_log
+from gpuwright.readings.kernel_log.events import MOST_EVENTS
+from gpuwright.readings.kernel_log.log import parse_log, read_container, read_kernel_log
 from healthy_node import KERNEL_LOG
 from host_tree import HostTree
 from hypothesis import given, settings
@@ -258,7 +258,9 @@ def test_a_flood_costs_seconds(line, node_python, tmp_path):
     one = "[  5.0] h kernel: " + line + "\n"
     text = "".join(one.format(number) for number in range(1_600_000 // len(one)))
     (tmp_path / "log").write_text(text)
-    script = "import sys, time; sys.path.insert(0, sys.argv[1]); from gpuwright.kernel_log import parse_log; "
+    script = (
+        "import sys, time; sys.path.insert(0, sys.argv[1]); from gpuwright.readings.kernel_log.log import parse_log; "
+    )
     script += "t = open(sys.argv[2]).read(); a = time.process_time(); f = parse_log(t); "
     script += "print(time.process_time() - a, len(f['xids']) + len(f['findings']))"
     command = [node_python, "-c", script, str(MODULE_UTILS), str(tmp_path / "log")]

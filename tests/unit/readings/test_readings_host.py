@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpuwright.gpu.nvidia_smi.xml import parse_log
-from gpuwright.readings_host import (
+from gpuwright.readings.host import (
     read_blocked_tasks,
     read_driver_files,
     read_environment,
@@ -17,7 +17,7 @@ from gpuwright.readings_host import (
 )
 from host_tree import HostTree
 
-V100 = (Path(__file__).parent / "data/nvidia_smi/580-v100.xml").read_text()
+V100 = (Path(__file__).parents[1] / "data/nvidia_smi/580-v100.xml").read_text()
 
 FLAG = "<unrepairable_memory>{}</unrepairable_memory>"
 

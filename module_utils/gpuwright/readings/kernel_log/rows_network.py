@@ -7,8 +7,8 @@ docs.nvidia.com/nvsentinel, NIC health monitor. A file server that does not answ
 fault of this node: a warning until it answers again.
 """
 
-from .kernel_rows import AT, BOOT, DEVICE, UNCORRECTED, WATCH, Row
-from .verdict.check import REBOOT
+from ...verdict.check import REBOOT
+from .rows import AT, BOOT, DEVICE, UNCORRECTED, WATCH, Row
 
 MLX5 = "drivers/net/ethernet/mellanox/mlx5/core: health.c, cmd.c, main.c, events.c; docs.nvidia.com/nvsentinel"
 # "mlx5_core 0000:5e:00.0 ib0: function:line:(pid 0): "; older kernels leave the function out.

@@ -10,13 +10,13 @@ import collections
 import re
 from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence
 
-from .gpu.xid.policy import reload_repairs, variant, wanted_action
-from .gpu.xid.table import GPU_LOST, RECOVERY_ACTION_CHANGED
+from ...gpu.xid.policy import reload_repairs, variant, wanted_action
+from ...gpu.xid.table import GPU_LOST, RECOVERY_ACTION_CHANGED
 from .hardware_records import HardwareRecords
-from .kernel_lines import KERNEL, Line
-from .kernel_log_table import row_of
-from .kernel_places import address, place, printable
-from .kernel_rows import HARMLESS, LOST
+from .lines import KERNEL, Line
+from .places import address, place, printable
+from .rows import HARMLESS, LOST
+from .table import row_of
 
 ADDRESS = r"\((?:PCI:)?((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?[^)]*\)"
 XID = re.compile(r"NVRM: Xid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")

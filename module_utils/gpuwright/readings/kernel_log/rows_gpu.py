@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernel and NVIDIA's driver write about GPUs, their start, PCIe and the IOMMU: one row for each form."""
 
-from .kernel_rows import AT, BOOT, CORRECTED, DEVICE, DRIVER_AT, UNCORRECTED, WATCH, Row
-from .verdict.check import CONTACT_SUPPORT, POWER_CYCLE, REBOOT, RESET
+from ...verdict.check import CONTACT_SUPPORT, POWER_CYCLE, REBOOT, RESET
+from .rows import AT, BOOT, CORRECTED, DEVICE, DRIVER_AT, UNCORRECTED, WATCH, Row
 
 NV = "open-gpu-kernel-modules nv.c, nv-pci.c, osinit.c"
 AER = "drivers/pci/pcie/aer.c"

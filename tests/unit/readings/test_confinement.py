@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from gpuwright import confinement
-from gpuwright.confinement import opens, read_confinement
+from gpuwright.readings import confinement
+from gpuwright.readings.confinement import opens, read_confinement
 from host_tree import HostTree
 
 V1 = "/slurm/uid_1000/job_4711/step_0/task_0"

@@ -7,10 +7,10 @@ ring buffer through dmesg. What cannot be read raises OSError; an empty log is o
 
 from typing import Any, Dict, Optional
 
-from .host.bounded import run_bounded
-from .host.files import exists, read_text
-from .kernel_events import KernelEvents
-from .kernel_lines import read_lines
+from ...host.bounded import run_bounded
+from ...host.files import exists, read_text
+from .events import KernelEvents
+from .lines import read_lines
 
 LOG_SECONDS = 10
 # A healthy boot writes some 100 KiB; a card that repeats its errors for days some MiB.
@@ -54,11 +54,11 @@ def read_kernel_log(root: str) -> Optional[Dict[str, Any]]:
 
 
 def parse_log(text: str) -> Dict[str, Any]:
-    """`{lines, from_boot, whole, xids, sxids, findings}` of a log in any of the forms that `kernel_lines` reads.
+    """`{lines, from_boot, whole, xids, sxids, findings}` of a log in any of the forms that `lines` reads.
 
     An event has count, first_s, last_s (seconds since the boot), text, pci_id (address without the function, name of a
     disk, "host" or "unnamed"), closed_by ("" or what closed it) and code (Xid, SXid) or kind (findings: a name of
-    `kernel_log_table`). `from_boot` says that the log reaches back to the kernel's first line; `whole` is False when
+    `table`). `from_boot` says that the log reaches back to the kernel's first line; `whole` is False when
     there were more different events than are kept.
     """
     events = KernelEvents()

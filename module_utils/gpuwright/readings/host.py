@@ -6,15 +6,15 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 
 import re
 
-from .gpu.devices import NVIDIA_VENDOR
-from .host.access import read_file
-from .host.bounded import find_program
-from .host.files import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
-from .host.processes import process_ids, why_hidden
-from .kernel_log import read_container
-from .probe.hardware import PCI_FOLDER
-from .probe.nvidia import LIBRARY_FOLDERS
-from .verdict.boot_check import read_uptime
+from ..gpu.devices import NVIDIA_VENDOR
+from ..host.access import read_file
+from ..host.bounded import find_program
+from ..host.files import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
+from ..host.processes import process_ids, why_hidden
+from ..probe.hardware import PCI_FOLDER
+from ..probe.nvidia import LIBRARY_FOLDERS
+from ..verdict.boot_check import read_uptime
+from .kernel_log.log import read_container
 
 CPU_FOLDER = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"

@@ -9,8 +9,8 @@ which variables Slurm sets: srun(1), prolog_epilog.html.
 import os
 import re
 
-from .host.files import below, names_in, read_text
-from .kernel_log import read_container
+from ..host.files import below, names_in, read_text
+from .kernel_log.log import read_container
 
 CGROUPS = "/proc/self/cgroup"
 # Where version 1 lists what a group may open; version 2 asks a program in the kernel, which nobody can read.

@@ -4,7 +4,7 @@
 import re
 from typing import Optional
 
-from .kernel_rows import BOOT, Row
+from .rows import BOOT, Row
 
 PCI = re.compile(r"\b([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\b")
 SHORT_PCI = re.compile(r"(?:\[|device=)(?:0x)?([0-9a-fA-F]{2}):(?:0x)?([0-9a-fA-F]{2})\.[0-7]")

@@ -4,12 +4,10 @@
 import re
 
 from .acknowledgements import read_acknowledgements
-from .environment_files import read_environment
 from .gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 from .gpu.xid.overrides import read_overrides
 from .host.access import read_account, read_device_access, read_device_links
 from .host.bounded import run_bounded
-from .performance import read_performance
 from .probe.host import ask, probe
 from .probe.module_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
 from .readings.attempt import attempt, for_root
@@ -23,6 +21,8 @@ from .readings_modules import read_asked, read_kernel_modules, read_parameters
 from .readings_standard import collect_links, collect_software
 from .readings_tuning import read_tuning
 from .strikes import read_strikes
+from .training.environment_files import read_environment
+from .training.performance import read_performance
 from .verdict.boot_check import read_moment
 from .verdict.check import DEEP, QUICK, STANDARD
 

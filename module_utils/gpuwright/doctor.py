@@ -25,8 +25,8 @@ from .host.terminal import escape_output, print_utf8
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
-from .smoke_history import last_smoke
 from .strikes import keep_strikes
+from .training.smoke_history import last_smoke
 from .verdict.boot_check import RECORD_PATH, forget_record, gate, keep_record, read_uptime
 from .verdict.check import LEVELS, QUICK, STANDARD
 from .verdict.expectations import EXPECTATIONS_PATH, parse_expectations

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read from level standard on: it takes longer than a timer may, from the toolkit to the trainer's files."""
 
-from .environment_files import read_environment
 from .host.access import read_account, read_file, read_password_state, read_unsafe_files
 from .host.files import names_in
 from .initramfs import read_initramfs
@@ -23,11 +22,12 @@ from .readings.software import (
     read_toolkit_version_file,
     read_venv,
 )
-from .readings_bench import read_bench
 from .readings_isolation import read_isolation, read_machine
 from .readings_packages import read_driver_packages
 from .readings_services import read_services
 from .readings_storage import read_disks
+from .training.bench import read_bench
+from .training.environment_files import read_environment
 
 PROGRAM_FOLDER = "/usr/local/bin"
 LAUNCHER = PROGRAM_FOLDER + "/gpu-run"

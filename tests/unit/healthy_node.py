@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
-from gpuwright.performance import record
+from gpuwright.training.performance import record
 
 DATA = Path(__file__).parent / "data"
 

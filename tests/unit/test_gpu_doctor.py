@@ -18,7 +18,7 @@ import healthy_node
 import pytest
 from gpuwright import checks
 from gpuwright import doctor as doctor_program
-from gpuwright.smoke_history import busy_smoke, last_smoke
+from gpuwright.training.smoke_history import busy_smoke, last_smoke
 from gpuwright.verdict.check import DEEP
 from gpuwright.verdict.report import make_report
 from host_tree import HostTree

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from gpuwright.checks import run_checks
 from gpuwright.report_text import report_lines
-from gpuwright.smoke_history import check_mode_smoke
+from gpuwright.training.smoke_history import check_mode_smoke
 from gpuwright.verdict import report
 from gpuwright.verdict.expectations import parse_expectations
 from gpuwright.verdict.report import age_seconds, exit_status, make_report, summary_line, write_json, write_report

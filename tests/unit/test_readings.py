@@ -15,7 +15,7 @@ import healthy_files
 import healthy_node
 import pytest
 from gpuwright import collect as readings
-from gpuwright import readings_standard, trainer_run
+from gpuwright import readings_standard
 from gpuwright.checks import run_checks
 from gpuwright.collect import collect
 from gpuwright.host.access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
@@ -33,6 +33,7 @@ from gpuwright.readings.software import (
     read_venv,
     who_computes,
 )
+from gpuwright.training import trainer_run
 from gpuwright.verdict.check import DEEP
 from host_tree import HostTree
 

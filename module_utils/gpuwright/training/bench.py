@@ -9,8 +9,8 @@ import json
 import os
 import stat
 
-from .host.files import resolve
-from .verdict.report import printable
+from ..host.files import resolve
+from ..verdict.report import printable
 
 SCHEMA = 1
 FOLDER, FILE = "bench", "bench.json"

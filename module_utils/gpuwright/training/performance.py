@@ -4,8 +4,8 @@
 import os
 import pwd
 
-from .gpu import floors
-from .host.files import below
+from ..gpu import floors
+from ..host.files import below
 from .trainer_run import RunError, no_record, read_record, run_program
 
 SECONDS = 540

@@ -3,9 +3,9 @@
 
 from typing import Dict, List, Optional
 
+from ..host.as_user import ordinary_account, run_as
+from ..host.files import below
 from .environment_files import installed_packages, read_environment
-from .host.as_user import ordinary_account, run_as
-from .host.files import below
 
 IMPORT_SECONDS = 180
 # -I and -B as in the checks: nothing of the caller's, and a look writes nothing.

@@ -10,7 +10,7 @@ from pathlib import Path
 import page_samples
 import pytest
 from gpuwright.readings.attempt import attempt
-from gpuwright.readings_bench import LIMIT_BYTES, parse_bench, read_bench
+from gpuwright.training.bench import LIMIT_BYTES, parse_bench, read_bench
 
 EXPECTATIONS = {"runs_dir": "/srv/gan/runs"}
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import healthy_node
 import jsonschema
 import pytest
-from gpuwright import performance, trainer_run
-from gpuwright.performance import MEASURES, in_use, read_performance
-from gpuwright.trainer_run import Run, RunError
+from gpuwright.training import performance, trainer_run
+from gpuwright.training.performance import MEASURES, in_use, read_performance
+from gpuwright.training.trainer_run import Run, RunError
 from gpuwright.verdict.report import make_report
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "roles/verify/files/report.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[3] / "roles/verify/files/report.schema.json").read_text())
 IDLE = healthy_node.READINGS["nvidia_smi"]
 ANSWER = {"schema": 1, "devices": [healthy_node.MEASURED], "all_reduce": None, "problems": []}
 

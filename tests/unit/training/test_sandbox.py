@@ -9,14 +9,14 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from gpuwright import sandbox, trainer_run
 from gpuwright.host.as_user import find_account
 from gpuwright.host.bounded import Finished
-from gpuwright.sandbox import SandboxError, read_service, service_command
-from gpuwright.trainer_run import RunError, run_program
+from gpuwright.training import sandbox, trainer_run
+from gpuwright.training.sandbox import SandboxError, read_service, service_command
+from gpuwright.training.trainer_run import RunError, run_program
 from host_tree import HostTree
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 TEMPLATE = REPOSITORY / "roles/model_trainer/templates/train-gan@.service.j2"
 UNIT = "/etc/systemd/system/train-gan@.service"
 ME = pwd.getpwuid(os.geteuid()).pw_name

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright.environment_files import fits, read_environment
-from gpuwright.environment_state import judge_environment
+from gpuwright.training.environment_files import fits, read_environment
+from gpuwright.training.environment_state import judge_environment
 from test_environment_modes import Environment
 
 RECORDED = "tiny_thing-1.0.dist-info/RECORD"

@@ -6,9 +6,9 @@ import json
 import os
 import signal
 
+from ..host import as_user
+from ..host.bounded import Finished, run_bounded
 from . import sandbox
-from .host import as_user
-from .host.bounded import Finished, run_bounded
 
 EVIDENCE_LINES = 20
 # Beyond systemd's own deadline for the service.

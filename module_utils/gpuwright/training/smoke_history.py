@@ -3,8 +3,8 @@
 
 import datetime
 
-from .verdict.evidence import Evidence, Unreadable
-from .verdict.report import TIME_FORMAT, age_seconds, read_json
+from ..verdict.evidence import Evidence, Unreadable
+from ..verdict.report import TIME_FORMAT, age_seconds, read_json
 
 
 def loaded_driver(readings):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright.trainer_run import read_record
+from gpuwright.training.trainer_run import read_record
 
 Write = Callable[[str, str], Path]
 RUN = {"steps_applied": 20, "steps_skipped": 0, "loss_first": 1.4, "loss_last": 0.2, "parameters_changed": True}

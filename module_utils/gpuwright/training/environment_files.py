@@ -12,7 +12,7 @@ import os
 import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from .host.files import below, resolve
+from ..host.files import below, resolve
 
 STAMP = "gpuwright.json"
 LOCK = "lock.txt"

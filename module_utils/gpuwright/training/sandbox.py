@@ -8,7 +8,7 @@ import collections
 import os
 import re
 
-from .host.files import below, exists, names_in, read_text
+from ..host.files import below, exists, names_in, read_text
 
 # Settings of how a service starts, stops and is watched; they say nothing about what its program may do.
 NOT_OF_THE_SANDBOX = re.compile(

@@ -36,7 +36,7 @@ class Node:
         nobody_works(folder)
         self.trainer = {
             "pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n",
-            "backend.py": (REPOSITORY / "tests/unit/tiny_backend.py").read_text(),
+            "backend.py": (REPOSITORY / "tests/unit/training/tiny_backend.py").read_text(),
         }
 
     def run(self, *layers: str, tags: str = "all", lock: str = "", **variables: Any) -> int:

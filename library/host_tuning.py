@@ -100,9 +100,10 @@ left_alone:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright import tuning, tuning_store
-from ansible.module_utils.gpuwright.tuning_disk import NotHere
-from ansible.module_utils.gpuwright.tuning_plan import Refused, make_plan
+from ansible.module_utils.gpuwright.tuning import apply as tuning
+from ansible.module_utils.gpuwright.tuning import store as tuning_store
+from ansible.module_utils.gpuwright.tuning.disk import NotHere
+from ansible.module_utils.gpuwright.tuning.plan import Refused, make_plan
 
 AGAIN = "What was found before is kept in {}. Mend this and run again".format(tuning_store.BEFORE)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the host still has the settings that system_tuning gave it."""
 
-from .tuning_catalogue import BY_NAME
+from .tuning.catalogue import BY_NAME
 from .verdict.check import QUICK, WARN, Check, passed, skipped, unknown, warned
 
 TUNE = "Run: ansible-playbook playbooks/system.yml --tags system_tuning"

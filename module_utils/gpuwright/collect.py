@@ -19,10 +19,10 @@ from .readings_containers import read_containers
 from .readings_file_systems import read_file_systems
 from .readings_modules import read_asked, read_kernel_modules, read_parameters
 from .readings_standard import collect_links, collect_software
-from .readings_tuning import read_tuning
 from .strikes import read_strikes
 from .training.environment_files import read_environment
 from .training.performance import read_performance
+from .tuning.reading import read_tuning
 from .verdict.boot_check import read_moment
 from .verdict.check import DEEP, QUICK, STANDARD
 

@@ -3,7 +3,7 @@
 
 from .host.bounded import run_bounded
 from .host.files import exists
-from .tuning_files import UNIT_NAME
+from .tuning.files import UNIT_NAME
 
 SECONDS = 10
 UNIT_FOLDER = "/etc/systemd/system"

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpuwright.tuning_files import UNIT_NAME, UNIT_TEXT
+from gpuwright.tuning.files import UNIT_NAME, UNIT_TEXT
 from jinja2 import Environment, StrictUndefined
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ def test_every_service_is_looked_at():
     # Units may also stand as texts in tasks, files and modules; each has to come to the list above.
     texts = [*REPOSITORY.glob("roles/*/[tfhv]*/**/*"), *REPOSITORY.glob("module_utils/**/*.py")]
     holders = {file.name for file in texts if file.is_file() and "\nExecStart=" in file.read_text(errors="replace")}
-    assert holders == {f"{name}.j2" for name in written} | {"tuning_files.py"}
+    assert holders == {f"{name}.j2" for name in written} | {"tuning/files.py"}
 
 
 @pytest.mark.parametrize("name", sorted(UNITS))

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpuwright import tuning_store
 from gpuwright.host import trees
 from gpuwright.launch.preload import check_callers_preload, check_library, find_library
 from gpuwright.launch.runtime_policy import LaunchError
 from gpuwright.preflight_space import space_needed, space_problems
+from gpuwright.tuning import store as tuning_store
 from gpuwright.verdict import report
 from healthy_files import ELF_LIBRARY
 

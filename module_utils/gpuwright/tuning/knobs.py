@@ -16,10 +16,10 @@ import hashlib
 import os
 import re
 
-from . import tuning_gpu
-from .host.bounded import run_bounded
-from .host.files import below, read_bytes, read_text, resolve
-from .tuning_disk import NotHere, disk_below
+from ..host.bounded import run_bounded
+from ..host.files import below, read_bytes, read_text, resolve
+from . import gpu as tuning_gpu
+from .disk import NotHere, disk_below
 
 COMMAND_SECONDS = 60
 CHOSEN = re.compile(r"\[([^\]]+)\]")

@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuwright import tuning, tuning_knobs, tuning_store
-from gpuwright.tuning_plan import make_plan
+from gpuwright.tuning import apply as tuning
+from gpuwright.tuning import knobs as tuning_knobs
+from gpuwright.tuning import store as tuning_store
+from gpuwright.tuning.plan import make_plan
 from host_tree import HostTree
 
 SWAPPINESS = "/proc/sys/vm/swappiness"

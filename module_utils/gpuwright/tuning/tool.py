@@ -8,9 +8,9 @@ import argparse
 import json
 import sys
 
-from . import tuning_knobs
-from .host.terminal import escape_output
-from .readings_tuning import load_record, read_found
+from ..host.terminal import escape_output
+from . import knobs as tuning_knobs
+from .reading import load_record, read_found
 
 NOT_FOR_BOOT = ("file", "tuned", "unit")
 

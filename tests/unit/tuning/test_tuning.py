@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from conftest import MODULE_UTILS
-from gpuwright import tuning, tuning_knobs, tuning_store
-from gpuwright.tuning_catalogue import BY_NAME, CATALOGUE
-from gpuwright.tuning_plan import make_plan
+from gpuwright.tuning import apply as tuning
+from gpuwright.tuning import knobs as tuning_knobs
+from gpuwright.tuning import store as tuning_store
+from gpuwright.tuning.catalogue import BY_NAME, CATALOGUE
+from gpuwright.tuning.plan import make_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tuned_host import CPU, KERNEL_FILES, LIMITS, QUEUE, SWAPPINESS, WISHES, TunedHost, as_a_kernel_does, text, tune
@@ -280,8 +282,10 @@ def test_every_setting_has_reason_source_sight_and_way_back(setting):
 SCENARIO = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from gpuwright import readings_tuning, tuning, tuning_store
-from gpuwright.tuning_plan import make_plan
+from gpuwright.tuning import reading as readings_tuning
+from gpuwright.tuning import apply as tuning
+from gpuwright.tuning import store as tuning_store
+from gpuwright.tuning.plan import make_plan
 root, wishes = sys.argv[2], json.loads(sys.argv[3])
 for plan in (make_plan(root, wishes, "x"), tuning.NOTHING):
     before = tuning_store.load(root)

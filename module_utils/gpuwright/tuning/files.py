@@ -88,7 +88,7 @@ def drop_in_file(values):
 
 
 def udev_file(match, values):
-    """A rule for one disk, `match` as `tuning_disk.udev_match` gives it; `values` (attribute: value)."""
+    """A rule for one disk, `match` as `disk.udev_match` gives it; `values` (attribute: value)."""
     settings = ", ".join('ATTR{{{}}}="{}"'.format(name, value) for name, value in sorted(values.items()))
     rule = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {}, {}\n'
     return HEAD + rule.format(match, settings)

@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 
-from .host.files import below
+from ..host.files import below
 
 BEFORE = "/var/lib/gpuwright/tuning-before.json"
 

@@ -3,10 +3,11 @@
 
 import collections
 
-from . import tuning_knobs, tuning_store
-from .tuning_disk import NotHere
-from .tuning_files import TMPFILES, TUNED, UNIT_NAME
-from .tuning_plan import Plan
+from . import knobs as tuning_knobs
+from . import store as tuning_store
+from .disk import NotHere
+from .files import TMPFILES, TUNED, UNIT_NAME
+from .plan import Plan
 
 NOTHING = Plan([], [], {}, {})
 

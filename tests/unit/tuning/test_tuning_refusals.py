@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from gpuwright import tuning_knobs
-from gpuwright.readings_tuning import read_tuning
-from gpuwright.tuning_plan import Refused, make_plan
-from gpuwright.tuning_tool import main as gpu_tune
+from gpuwright.tuning import knobs as tuning_knobs
+from gpuwright.tuning.plan import Refused, make_plan
+from gpuwright.tuning.reading import read_tuning
+from gpuwright.tuning.tool import main as gpu_tune
 from tuned_host import CPU, LIMITS, QUEUE, SWAPPINESS, WISHES, TunedHost, as_a_kernel_does, text, tune
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files are given to root")

@@ -3,9 +3,9 @@
 
 import json
 
-from . import tuning_knobs
-from .host.files import exists, read_text
-from .tuning_files import RECORD
+from ..host.files import exists, read_text
+from . import knobs as tuning_knobs
+from .files import RECORD
 
 
 def load_record(root):

@@ -3,9 +3,9 @@
 
 from xml.etree import ElementTree
 
-from .gpu.nvidia_smi.values import read_number
-from .host.bounded import run_bounded
-from .tuning_disk import NotHere
+from ..gpu.nvidia_smi.values import read_number
+from ..host.bounded import run_bounded
+from .disk import NotHere
 
 SECONDS = 60
 POWER = ("gpu_power_readings", "power_readings")

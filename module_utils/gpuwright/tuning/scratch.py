@@ -10,9 +10,9 @@ import os
 import re
 import uuid
 
-from .host.bounded import run_bounded
-from .host.files import exists, names_in, read_text
-from .tuning_disk import device_file, mount_table
+from ..host.bounded import run_bounded
+from ..host.files import exists, names_in, read_text
+from .disk import device_file, mount_table
 
 NVME = re.compile(r"nvme[0-9]+n[0-9]+")
 NAMESPACE = uuid.UUID("6f0e5a5e-3a55-5d0b-9c0e-6d1c7f0b8a51")

@@ -9,8 +9,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from gpuwright import scratch
-from gpuwright.scratch import Refused
+from gpuwright.tuning import scratch
+from gpuwright.tuning.scratch import Refused
 from host_tree import HostTree
 
 SERIAL = "S4J0NX0R123456"

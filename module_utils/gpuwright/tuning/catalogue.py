@@ -9,7 +9,7 @@ import collections
 Setting = collections.namedtuple("Setting", "name kind where wanted allowed reason source see undo")
 Setting.__doc__ = """One setting.
 
-kind      sysctl, sysfs, disk, unit, limit, tuned or gpu: who reads and writes it (tuning_knobs)
+kind      sysctl, sysfs, disk, unit, limit, tuned or gpu: who reads and writes it (knobs.py)
 where     file, glob of files, name of a unit, or the part of it that the kind needs
 wanted    the value that is set unless the inventory names another; "" leaves it alone until it does
 allowed   pattern that a value from the inventory must match as a whole

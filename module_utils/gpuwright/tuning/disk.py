@@ -3,7 +3,7 @@
 
 import os
 
-from .host.files import below, exists, names_in, read_text, resolve
+from ..host.files import below, exists, names_in, read_text, resolve
 
 
 class NotHere(Exception):

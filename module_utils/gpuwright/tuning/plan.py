@@ -6,11 +6,13 @@ import difflib
 import json
 import re
 
-from . import tuning_files, tuning_gpu, tuning_knobs
-from .host.files import exists, read_int
-from .readings.kernel_log.log import read_container
-from .tuning_catalogue import BY_NAME, CATALOGUE
-from .tuning_disk import NotHere, disk_below, is_flash, udev_match
+from ..host.files import exists, read_int
+from ..readings.kernel_log.log import read_container
+from . import files as tuning_files
+from . import gpu as tuning_gpu
+from . import knobs as tuning_knobs
+from .catalogue import BY_NAME, CATALOGUE
+from .disk import NotHere, disk_below, is_flash, udev_match
 
 GROUP = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 SERVICE = re.compile(r"[A-Za-z0-9:_.@-]+\.service")

@@ -47,7 +47,7 @@ because:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.kept_plan import hold
+from ansible.module_utils.gpuwright.checks.gpu.kept_plan import hold
 from ansible.module_utils.gpuwright.verdict.report import read_json
 
 SPEC = {

@@ -7,7 +7,7 @@ An action that can be typed has its command behind "Run: ", or is a run of ansib
 import re
 from typing import Dict, List, NamedTuple
 
-from .checks import CHECKS
+from .checks.all import CHECKS
 from .verdict.check import DEEP, POWER_CYCLE, REPLACE
 
 CONTROLLER = "whoever runs the playbooks"

@@ -15,8 +15,10 @@ import textwrap
 import time
 
 from .by_hand import done_by, sentence_of
-from .checks import CHECKS, run_checks
-from .collect import QUICK_NVIDIA_SMI_SECONDS, collect
+from .checks.all import CHECKS, run_checks
+from .checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect
+from .checks.gpu.strikes_kept import keep_strikes
+from .checks.waivers.report import with_waivers
 from .doctor_files import add_file_options, bundle_option, refuse, replay_option
 from .doctor_recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
 from .doctor_waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
@@ -25,7 +27,6 @@ from .host.terminal import escape_output, print_utf8
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
-from .strikes import keep_strikes
 from .training.smoke_history import last_smoke
 from .verdict.boot_check import RECORD_PATH, forget_record, gate, keep_record, read_uptime
 from .verdict.check import LEVELS, QUICK, STANDARD
@@ -40,7 +41,6 @@ from .verdict.report import (
     summary_line,
     write_text,
 )
-from .waiver_report import with_waivers
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3

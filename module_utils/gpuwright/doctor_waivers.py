@@ -5,19 +5,19 @@ import os
 import pwd
 import sys
 
-from . import acknowledgements
-from .acknowledgements import DEFAULT_FOR, LONGEST_DAYS, is_event, later
-from .acknowledging import Refused, check_named, findings_to_acknowledge
-from .checks_smoke import smoke_record
+from .checks.gpu.strikes_kept import read_strikes
+from .checks.kernel.event_names import in_one_spelling
+from .checks.smoke.training import smoke_record
+from .checks.waivers import acknowledgements
+from .checks.waivers.acknowledgements import DEFAULT_FOR, LONGEST_DAYS, is_event, later
+from .checks.waivers.acknowledging import Refused, check_named, findings_to_acknowledge
+from .checks.waivers.report import acknowledgement_lines, strike_lines
 from .host.files import below
-from .kernel_event_names import in_one_spelling
-from .strikes import read_strikes
 from .verdict.boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment
 from .verdict.check import LEVELS, QUICK
 from .verdict.expectations import EXPECTATIONS_PATH, parse_expectations
 from .verdict.kept_file import one_writer
 from .verdict.report import now_utc, printable, read_json
-from .waiver_report import acknowledgement_lines, strike_lines
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3

@@ -5,7 +5,7 @@ import os
 import platform
 import re
 
-from .checks import CHECKS
+from .checks.all import CHECKS
 from .gpu.device_table import ARCHITECTURES, CARDS
 from .host.files import read_text
 from .masking import Masker

@@ -3,7 +3,7 @@
 
 from typing import Any, Dict, List, Optional
 
-from .checks import CHECKS
+from .checks.all import CHECKS
 from .page_values import look
 from .verdict.check import FAIL, PASS, SKIP
 

@@ -5,7 +5,7 @@ import json
 from typing import List
 
 from .bundle import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
-from .checks import CHECKS, run_checks
+from .checks.all import CHECKS, run_checks
 from .gpu.nvidia_smi.query import record_of
 from .host.bounded import Finished
 from .readings.kernel_log.log import parse_log

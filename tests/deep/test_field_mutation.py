@@ -15,7 +15,7 @@ import answers
 import healthy_node
 import nvidia_smi_fields as fields
 import pytest
-from gpuwright.checks import CHECKS, run_checks
+from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.gpu.nvidia_smi import query as nvidia_smi
 from gpuwright.gpu.nvidia_smi.values import NOT_THERE, clean
 from gpuwright.host.bounded import Finished

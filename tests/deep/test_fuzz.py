@@ -9,7 +9,7 @@ from pathlib import Path
 import healthy_node
 import pytest
 import test_readings_links as wires
-from gpuwright.checks import CHECKS
+from gpuwright.checks.all import CHECKS
 from gpuwright.gpu.nvidia_smi.csv import FIELDS, IDENTITY, UnreadableCsv, parse_csv
 from gpuwright.gpu.nvidia_smi.query import interpret
 from gpuwright.gpu.nvidia_smi.values import UNKNOWN

@@ -18,41 +18,41 @@ import pytest
 import test_checks_sad_paths as rows_of_tests
 import test_floors as tests_of_floors
 from action_rows import ROWS as ACTIONS
-from gpuwright.checks_smoke import smoke_record
+from gpuwright.checks.smoke.training import smoke_record
 from gpuwright.verdict.check import judge
 
 MODULES = (
-    "gpu",
-    "identity",
-    "memory",
-    "power",
-    "bus",
-    "fabric",
-    "heat",
-    "repair",
-    "driver",
-    "next_boot",
-    "host",
-    "space",
-    "kernel",
-    "xid",
-    "links",
-    "storage",
-    "software",
-    "environment",
-    "framework",
-    "smoke",
-    "performance",
-    "tuning",
-    "containers",
-    "modules",
-    "clocks",
-    "size",
-    "isolation",
-    "services",
-    "strikes",
-    "waivers",
-    "packages",
+    "gpu.cards",
+    "gpu.identity",
+    "gpu.memory",
+    "gpu.power",
+    "gpu.bus",
+    "gpu.fabric",
+    "gpu.heat",
+    "gpu.repair",
+    "driver.loaded",
+    "driver.next_boot",
+    "host.system",
+    "host.space",
+    "kernel.log",
+    "kernel.xid",
+    "gpu.links",
+    "host.disks",
+    "cuda.software",
+    "framework.files",
+    "framework.pytorch",
+    "smoke.training",
+    "performance.speed",
+    "host.tuning",
+    "containers.access",
+    "driver.modules",
+    "gpu.clocks",
+    "host.size",
+    "gpu.isolation",
+    "host.services",
+    "gpu.strikes",
+    "waivers.valid",
+    "driver.packages",
 )
 FLIPPED = {
     ast.Eq: ast.NotEq,
@@ -71,41 +71,41 @@ CODE_AND_CARDS = rows_of_tests.test_code_runs_on_the_card.pytestmark[0].args[1]
 AGES = rows_of_tests.test_the_age_of_a_smoke_test.pytestmark[0].args[1]
 # Mutants that no row can show, each with its reason: the module and the text of the line.
 EQUIVALENT = {
-    'checks_gpu return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")': (
+    'gpu.cards return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")': (
         "the action, in test_the_cards_come_before_the_plan"
     ),
-    "checks_framework if not folders:": "the action, in test_advice.py and test_files_elsewhere_keep_the_checks_action",
-    'checks_packages if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):': (
+    "framework.pytorch if not folders:": (
+        "the action, in test_advice.py and test_files_elsewhere_keep_the_checks_action"
+    ),
+    'driver.packages if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):': (
         "of one version alone the libraries' own changes nothing: it is not read for its own sake"
     ),
-    'checks_gpu return failed(value, wanted or "one model", "different models in one node")': (
+    'gpu.cards return failed(value, wanted or "one model", "different models in one node")': (
         "what is expected, in test_without_a_named_model_one_model_is_expected"
     ),
-    'checks_power return (FAIL if bad else PASS, words or "none", "clocks are held down by {}".format(words))': (
+    'gpu.power return (FAIL if bad else PASS, words or "none", "clocks are held down by {}".format(words))': (
         "the value, in test_nothing_found_is_told_as_none"
     ),
-    'checks_fabric return (FAIL if words else PASS, words or "none", words)': (
+    'gpu.fabric return (FAIL if words else PASS, words or "none", words)': (
         "the value, in test_nothing_found_is_told_as_none"
     ),
-    'checks_bus wanted = stated or "all"': (
-        "what is expected, in test_lanes_are_expected_as_the_inventory_states_them"
-    ),
-    'checks_identity return (WARN if names else PASS, ", ".join(names) or "none", '
+    'gpu.bus wanted = stated or "all"': ("what is expected, in test_lanes_are_expected_as_the_inventory_states_them"),
+    'gpu.identity return (WARN if names else PASS, ", ".join(names) or "none", '
     '"graphics programs: {}".format(", ".join(names)))': "the value, in test_nothing_found_is_told_as_none",
-    "checks_bus here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
-    'checks_driver action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
-    'checks_driver return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")': (
+    "gpu.bus here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
+    'driver.loaded action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
+    'driver.loaded return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")': (
         "the remedy, in test_a_lost_card_asks_for_a_power_cycle"
     ),
-    'checks_memory "memory_share": Limit(': "in test_memory_is_held_against_what_the_model_was_made_with",
-    'checks_memory too_small = made_with is not None and size * 100 < made_with * limit("memory_share")': (
+    'gpu.memory "memory_share": Limit(': "in test_memory_is_held_against_what_the_model_was_made_with",
+    'gpu.memory too_small = made_with is not None and size * 100 < made_with * limit("memory_share")': (
         "in test_memory_is_held_against_what_the_model_was_made_with"
     ),
-    "checks_framework if code == card or (later and code < card):": "equal ones are taken by the first half",
-    'checks_tuning return wanted[name].text("wanted") if name in wanted else ""': (
+    "framework.pytorch if code == card or (later and code < card):": "equal ones are taken by the first half",
+    'host.tuning return wanted[name].text("wanted") if name in wanted else ""': (
         "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"
     ),
-    'checks_smoke more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""': (
+    'smoke.training more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""': (
         "in test_one_problem_stands_alone"
     ),
 }
@@ -139,7 +139,7 @@ def mutate(tree: ast.Module, number: int, variant: int) -> tuple[ast.Module, int
 
 def load(name: str, tree: ast.Module) -> types.ModuleType:
     module = types.ModuleType(f"gpuwright.{name}")
-    module.__package__ = "gpuwright"
+    module.__package__ = module.__name__.rpartition(".")[0]
     exec(compile(tree, f"{name}.py", "exec"), module.__dict__)
     return module
 
@@ -182,17 +182,17 @@ def outcomes(module: types.ModuleType) -> list:
     return found
 
 
-@pytest.mark.parametrize("name", [f"checks_{part}" for part in MODULES])
+@pytest.mark.parametrize("name", MODULES)
 def test_every_mutant_is_noticed(name):
-    lines = Path(importlib.import_module(f"gpuwright.{name}").__file__).read_text().splitlines()
+    lines = Path(importlib.import_module(f"gpuwright.checks.{name}").__file__).read_text().splitlines()
     tree = ast.parse("\n".join(lines))
-    right = outcomes(load(name, tree))
+    right = outcomes(load(f"checks.{name}", tree))
     survivors, total = [], 0
     for number, variant in sites(tree):
         mutant, line = mutate(tree, number, variant)
         total += 1
         try:
-            noticed = outcomes(load(name, mutant)) != right
+            noticed = outcomes(load(f"checks.{name}", mutant)) != right
         except Exception:
             noticed = True
         if not noticed and f"{name} {lines[line - 1].strip()}" not in EQUIVALENT:
@@ -230,7 +230,7 @@ def floor_sites(tree: ast.Module) -> Iterator[tuple[int, int]]:
 def test_every_mutant_of_the_floors_is_noticed():
     lines = Path(importlib.import_module("gpuwright.gpu.floors").__file__).read_text().splitlines()
     tree = ast.parse("\n".join(lines))
-    right = floors_seen(load("floors", tree))
+    right = floors_seen(load("gpu.floors", tree))
     survivors, total = [], 0
     for number, variant in floor_sites(tree):
         if isinstance(list(ast.walk(tree))[number], ast.Constant):
@@ -241,7 +241,7 @@ def test_every_mutant_of_the_floors_is_noticed():
             mutant, line = mutate(tree, number, variant)
         total += 1
         try:
-            noticed = floors_seen(load("floors", mutant)) != right
+            noticed = floors_seen(load("gpu.floors", mutant)) != right
         except Exception:
             noticed = True
         if not noticed:

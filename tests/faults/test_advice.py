@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import advice
 import pytest
 from conftest import FLEET, REPOSITORY, on_host, play
-from gpuwright.checks import CHECKS
+from gpuwright.checks.all import CHECKS
 
 HOST, NAME = "a5-52", "advice"
 MOST_STEPS = 3

@@ -16,7 +16,7 @@ import healthy_node
 import test_checks_sad_paths as sad_paths
 from gpuwright import by_hand
 from gpuwright.by_hand import who_acts
-from gpuwright.checks import CHECKS, run_checks
+from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.verdict.check import DEEP, FAIL, UNKNOWN, WARN
 
 # Tried by test_advice.py: the printed command alone ends in PASS.

@@ -1,4 +1,4 @@
-"""A node on which every check passes, as `readings.collect` would describe it; tests break one value at a time."""
+"""A node on which every check passes, as `checks.collect` would describe it; tests break one value at a time."""
 
 from __future__ import annotations
 

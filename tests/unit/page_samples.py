@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 import healthy_node
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
+from gpuwright.checks.waivers.report import with_waivers
 from gpuwright.verdict.report import make_report
-from gpuwright.waiver_report import with_waivers
 from waiver_rows import MOMENT, THREE, entry, struck
 
 NOW = "2026-01-06T10:00:00Z"

@@ -11,8 +11,8 @@ from pathlib import Path
 import advice
 import healthy_files
 import healthy_node
-from gpuwright.checks import run_checks
-from gpuwright.collect import collect
+from gpuwright.checks.all import run_checks
+from gpuwright.checks.collect import collect
 from host_tree import HostTree
 from initramfs_images import image
 

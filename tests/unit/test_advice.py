@@ -17,7 +17,7 @@ import healthy_node
 import pytest
 import waiver_rows
 from conftest import REPOSITORY
-from gpuwright.checks import CHECKS
+from gpuwright.checks.all import CHECKS
 from gpuwright.verdict.check import PASS, SKIP
 from initramfs_images import image, module
 from recorded_node import LOADED, VERSION_FILE, Recorded

@@ -10,7 +10,7 @@ import pytest
 import waiver_rows
 from gpuwright import by_hand
 from gpuwright.by_hand import BY_HAND, CLUSTER, CONTROLLER, MACHINE, NODE, done_by, hand_note, is_typed, who_acts
-from gpuwright.checks import CHECKS, run_checks
+from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.doctor import explain
 from gpuwright.report_text import finding_block
 

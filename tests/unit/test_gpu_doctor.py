@@ -16,8 +16,8 @@ from pathlib import Path
 import healthy_files
 import healthy_node
 import pytest
-from gpuwright import checks
 from gpuwright import doctor as doctor_program
+from gpuwright.checks import all as checks
 from gpuwright.training.smoke_history import busy_smoke, last_smoke
 from gpuwright.verdict.check import DEEP
 from gpuwright.verdict.report import make_report

@@ -13,7 +13,7 @@ import healthy_files
 import healthy_node
 import pytest
 import yaml
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.report_text import report_lines
 from gpuwright.training.smoke_history import check_mode_smoke
 from gpuwright.verdict import report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import healthy_node
 import pytest
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.metrics import environment_lines, metrics, nagios_line
 from gpuwright.metrics_gpu import QUANTITIES, STATES
 from gpuwright.verdict.report import make_report

@@ -9,12 +9,12 @@ from pathlib import Path
 import healthy_node
 import pytest
 import yaml
-from gpuwright.checks import CHECKS, run_checks
+from gpuwright.checks.all import CHECKS, run_checks
+from gpuwright.checks.waivers.report import with_waivers
 from gpuwright.metrics import metrics
 from gpuwright.metrics_gpu import QUANTITIES, STATES
 from gpuwright.verdict.boot_check import RECORD_PATH, UNIT_PATH
 from gpuwright.verdict.report import make_report
-from gpuwright.waiver_report import with_waivers
 from jinja2 import Environment, StrictUndefined
 from promtool import promtool
 from waiver_rows import MOMENT, THREE, struck

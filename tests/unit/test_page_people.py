@@ -6,7 +6,7 @@ import copy
 
 import healthy_node
 import pytest
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.page import make_page
 from gpuwright.page_people import question, since, usable
 from gpuwright.verdict.report import make_report

@@ -19,7 +19,7 @@ import healthy_node
 import pytest
 import test_gpu_doctor
 from gpuwright import bundle, replay, replay_files, replay_judge
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.masking_known import known_masker
 from gpuwright.replay_log import kernel_log
 from gpuwright.verdict.check import DEEP, UNKNOWN

@@ -7,7 +7,7 @@ import os
 
 import healthy_node
 import pytest
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.readings.attempt import for_root, unreadable_for_users
 from gpuwright.root_result import roots_results, with_roots_results
 from gpuwright.verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, UPTIME_PATH, keep_record

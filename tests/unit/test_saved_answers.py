@@ -7,7 +7,7 @@ from pathlib import Path
 
 import healthy_node
 import pytest
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.gpu.nvidia_smi.query import record_of
 from gpuwright.host.bounded import Finished
 from gpuwright.replay_files import XML, Piece

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from conftest import MODULE_UTILS, REPOSITORY
-from gpuwright.checks import CHECKS
+from gpuwright.checks.all import CHECKS
 from gpuwright.verdict.check import REMEDIES, SEVERITY, SKIP
 
 PAGE = (REPOSITORY / "docs/verdict.md").read_text()

@@ -24,8 +24,8 @@ _REPOSITORY = Path(__file__).resolve().parents[3]
 for _folder in ("module_utils", "roles/model_trainer/files/gan_trainer"):
     if str(_REPOSITORY / _folder) not in sys.path:
         sys.path.append(str(_REPOSITORY / _folder))
-CHECKS = importlib.import_module("gpuwright.checks").CHECKS
-problems_of_skips = importlib.import_module("gpuwright.waivers").problems_of_skips
+CHECKS = importlib.import_module("gpuwright.checks.all").CHECKS
+problems_of_skips = importlib.import_module("gpuwright.checks.waivers.rules").problems_of_skips
 
 # The value of a variable with such a name, or of a key in it, is never written into a message.
 SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)

@@ -14,7 +14,7 @@ import healthy_node
 import jsonschema
 import pytest
 from conftest import REPOSITORY
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.gpu.cards import (
     CARDS,
     CHIPS,

@@ -8,7 +8,7 @@ import subprocess
 import healthy_node
 import pytest
 import yaml
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.gpu.xid.overrides import parse_mapping, parse_overrides, read_overrides
 from gpuwright.readings.attempt import attempt
 from host_tree import HostTree

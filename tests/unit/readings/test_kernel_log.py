@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 from conftest import MODULE_UTILS
+from gpuwright.checks.kernel.event_names import event_id
 from gpuwright.gpu.xid.policy import judge_xid
 from gpuwright.gpu.xid.table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN, XID
-from gpuwright.kernel_event_names import event_id
 from gpuwright.readings.kernel_log import log as kernel_log
 from gpuwright.readings.kernel_log.events import MOST_EVENTS
 from gpuwright.readings.kernel_log.log import parse_log, read_container, read_kernel_log

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import healthy_node
 import pytest
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.readings.kernel_log.log import parse_log
 from gpuwright.readings.kernel_log.rows import CLASSES, HARMLESS
 from gpuwright.readings.kernel_log.table import ROWS, about

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpuwright import collect as readings
-from gpuwright import readings_standard, readings_storage
+from gpuwright.checks import collect as readings
+from gpuwright.checks import collect_standard as readings_standard
+from gpuwright.checks.host import disks_reading as readings_storage
+from gpuwright.checks.host.disks_reading import ask_disk, read_disks
 from gpuwright.gpu.cards import card_of, has_nvlink, is_wired
 from gpuwright.readings.links import parse_errors, parse_links, parse_ways, read_infiniband, read_nvlink, read_ways
-from gpuwright.readings_storage import ask_disk, read_disks
 from host_tree import HostTree
 
 UUID = "(UUID: GPU-00000000-1111-2222-3333-000000000001)"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import healthy_node
 import pytest
-from gpuwright.checks import run_checks
+from gpuwright.checks.all import run_checks
 from gpuwright.verdict import boot_check
 from gpuwright.verdict.report import make_report
 from host_tree import HostTree

@@ -8,7 +8,7 @@ from pathlib import Path
 import gpuwright
 import healthy_node
 import pytest
-from gpuwright.checks import CHECKS, run_checks
+from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.verdict.check import DEEP, UNKNOWN, Check, judge
 from gpuwright.verdict.reading_sources import OURS, SOURCES, source_of
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All checks in the order of a report, and the one way to run them."""
+
+from ..verdict.causes import with_causes
+from ..verdict.check import STANDARD, within
+from .containers import access
+from .cuda import software
+from .driver import loaded, modules, next_boot, packages
+from .framework import files, pytorch
+from .gpu import bus, cards, clocks, fabric, heat, identity, isolation, links, memory, power, repair, strikes
+from .gpu.strikes_kept import counted
+from .host import disks, services, size, space, system, tuning
+from .kernel import log, xid
+from .performance import speed
+from .smoke import training
+from .smoke.training import smoke_record
+from .waivers import valid
+from .waivers.rules import run_with_waivers
+
+MODULES = (
+    cards,
+    identity,
+    memory,
+    repair,
+    heat,
+    power,
+    clocks,
+    bus,
+    fabric,
+    loaded,
+    next_boot,
+    modules,
+    packages,
+    system,
+    space,
+    size,
+    tuning,
+    access,
+    xid,
+    log,
+    links,
+    isolation,
+    disks,
+    services,
+    software,
+    files,
+    pytorch,
+    training,
+    speed,
+    strikes,
+    valid,
+)
+CHECKS = tuple(check for module in MODULES for check in module.CHECKS)
+
+
+def run_checks(readings, expectations, smoke=None, checks=CHECKS, level=STANDARD):
+    """The records of the report, one for each check of `level` or a quicker one, in the order of `checks`.
+
+    `smoke` is what amp_smoke_test returned, None when it was not run. Acknowledgements and switched-off checks are
+    applied (see `waivers.rules`), and the strikes of this moment are counted before they are judged. Never raises.
+    """
+    seen = dict(readings, smoke=smoke_record(smoke))
+    asked = [check for check in checks if check.level in within(level)]
+    first = [check for check in asked if check.id != strikes.STRIKES]
+    records = run_with_waivers(first, CHECKS, seen, expectations)
+    seen["strikes"] = counted(readings, expectations, records)
+    by_id = {record["id"]: record for record in records}
+    last = [check for check in asked if check.id not in by_id]
+    by_id.update((record["id"], record) for record in run_with_waivers(last, CHECKS, seen, expectations))
+    return with_causes([by_id[check.id] for check in asked])

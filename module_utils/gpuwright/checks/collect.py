@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
+
+import re
+
+from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
+from ..gpu.xid.overrides import read_overrides
+from ..host.access import read_account, read_device_access, read_device_links
+from ..host.bounded import run_bounded
+from ..probe.host import ask, probe
+from ..probe.module_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
+from ..readings.attempt import attempt, for_root
+from ..readings.confinement import read_confinement
+from ..readings.host import HOST_READERS, read_driver_files, read_switches
+from ..readings.kernel_log.log import read_kernel_log
+from ..readings.software import who_computes
+from ..training.environment_files import read_environment
+from ..training.performance import read_performance
+from ..tuning.reading import read_tuning
+from ..verdict.boot_check import read_moment
+from ..verdict.check import DEEP, QUICK, STANDARD
+from .collect_standard import collect_links, collect_software
+from .containers.reading import read_containers
+from .driver.modules_reading import read_asked, read_kernel_modules, read_parameters
+from .gpu.strikes_kept import read_strikes
+from .host.file_systems import read_file_systems
+from .waivers.acknowledgements import read_acknowledgements
+
+SYSTEMCTL_SECONDS = 10
+# Level quick promises an answer within 5 s, also where nvidia-smi hangs.
+QUICK_NVIDIA_SMI_SECONDS = 3
+
+
+def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
+    """Read the node below `root`. `expectations` (see docs/architecture.md) says where to look, not what to find.
+
+    At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
+    speed of the GPUs is measured last, when nothing else of these readings uses them.
+
+    `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
+    not a failure to read.
+    """
+    user = expectations["trainer_user"]
+    host = attempt(probe, root)
+    readings = {
+        "probe": host,
+        "nvidia_smi": attempt(query, nvidia_smi_seconds),
+        "kernel_log": for_root(attempt(read_kernel_log, root)),
+        "xid_policy": attempt(read_overrides, root),
+        "persistenced": attempt(read_unit_state, "nvidia-persistenced"),
+        "fabric_manager": attempt(read_unit_state, "nvidia-fabricmanager"),
+        "fabric_manager_version": attempt(read_fabric_version),
+        "switches": attempt(read_switches, root),
+        "driver_files": attempt(read_driver_files, root),
+        "host": {name: attempt(read, root) for name, read in HOST_READERS},
+        "file_systems": attempt(read_file_systems, root, expectations),
+        "device_nodes": attempt(read_device_nodes, root, host, user),
+        "device_links": attempt(read_links_of_nodes, root, host),
+        "parameters": {"asked": attempt(read_asked, root), "loaded": attempt(read_parameters, root)},
+        "kernel_modules": attempt(read_kernel_modules, root, expectations.get("modules", [])),
+        "tuning": attempt(read_tuning, root),
+        "containers": attempt(read_containers, root),
+        "confinement": attempt(read_confinement, root),
+        "module_signature": attempt(read_signature, root, host),
+        "moment": attempt(read_moment, root),
+        "acknowledgements": attempt(read_acknowledgements, root),
+        "strikes": attempt(read_strikes, root),
+    }
+    if level == QUICK:
+        return readings
+    busy = who_computes(host, readings["nvidia_smi"])
+    readings.update(collect_software(expectations, root, host, busy))
+    readings.update(collect_links(root, host, readings["nvidia_smi"]))
+    if level == DEEP:
+        readings["environment"] = attempt(read_environment, root, expectations["venv"], True)
+        readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
+    return readings
+
+
+def read_unit_state(unit):
+    """systemd's word for the unit: active, inactive, failed, activating or unknown."""
+    done = run_bounded(["systemctl", "is-active", unit], timeout=SYSTEMCTL_SECONDS)
+    word = done.stdout.strip()
+    if done.rc is None or not word:
+        raise OSError(done.problem or "systemctl is-active {} said nothing".format(unit))
+    return word
+
+
+def read_fabric_version():
+    """The version of the installed nv-fabricmanager, null without one."""
+    done = run_bounded(["nv-fabricmanager", "--version"], timeout=SYSTEMCTL_SECONDS)
+    if done.missing:
+        return None
+    match = re.search(r"version is\s*:\s*([0-9][0-9.]*)", done.stdout)
+    if done.rc != 0 or not match:
+        raise OSError(done.problem or "nv-fabricmanager --version says {!r}".format(done.stdout.strip()[:200]))
+    return match.group(1)
+
+
+def read_device_nodes(root, host, user):
+    account = read_account(root, user)
+    if account is None:
+        raise ValueError("there is no user {} who could open them".format(user))
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    return read_device_access(root, host["nvidia"]["device_nodes"], account)
+
+
+def read_signature(root, host):
+    """`{enforced, file, enrolled, kernel}`; what is not needed where any module is taken is not asked for."""
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    enforced = read_enforced(root)
+    if host["secure_boot"] != "enabled" and not enforced:
+        return {"enforced": False, "file": None, "enrolled": [], "kernel": []}
+    return {
+        "enforced": enforced,
+        "file": attempt(read_module_signature, root, ask, host["kernel"]["next_boot"]),
+        "enrolled": attempt(read_enrolled_keys, root, ask),
+        "kernel": attempt(read_kernel_keys, root),
+    }
+
+
+def read_links_of_nodes(root, host):
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    return read_device_links(root, host["nvidia"]["device_nodes"])

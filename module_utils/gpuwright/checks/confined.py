@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Findings that speak of a job's or a container's own limit and not of the node; for checks that ask the driver."""
+
+from ..verdict.evidence import Unreadable
+
+NAMES = {"slurm": "Slurm", "kubernetes": "Kubernetes", "docker": "Docker", "pbs": "PBS", "htcondor": "HTCondor"}
+# These hide cards by the control group alone and leave their nodes in sight.
+JOBS = ("slurm", "kubernetes", "pbs", "htcondor")
+SLURM_ACTION = (
+    "Run it inside an allocation with GPUs (srun --gres=gpu:1, or --gpus=1), or as root outside of the job, "
+    "where it sees the whole node."
+)
+POD_ACTION = "Give the pod GPUs (resources.limits: nvidia.com/gpu), or run gpu-doctor on the node itself."
+CONTAINER_ACTION = (
+    "Start the container with the GPUs (docker run --gpus all; podman run --device nvidia.com/gpu=all), or run "
+    "gpu-doctor on its host."
+)
+JOB_ACTION = "Ask the batch system for GPUs for this job, or run gpu-doctor as root outside of it."
+ACTIONS = {"slurm": SLURM_ACTION, "kubernetes": POD_ACTION, "pbs": JOB_ACTION, "htcondor": JOB_ACTION}
+
+
+def kept_away(readings):
+    """(why, what to do) where the loaded driver's cards are kept from this process by a job or container; else None."""
+    try:
+        if readings.absent("confinement", "manager") or readings.absent("probe", "nvidia", "loaded"):
+            # Without the module it is the node that lacks something, in a job as anywhere.
+            return None
+        manager = readings.text("confinement", "manager")
+        cards, denied = _cards(readings, manager)
+        silent = manager == "slurm" and not readings.flag("confinement", "granted")
+        if not silent and denied < max(cards, 1) and cards:
+            return None
+        who = _who(readings, manager)
+    except Unreadable:
+        return None
+    return "{} has no GPU: this says nothing of the node".format(who), ACTIONS.get(manager, CONTAINER_ACTION)
+
+
+def given_some(readings):
+    """(how many cards are kept away, why, what to do) where a job or container has some of the cards; else None."""
+    try:
+        if readings.absent("confinement", "manager"):
+            return None
+        manager = readings.text("confinement", "manager")
+        cards, denied = _cards(readings, manager)
+        away = denied or max(0, len(readings.each("probe", "gpus")) - cards)
+        if not away or denied == cards:
+            return None
+        return away, "{} has some of the GPUs".format(_who(readings, manager)), ACTIONS.get(manager, CONTAINER_ACTION)
+    except Unreadable:
+        return None
+
+
+def _cards(readings, manager):
+    """(card nodes that are there, those that may not be opened)."""
+    cards, denied = (len(readings.each("confinement", name)) for name in ("cards", "denied"))
+    # A container that was given no card has no node of it; one that has nodes is meant to be a node of its own.
+    return cards, denied if manager in JOBS else 0
+
+
+def hidden_from_programs(readings):
+    """Whether CUDA_VISIBLE_DEVICES is set so that no program finds a GPU."""
+    try:
+        return readings.flag("confinement", "hidden")
+    except Unreadable:
+        return False
+
+
+def _who(readings, manager):
+    job = readings.wish("confinement", "job")
+    name = NAMES.get(manager, manager)
+    if job:
+        return "this {} job ({})".format(name, job)
+    return "this {} {}".format(name, {"kubernetes": "pod", "slurm": "job"}.get(manager, "container"))

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a container that asks for the GPUs will get them."""
+
+from ...verdict.check import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
+from ..driver.loaded import CARD_NODE, SHARED_NODES
+from ..host.system import in_container
+from .reading import GPU_KIND
+
+ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi says what nvidia-ctk says"
+NO_CONTAINERS = "no containers are meant to run here: /etc/gpuwright/containers.json is not there"
+INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
+
+
+def gpu_in_containers(readings, expected):
+    """The CDI specification is there, lists every GPU, and was written for the driver that is loaded."""
+    if readings.absent("containers"):
+        return skipped(NO_CONTAINERS)
+    count = expected.number("gpu_count")
+    engine = readings.one_of(("podman", "docker"), "containers", "engine")
+    if not readings.flag("containers", "program"):
+        return failed("none", count, "{} is not installed".format(engine), INSTALL)
+    if readings.absent("containers", "spec"):
+        return failed("none", count, "no CDI specification: containers find no GPU")
+    spec = readings.at("containers", "spec")
+    kind = spec.text("kind")
+    if kind != GPU_KIND:
+        return failed(kind, GPU_KIND, "the CDI specification is for {}".format(kind))
+    cards = [card.matching(CARD_NODE, "a card's device node") for card in spec.each("cards")]
+    if len(cards) != count:
+        return failed(len(cards), count, "the CDI specification lists {} of {} GPUs".format(len(cards), count))
+    if not spec.flag("all"):
+        return failed(len(cards), count, "the CDI specification has no device for all GPUs")
+    if readings.absent("probe", "nvidia", "loaded"):
+        return failed(len(cards), count, "no nvidia module is loaded", "See driver.version")
+    loaded = readings.version("probe", "nvidia", "loaded", "version")
+    written_for = spec.version("driver")
+    if written_for != loaded:
+        return failed(written_for, loaded, "written for driver {}, loaded is {}".format(written_for, loaded))
+    return passed(len(cards), count, "{} finds {} GPUs, by driver {}".format(engine, len(cards), loaded))
+
+
+def one_specification(readings, expected):
+    """No second file describes the same GPUs: of two, a container gets devices that the other driver's file lists."""
+    if readings.absent("containers"):
+        return skipped(NO_CONTAINERS)
+    others = [path.text() for path in readings.each("containers", "others")]
+    if others:
+        words = "also described by {}, which nothing renews".format(", ".join(others))
+        return warned(
+            len(others), 0, words, "Run: rm {} ; see what is left: nvidia-ctk cdi list".format(" ".join(others))
+        )
+    return passed(0, 0, "one specification describes the GPUs")
+
+
+def device_links(readings, expected):
+    """/dev/char has a link to each device node that containers get: systemd knows devices by these links.
+
+    Without them a running container loses its GPUs at the next systemctl daemon-reload.
+    """
+    if readings.absent("containers"):
+        return skipped(NO_CONTAINERS)
+    if in_container(readings):
+        return skipped(in_container(readings))
+    engine = readings.one_of(("podman", "docker"), "containers", "engine")
+    names = readings.names("device_links")
+    cards = [name for name in names if CARD_NODE.fullmatch(name)]
+    shared = [name for name in SHARED_NODES if name in names]
+    if len(cards) < expected.number("gpu_count") or len(shared) < len(SHARED_NODES):
+        return unknown("device nodes are missing", action="First do what driver.device_nodes says.")
+    without = [name for name in cards + shared if not readings.flag("device_links", name)]
+    value = len(cards + shared) - len(without)
+    if without:
+        words = "no link in /dev/char leads to {}; {} may lose it".format(", ".join(without), engine)
+        return warned(value, len(cards + shared), words)
+    return passed(value, value, "/dev/char leads to all {} device nodes".format(value))
+
+
+CHECKS = (
+    Check(
+        id="containers.gpu",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do containers find the GPUs?",
+        judge=gpu_in_containers,
+        unit="GPUs",
+        action=ACTION,
+        source="own: one device node of each GPU, libraries of the loaded driver",
+    ),
+    Check(
+        id="containers.one_specification",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Does one file alone describe the GPUs to containers?",
+        judge=one_specification,
+        unit="files",
+        action="Run: rm /etc/cdi/nvidia.yaml ; see what is left: nvidia-ctk cdi list",
+        source="Container Device Interface, SPEC.md: devices of one name in two files; nvidia-container-toolkit#450",
+    ),
+    Check(
+        id="containers.device_links",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Do containers keep the GPUs when systemd reloads?",
+        judge=device_links,
+        unit="files",
+        action="Run on the node: nvidia-ctk system create-dev-char-symlinks",
+        source=(
+            "NVIDIA/gpu-operator#430, NVIDIA/nvidia-container-toolkit#48; gpu-operator's validator makes the same links"
+        ),
+    ),
+)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What containers will find of the GPUs: the CDI specification that nvidia-ctk writes for podman and Docker.
+
+Source of its form: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+"""
+
+import json
+import re
+
+from ...host.files import exists, names_in, read_text, resolve
+
+RECORD = "/etc/gpuwright/containers.json"
+PROGRAMS = {"podman": "/usr/bin/podman", "docker": "/usr/bin/dockerd"}
+# Where engines look for specifications, and which files they take (CDI, section "CDI JSON Specification").
+FOLDERS = ("/etc/cdi", "/var/run/cdi", "/run/cdi")
+ENDINGS = (".yaml", ".json")
+GPU_KIND = "nvidia.com/gpu"
+CARD_NODE = re.compile(r"/dev/nvidia[0-9]+(?![\w-])")
+# The driver's libraries bear its version, and the specification names each of them.
+LIBRARY = re.compile(r"/libcuda\.so\.([0-9]+(?:\.[0-9]+)+)(?![\w.])")
+KIND = re.compile(r"^[\"']?kind[\"']?: *[\"']?([^\"',\s]+)|[{,]\s*\"kind\": *\"([^\"]+)\"", re.MULTILINE)
+# The device that stands for all cards, in YAML or in JSON.
+ALL = re.compile(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.MULTILINE)
+
+
+def read_containers(root):
+    """`{engine, program, spec, others}`, null where no containers are meant to run here.
+
+    `others`: further specifications of the same kind, in the folders that engines read.
+    `spec` is null when there is no specification, else `{kind, all, cards, driver}`: whether a device stands for all
+    cards, the cards' device nodes, and the driver version that it was written for.
+    """
+    if not exists(root, RECORD):
+        return None
+    record = load_record(root)
+    return {
+        "engine": record["engine"],
+        "program": exists(root, PROGRAMS[record["engine"]]),
+        "spec": read_spec(root, record["spec"]),
+        "others": read_others(root, record["spec"]),
+    }
+
+
+def load_record(root):
+    """containers.json, written by the role system_containers. ValueError when it cannot be used."""
+    try:
+        record = json.loads(read_text(root, RECORD) or "")
+    except ValueError as error:
+        raise ValueError("{} is not JSON: {}".format(RECORD, error))
+    good = isinstance(record, dict) and record.get("schema") == 1 and isinstance(record.get("spec"), str)
+    if not good or record.get("engine") not in PROGRAMS:
+        raise ValueError("{} is not schema 1".format(RECORD))
+    return record
+
+
+def read_others(root, spec):
+    """Paths of the other files that describe NVIDIA's GPUs; ValueError for one that cannot be read."""
+    own, found = resolve(root, spec), {}
+    for folder in FOLDERS:
+        for name in names_in(root, folder):
+            path = "{}/{}".format(folder, name)
+            full = resolve(root, path)
+            # Of /run and /var/run one is a link to the other: what is one file is named once.
+            if not name.endswith(ENDINGS) or full is None or full == own or full in found:
+                continue
+            text = read_text(root, path)
+            if text is None:
+                raise ValueError("{} cannot be read".format(path))
+            kind = KIND.search(text)
+            if kind and (kind.group(1) or kind.group(2)) == GPU_KIND:
+                found[full] = path
+    return sorted(found.values())
+
+
+def read_spec(root, path):
+    if not exists(root, path):
+        return None
+    text = read_text(root, path)
+    if text is None:
+        raise ValueError("{} cannot be read".format(path))
+    return parse_spec(text, path)
+
+
+def parse_spec(text, name="the specification"):
+    """The parts that matter of a specification in YAML or JSON; ValueError when they are not in it.
+
+    Python 3.6 brings no YAML; what is looked for stands on lines of its own in both notations.
+    """
+    kind = KIND.search(text)
+    versions = sorted(set(LIBRARY.findall(text)))
+    if not kind:
+        raise ValueError("{} names no kind: it is no CDI specification".format(name))
+    if len(versions) != 1:
+        raise ValueError("{} names {} versions of libcuda: {}".format(name, len(versions), ", ".join(versions)))
+    return {
+        "kind": kind.group(1) or kind.group(2),
+        "all": ALL.search(text) is not None,
+        "cards": sorted(set(CARD_NODE.findall(text))),
+        "driver": versions[0],
+    }

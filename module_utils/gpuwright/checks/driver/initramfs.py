@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nvidia module inside the initramfs with which a kernel boots: there it is loaded before the disk's one is seen.
+
+An image is archives (cpio, "newc") one behind the other, plain ones for the processor's microcode first and a packed
+one last. It is read as a stream, within bounds of time and size, and nothing is unpacked to disk. Python has gzip, xz
+and bzip2; for zstd and lz4 the system's own programs are asked, which must be there to make such images.
+Source: Linux Documentation/driver-api/early-userspace/buffer-format.rst.
+"""
+
+import bz2
+import lzma
+import os
+import re
+import stat
+import subprocess
+import tempfile
+import time
+import zlib
+
+from ...host.bounded import find_program
+from ...host.files import exists, resolve
+
+IMAGES = ("/boot/initramfs-{}.img", "/boot/initrd.img-{}", "/lib/modules/{}/initrd", "/lib/modules/{}/initramfs.img")
+SECONDS = 30
+# An image with firmware for every card unpacks to some hundred MiB.
+MOST_BYTES = 2 * 1024 * 1024 * 1024
+MOST_MODULE_BYTES = 256 * 1024 * 1024
+CHUNK = 1024 * 1024
+HEADER = 110
+PLAIN = (b"070701", b"070702")
+LAST = b"TRAILER!!!"
+MODULE = re.compile(rb"(?:^|/)nvidia(?:-current|-current-open)?\.ko(?:\.(?:gz|xz|zst|bz2))?$")
+# The section .modinfo is a list of zero-ended words.
+VERSION = re.compile(rb"\0version=([0-9]{3,4}\.[0-9.]{2,16})\0")
+PROGRAMS = {"zstd": ["zstd", "-d", "-c", "-q"], "lz4": ["lz4", "-d", "-c", "-q"], "lzop": ["lzop", "-d", "-c", "-q"]}
+MAGIC = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x5d\0\0", "lzma"),
+    (b"BZh", "bzip2"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\x02\x21\x4c\x18", "lz4"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"\x89LZO", "lzop"),
+)
+
+
+class Limit(Exception):
+    """The image is larger, or takes longer, than is read of one."""
+
+
+def read_initramfs(root, kernel, seconds=SECONDS):
+    """`{image, version}` of this kernel's image; version null where it holds no nvidia module. None without an image.
+
+    OSError and ValueError for an image that cannot be read to its end within `seconds`.
+    """
+    image = next((path.format(kernel) for path in IMAGES if exists(root, path.format(kernel))), None)
+    if image is None:
+        return None
+    try:
+        with open(resolve(root, image), "rb") as file:
+            return {"image": image, "version": module_version(file, time.monotonic() + seconds)}
+    except PermissionError:
+        raise PermissionError("{} is readable by root only".format(image))
+    except Limit:
+        raise ValueError("{} was not read to its end within {} s and {} bytes".format(image, seconds, MOST_BYTES))
+    except (ValueError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise ValueError("{} cannot be read: {}".format(image, error))
+
+
+def module_version(file, deadline):
+    """The version of the nvidia module in an image; None without one. ValueError, EOFError for a damaged one."""
+    number = 0
+    while True:
+        start = _skip_zeros(file)
+        if start is None:
+            if not number:
+                raise ValueError("it is empty")
+            return None
+        number += 1
+        kind = _kind(file, start)
+        stream = Stream(unpacked(file, kind), deadline)
+        version = _version_in_archive(stream)
+        if version is not None or kind != "plain":
+            # Behind a compressed archive there may be another, which no tool of these systems makes.
+            return version
+        # A plain archive ends somewhere in what was read; the next one begins at a multiple of four behind it.
+        file.seek(start + stream.position)
+
+
+class Stream(object):
+    """Bytes from an iterator of chunks, counted and bounded."""
+
+    def __init__(self, chunks, deadline):
+        self.chunks = iter(chunks)
+        self.deadline = deadline
+        self.waiting = b""
+        self.position = 0
+
+    def take(self, size, keep=True):
+        """The next `size` bytes (b"" where they are not kept); EOFError when there are fewer."""
+        parts, left = [], size
+        while left:
+            if not self.waiting:
+                if time.monotonic() > self.deadline or self.position > MOST_BYTES:
+                    raise Limit
+                self.waiting = next(self.chunks, None)
+                if self.waiting is None:
+                    raise EOFError("it ends in the middle of an archive")
+            part, self.waiting = self.waiting[:left], self.waiting[left:]
+            left -= len(part)
+            self.position += len(part)
+            if keep:
+                parts.append(part)
+        return b"".join(parts)
+
+
+def _version_in_archive(stream):
+    """The version of the nvidia module in one archive, None without one; the stream then stands behind it."""
+    while True:
+        header = stream.take(HEADER)
+        if header[:6] not in PLAIN:
+            raise ValueError("no archive where one should begin")
+        # 13 numbers of eight hexadecimal digits: the second is the mode, the seventh the size, the twelfth the length
+        # of the name.
+        mode, size, length = (int(header[start : start + 8], 16) for start in (14, 54, 94))
+        name = stream.take(length)[:-1]
+        stream.take(-stream.position % 4, keep=False)
+        if name == LAST:
+            return None
+        # Of several names for one file the last one carries it; the others, like folders, are empty.
+        wanted = MODULE.search(name) is not None and stat.S_ISREG(mode) and size > 0
+        if wanted and size > MOST_MODULE_BYTES:
+            raise ValueError("{} has {} bytes".format(name.decode("utf-8", "replace"), size))
+        data = stream.take(size, keep=wanted)
+        if wanted:
+            return version_of(data, name.decode("utf-8", "replace"), stream.deadline)
+        stream.take(-stream.position % 4, keep=False)
+
+
+def version_of(data, name, deadline):
+    """The version that a module file states, unpacked where it is compressed; ValueError when it states none."""
+    if not data.startswith(b"\x7fELF"):
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            data = _joined(unpacked(file, _kind(file, 0)), deadline)
+    match = VERSION.search(data)
+    if not match:
+        raise ValueError("{} states no version".format(name))
+    return match.group(1).decode("ascii")
+
+
+def _joined(chunks, deadline):
+    parts, size = [], 0
+    for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > MOST_MODULE_BYTES or time.monotonic() > deadline:
+            raise Limit
+    return b"".join(parts)
+
+
+def _skip_zeros(file):
+    """Stand at the next byte that is no zero, where an archive begins, and return its place; None at the end."""
+    while True:
+        start = file.tell()
+        chunk = file.read(CHUNK)
+        if not chunk:
+            return None
+        rest = chunk.lstrip(b"\0")
+        if rest:
+            start += len(chunk) - len(rest)
+            file.seek(start)
+            return start
+
+
+def _kind(file, start):
+    """How what begins here is packed; ValueError for what nobody knows."""
+    first = file.read(8)
+    file.seek(start)
+    if first.startswith(PLAIN):
+        return "plain"
+    kind = next((kind for magic, kind in MAGIC if first.startswith(magic)), None)
+    if kind is None:
+        raise ValueError("it is packed in a way that is not known: {}".format(first.hex()))
+    return kind
+
+
+def unpacked(file, kind):
+    """The bytes of what begins where the file stands, in chunks; the file stands anywhere afterwards."""
+    if kind in PROGRAMS:
+        return _by_program(file, PROGRAMS[kind])
+    if kind == "plain":
+        return iter(lambda: file.read(CHUNK), b"")
+    if kind == "gzip":
+        return _gzip(file)
+    return _by_library(file, bz2.BZ2Decompressor() if kind == "bzip2" else lzma.LZMADecompressor())
+
+
+# Both yield pieces of bounded size: some bytes of input may stand for a GiB of zeros.
+
+
+def _gzip(file):
+    decompressor = zlib.decompressobj(31)
+    chunk = b""
+    while not decompressor.eof:
+        piece = decompressor.decompress(chunk, CHUNK)
+        chunk = decompressor.unconsumed_tail
+        if piece:
+            yield piece
+        elif not chunk and not decompressor.eof:
+            chunk = _more(file)
+
+
+def _by_library(file, decompressor):
+    while not decompressor.eof:
+        yield decompressor.decompress(_more(file) if decompressor.needs_input else b"", CHUNK)
+
+
+def _more(file):
+    chunk = file.read(CHUNK)
+    if not chunk:
+        raise EOFError("it ends in the middle of packed data")
+    return chunk
+
+
+def _by_program(file, command):
+    program = find_program(command[0])
+    if program is None:
+        raise ValueError("{} is not installed, with which it is packed".format(command[0]))
+    # The program reads from where the file stands, in Python's terms and in the kernel's.
+    os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
+    child = subprocess.Popen(
+        [program, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        while True:
+            chunk = child.stdout.read(CHUNK)
+            if not chunk:
+                break
+            yield chunk
+    finally:
+        child.stdout.close()
+        child.kill()
+        child.wait()

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the driver: loaded, as planned, there after the next boot, and usable by the trainer user."""
+
+import re
+
+from ...verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
+from ...verdict.evidence import Unreadable
+from ..confined import kept_away
+from ..gpu.cards import ASK_FIRST
+from ..reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
+
+# What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
+NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
+CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
+# With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
+LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
+ENABLE = "systemctl enable --now nvidia-persistenced"
+REBOOT_NOW = "When nobody works on the node, run: systemctl reboot"
+INSTALL = "Run: ansible-playbook site.yml --tags system"
+SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+
+
+def reachable(readings, expected):
+    """nvidia-smi answers within its deadline and with exit status 0.
+
+    In a job or container that was given no GPU nobody can tell how the node is.
+    """
+    status = readings.text("nvidia_smi", "status")
+    smi = readings.at("nvidia_smi").value
+    message = str(smi.get("message") or "nvidia-smi: {}".format(status))
+    action = str(smi.get("action") or "")
+    if status == "ok" and readings.flag("nvidia_smi", "reachable"):
+        return passed("ok", "ok", "nvidia-smi answers")
+    if status == "not_installed":
+        action = reinstall(readings, *library_or_program(message))
+    if status in ("ok", "unreadable"):
+        return unknown(message, status, "ok", action)
+    away = kept_away(readings) if status in LIKE_NO_GPU else None
+    if away:
+        return unknown("{} ({})".format(away[0], message), status, "ok", away[1])
+    return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
+
+
+def library_or_program(message):
+    """(path, tags, packages) of what of nvidia-smi is missing, by its sentence."""
+    if "libnvidia-ml" in message:
+        return "/usr/lib64/libnvidia-ml.so.1", "system", LIBRARIES
+    return "/usr/bin/nvidia-smi", "system", PROGRAM
+
+
+def driver_version(readings, expected):
+    """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one."""
+    branch = expected.version("plan", "driver", "branch")
+    wanted = expected.wish("plan", "driver", "version") or branch + ".*"
+    if readings.absent("probe", "nvidia", "loaded"):
+        return failed("none", wanted, "no nvidia module is loaded", ASK_FIRST)
+    loaded = readings.version("probe", "nvidia", "loaded", "version")
+    asked = readings.version("nvidia_smi", "driver_version") if readings.flag("nvidia_smi", "reachable") else loaded
+    if asked != loaded:
+        return failed(loaded, wanted, "the module is {} but nvidia-smi says {}".format(loaded, asked))
+    fits = loaded.startswith(branch + ".") if wanted == branch + ".*" else loaded == wanted
+    if not fits:
+        return failed(loaded, wanted, "{} instead of {}".format(loaded, wanted))
+    return passed(loaded, wanted, loaded)
+
+
+def driver_flavour(readings, expected):
+    """The loaded module is open or proprietary as planned: Volta and older run on the proprietary one only."""
+    wanted = expected.text("plan", "driver", "flavour")
+    if readings.absent("probe", "nvidia", "loaded"):
+        return failed("none", wanted, "no nvidia module is loaded", ASK_FIRST)
+    flavour = readings.text("probe", "nvidia", "loaded", "flavour")
+    if flavour != wanted:
+        return failed(flavour, wanted, "the {} module is loaded instead of the {} one".format(flavour, wanted))
+    return passed(flavour, wanted, "the {} module is loaded".format(flavour))
+
+
+def module_matches_user_space(readings, expected):
+    """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
+    if readings.absent("probe", "nvidia", "loaded"):
+        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
+    loaded = readings.version("probe", "nvidia", "loaded", "version")
+    if readings.absent("probe", "nvidia", "user_space"):
+        return failed(loaded, None, "the driver's user space is not installed", INSTALL)
+    on_disk = readings.version("probe", "nvidia", "user_space")
+    if loaded != on_disk:
+        return failed(loaded, on_disk, "module {} is loaded, libraries are {}".format(loaded, on_disk))
+    return passed(loaded, on_disk, "both are {}".format(loaded))
+
+
+def nouveau_absent(readings, expected):
+    """nouveau is not loaded: it would hold the GPU and keep NVIDIA's module from it."""
+    if not readings.each("probe", "gpus"):
+        return unknown(NO_SYSFS)
+    if readings.flag("probe", "nouveau_loaded"):
+        return failed("loaded", "not loaded", "nouveau is loaded")
+    return passed("not loaded", "not loaded", "nouveau is not loaded")
+
+
+def persistence(readings, expected):
+    """nvidia-persistenced is active and each card says so; without it the driver forgets its settings when idle."""
+    state = readings.text("persistenced")
+    if state != "active":
+        return warned(state, "active", "nvidia-persistenced is {}".format(state), *_package_of_daemon(readings))
+    if not readings.flag("nvidia_smi", "reachable"):
+        return unknown("the daemon is active, but the driver cannot be asked", state, "active", ASK_FIRST)
+    modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
+    off = [pci_id for pci_id, mode in modes if mode != "Enabled"]
+    if off or not modes:
+        return warned("off", "Enabled", "persistence mode is off on {}".format(", ".join(off) or "no GPU at all"))
+    return passed("active", "active", "nvidia-persistenced is active")
+
+
+def _package_of_daemon(readings):
+    """The action where the daemon's package is not installed; nothing where it is, or nobody looked."""
+    names = packages_of(readings)
+    # Ubuntu packs it with the other programs.
+    there = [name for name in names or () if name.startswith(("nvidia-persistenced", "nvidia-compute-utils"))]
+    return () if there or not names else (install(readings, "nvidia-persistenced") + " ; " + ENABLE,)
+
+
+def device_nodes(readings, expected):
+    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
+    wanted = expected.number("gpu_count")
+    user = expected.text("trainer_user")
+    nodes = readings.at("device_nodes")
+    cards = [name for name in nodes.names() if CARD_NODE.fullmatch(name)]
+    missing = [name for name in SHARED_NODES if name not in nodes.names()]
+    # Others, such as nvidia-modeset, are for display servers and tools.
+    needed = cards + [name for name in SHARED_NODES if name not in missing]
+    shut = [name for name in needed if not (nodes.flag(name, "readable") and nodes.flag(name, "writable"))]
+    value = "{} of {}".format(len(needed) - len(shut), len(needed))
+    if len(cards) < wanted:
+        return failed(value, wanted, "{} of {} /dev/nvidiaN exist".format(len(cards), wanted))
+    if missing:
+        return failed(value, "all", "{} is missing".format(" and ".join(missing)))
+    if shut:
+        return failed(value, "all", *_shut(nodes, user, shut))
+    return passed(value, "all", "{} may use all {}".format(user, len(needed)))
+
+
+def _shut(nodes, user, names):
+    """(message, action) for device files that the user may not open; the first one's mode and group stand for all."""
+    message = "{} may not use {}".format(user, ", ".join(names))
+    try:
+        mode, group = nodes.text(names[0], "mode"), nodes.text(names[0], "group")
+    except Unreadable:
+        return message, ""
+    # Root's own group is no way for a user who shall have no power.
+    if mode[2:3] in ("6", "7") and group not in ("root", "0"):
+        join = "Run: usermod -aG {} {} ; then start its services anew. Another way: NVreg_DeviceFileMode=0666"
+        return "{} (mode {}, group {}, which may)".format(message, mode, group), join.format(group, user)
+    return "{} (mode {}, group {})".format(message, mode, group), ""
+
+
+def uvm(readings, expected):
+    """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it."""
+    if readings.flag("probe", "nvidia", "uvm_loaded"):
+        return passed("loaded", "loaded", "nvidia_uvm is loaded")
+    return failed("not loaded", "loaded", "nvidia_uvm is not loaded")
+
+
+CHECKS = (
+    Check(
+        id="driver.reachable",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Does nvidia-smi answer?",
+        judge=reachable,
+        firm_because="a driver that does not answer is missing, or has lost a GPU",
+        action="Run nvidia-smi on the node; its text and dmesg | grep -i nvrm say why.",
+    ),
+    Check(
+        id="driver.version",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the planned driver loaded?",
+        judge=driver_version,
+        firm_because="no module at all is one of its findings, and without one no program has a GPU",
+        action=INSTALL + " ; it says when a reboot is due, and does it with -e system_driver_reboot=allowed",
+    ),
+    Check(
+        id="driver.flavour",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the module open or proprietary as planned?",
+        judge=driver_flavour,
+        action=INSTALL + " -e system_driver_allow_stream_switch=true ; it switches the module stream",
+    ),
+    Check(
+        id="driver.module_matches_user_space",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Do the loaded module and the driver's libraries belong together?",
+        judge=module_matches_user_space,
+        firm_because="when they differ every CUDA program ends with an error, as without a driver",
+        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
+    ),
+    Check(
+        id="driver.nouveau_absent",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Is nouveau out of the way?",
+        judge=nouveau_absent,
+        action=(
+            REBOOT_NOW + " ; if it is loaded again, nothing keeps it away: look at "
+            "modprobe --showconfig | grep nouveau ; on RHEL also grubby --info=ALL"
+        ),
+    ),
+    Check(
+        id="driver.persistence",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Does the driver stay initialised when nobody uses it?",
+        judge=persistence,
+        action="Run: systemctl unmask nvidia-persistenced ; " + ENABLE,
+    ),
+    Check(
+        id="driver.device_nodes",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="May the trainer user open the GPU's device files?",
+        judge=device_nodes,
+        firm_because="a card without its device file, or with a closed one, is lost to every training",
+        unit="files",
+        action="Run: nvidia-modprobe -u -c 0 ; if they stay shut: ls -l /dev/nvidia* against NVreg_DeviceFileMode.",
+    ),
+    Check(
+        id="driver.uvm",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the module that CUDA needs loaded?",
+        judge=uvm,
+        firm_because="it is a part of the driver that is missing",
+        action="Run: modprobe nvidia_uvm ; it must be listed in /etc/modules-load.d to be there after a boot.",
+    ),
+)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the kernel's modules: the parameters that nvidia was loaded with, and modules that a site wants besides."""
+
+import re
+
+from ...verdict.check import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, skipped, warned
+from ..gpu.cards import ASK_FIRST
+from ..host.system import in_container
+
+NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)")
+LOADED = ("live", "built in")
+
+
+def number(text):
+    """A number as the kernel reads it (0x1b0, 0660 and 432 are the same), None for any other text."""
+    match = NUMBER.fullmatch(text)
+    return match and int(text, 16 if match.group(1) else 8 if match.group(2) else 10)
+
+
+def agrees(asked, loaded):
+    """Whether the loaded module has what was asked for; it shows numbers in decimal, and texts in quotes."""
+    if loaded.startswith('"'):
+        return asked == loaded.strip('"')
+    return number(asked) is not None and number(asked) == number(loaded)
+
+
+def parameters(readings, expected):
+    """Every parameter that /etc/modprobe.d and its likes ask of the module nvidia is the one that it was loaded with.
+
+    A file that was changed since then changes nothing until the module is loaded again.
+    """
+    if in_container(readings):
+        return skipped(in_container(readings))
+    asked = readings.each("parameters", "asked")
+    if not asked:
+        return passed("none", "none", "no parameter is asked for")
+    if readings.absent("parameters", "loaded"):
+        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
+    shown = readings.names("parameters", "loaded")
+    different = []
+    for parameter in asked:
+        name, value = parameter.text("name"), parameter.wish("value")
+        found = readings.text("parameters", "loaded", name) if name in shown else "not a parameter of this driver"
+        if name not in shown or not agrees(value, found):
+            different.append("{} asks for {}={}, loaded: {}".format(parameter.text("source"), name, value, found))
+    if different:
+        return warned(len(different), 0, "; ".join(different))
+    return passed(0, 0, "{} parameters are as asked for".format(len(asked)))
+
+
+def modules(readings, expected):
+    """Every module that the inventory asks for is in the kernel, loaded or built in."""
+    wanted = [name.text() for name in expected.each("modules")]
+    if not wanted:
+        return skipped("the inventory asks for no further module (verify_expected_modules)")
+    states = [
+        (name, "not loaded" if readings.absent("kernel_modules", name) else readings.text("kernel_modules", name))
+        for name in wanted
+    ]
+    missing = [(name, state) for name, state in states if state not in LOADED]
+    if missing:
+        names = " ".join(name for name, _state in missing)
+        action = (
+            "Run: modprobe -a {0} ; modinfo {0} says whether it is installed ; for the next boot: /etc/modules-load.d"
+        )
+        words = ", ".join("{} is {}".format(name, state) for name, state in missing)
+        return failed(len(wanted) - len(missing), len(wanted), words, action.format(names))
+    return passed(len(wanted), len(wanted), "in the kernel: {}".format(", ".join(wanted)))
+
+
+CHECKS = (
+    Check(
+        id="driver.parameters",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Was the module loaded with the parameters that are asked for?",
+        judge=parameters,
+        unit="parameters",
+        action=(
+            "When nobody works on the node, run: systemctl reboot ; where they are the old ones then, the initramfs "
+            "loads the module: dracut -f (Debian: update-initramfs -u) and reboot once more."
+        ),
+        source="gpud components/kernel-module; names and values: nv-reg.h of NVIDIA's open kernel modules",
+    ),
+    Check(
+        id="driver.modules",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Are the other modules there that this site asks for?",
+        judge=modules,
+        unit="modules",
+        needs_gpu=False,
+        action="Run: modprobe NAME",
+        source="gpu-operator, sichek and gpud: nvidia_peermem, gdrdrv and nvidia_fs where they are enabled",
+    ),
+)

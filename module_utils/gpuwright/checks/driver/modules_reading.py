@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was asked of the kernel's modules beside what they are: parameters of nvidia, and modules that are wanted."""
+
+import os
+import re
+
+from ...host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
+
+# modprobe.d(5): of two files of one name, the one in the first of these folders counts.
+FOLDERS = (
+    "/etc/modprobe.d",
+    "/run/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+)
+COMMAND_LINE = "/proc/cmdline"
+# Debian's packages build it under the other names, see probe/nvidia.py.
+MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
+PREFIX = "NVreg_"
+# Only double quotes hold words together, in modprobe's files as on the kernel's command line.
+WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+# nv-reg.h of the open kernel modules: the one parameter that the driver shows under another name.
+SHOWN_AS = {"RestrictProfilingToAdminUsers": "RmProfilingAdminOnly"}
+PARAMETERS = "/proc/driver/nvidia/params"
+LOADED = "/sys/module"
+BUILT_IN = "built in"
+MODULE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def read_asked(root):
+    """`[{name, value, source}]`: what modprobe's files and the kernel's command line ask of the module nvidia.
+
+    Names are those that the driver shows. OSError for a file that cannot be read.
+    """
+    found = []
+    for path in _configuration(root):
+        for line in _text(root, path).replace("\\\n", " ").splitlines():
+            words = WORD.findall(line)
+            if words[:1] == ["options"] and words[1:2] and words[1] in MODULES:
+                found += [_parameter(word, path) for word in words[2:] if word.startswith(PREFIX)]
+    for word in WORD.findall(_text(root, COMMAND_LINE)):
+        module, _separator, rest = word.partition(".")
+        if module in MODULES and rest.startswith(PREFIX):
+            found.append(_parameter(rest, COMMAND_LINE))
+    return found
+
+
+def _configuration(root):
+    """Paths of the files that modprobe reads, in the order of their names."""
+    chosen = {}
+    for folder in FOLDERS:
+        full = resolve(root, folder)
+        # Not names_in: what cannot be listed may hold parameters, and its error is the answer.
+        for name in os.listdir(full) if full else ():
+            if name.endswith(".conf"):
+                chosen.setdefault(name, "{}/{}".format(folder, name))
+    return [chosen[name] for name in sorted(chosen)]
+
+
+def _text(root, path):
+    if link_target(root, path) == "/dev/null":
+        # modprobe.d(5): so a file of the same name in another folder is put out of use.
+        return ""
+    text = read_text(root, path)
+    if text is None:
+        raise OSError("{} cannot be read".format(path))
+    return text
+
+
+def _parameter(word, source):
+    name, _separator, value = word[len(PREFIX) :].partition("=")
+    return {"name": SHOWN_AS.get(name, name), "value": value.replace('"', ""), "source": source}
+
+
+def read_parameters(root):
+    """`{name: value}` as the loaded module shows them, texts in quotes; None when no module is loaded."""
+    if not exists(root, "/proc/driver/nvidia/version"):
+        return None
+    found = read_colon_lines(read_text(root, PARAMETERS))
+    if not found:
+        raise OSError("{} cannot be read".format(PARAMETERS))
+    return found
+
+
+def read_kernel_modules(root, names):
+    """`{name: state}` of these modules: the kernel's word ("live"), "built in", or None for one that is not there."""
+    loaded = names_in(root, LOADED)
+    if not loaded:
+        raise OSError("{} lists no module".format(LOADED))
+    kernel = read_text(root, "/proc/sys/kernel/osrelease")
+    lines = (read_text(root, "/lib/modules/{}/modules.builtin".format(kernel)) or "").splitlines()
+    built_in = {_spelt(line.rpartition("/")[2].partition(".")[0]) for line in lines}
+    return {name: _state(root, name, loaded, built_in) for name in names}
+
+
+def _state(root, name, loaded, built_in):
+    if not MODULE_NAME.fullmatch(name):
+        raise ValueError("{!r} is not the name of a module".format(name))
+    state = "{}/{}/initstate".format(LOADED, _spelt(name))
+    if exists(root, state):
+        return read_text(root, state)
+    return BUILT_IN if _spelt(name) in built_in or _spelt(name) in loaded else None
+
+
+def _spelt(name):
+    """The kernel makes no difference between the two signs, and writes the second."""
+    return name.replace("-", "_")

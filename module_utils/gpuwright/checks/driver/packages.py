@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the driver as it is installed: its packages, who made them, who signed its module, and the initramfs."""
+
+import collections
+
+from ...verdict.check import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
+from ..host.system import in_container
+from .packages_reading import MAKERS, NVIDIA, UNNAMED
+
+REINSTALL = "ansible-playbook site.yml --tags system"
+UNINSTALL = (
+    "Run on the node: nvidia-uninstall --silent (where it is gone: sh NVIDIA-Linux-*.run --uninstall) ; "
+    "then " + REINSTALL
+)
+SYNC = {
+    "rpm": "Run: dnf distro-sync -y '*nvidia*' 'cuda-drivers*' ; then " + REINSTALL,
+    "dpkg": "Run: apt-get install -y --allow-downgrades {} ; then " + REINSTALL,
+}
+FOREIGN = ("negativo17", "RPM Fusion", "ELRepo", "graphics-drivers PPA")
+DISTRIBUTION = "distribution"
+NEXT_MODULE = "First do what driver.module_for_next_kernel says."
+MOST_NAMES = 4
+MAKER_NAMES = tuple(maker for maker, _sign in MAKERS) + (UNNAMED,)
+
+
+def one_version(readings, expected):
+    """Every package of the driver has one version: module, libraries, CUDA libraries, firmware, fabric manager.
+
+    Tools that work with any driver (settings, modprobe, persistenced) count where NVIDIA packs them with the driver;
+    distributions update them apart.
+    """
+    if in_container(readings):
+        return skipped(in_container(readings))
+    packages = [
+        (package.text("name"), package.version("version"))
+        for package in readings.each("driver_packages", "packages")
+        if package.flag("bound")
+    ]
+    if not packages:
+        return skipped("no package of this system carries the driver; driver.source says where it comes from")
+    # What most have; where two are as many, the one of the libraries on disk.
+    numbers = collections.Counter(version for _name, version in packages)
+    most = max(numbers.values())
+    wanted = sorted(version for version, number in numbers.items() if number == most)
+    if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):
+        on_disk = readings.version("probe", "nvidia", "user_space")
+        wanted = [on_disk] if on_disk in wanted else wanted
+    odd = ["{} {}".format(name, version) for name, version in packages if version != wanted[0]]
+    if odd:
+        words = "{}; the other packages of the driver are {}".format(_few(odd), wanted[0])
+        names = " ".join("{}={}*".format(name, wanted[0]) for name, version in packages if version != wanted[0])
+        return failed(len(odd), 0, words, _sync(readings).format(names))
+    return passed(0, 0, "{} packages, all {}".format(len(packages), wanted[0]))
+
+
+def _sync(readings):
+    """How one version comes about with this system's package manager; of both where it is not told."""
+    return SYNC["dpkg"] if readings.value.get("driver_packages", {}).get("manager") == "dpkg" else SYNC["rpm"]
+
+
+def source(readings, expected):
+    """The driver's files belong to packages, of one maker, and of the one that the plan installs from.
+
+    NVIDIA's own installer (.run) writes over what packages bring, and no update of packages changes what it wrote.
+    """
+    if in_container(readings):
+        return skipped(in_container(readings))
+    unowned = [path.text() for path in readings.each("driver_packages", "unowned")]
+    traces = [path.text() for path in readings.each("driver_packages", "installer")]
+    makers = collections.OrderedDict()
+    for package in readings.each("driver_packages", "packages"):
+        makers.setdefault(package.one_of(MAKER_NAMES, "maker"), package.text("name"))
+    known = [maker for maker in makers if maker != UNNAMED]
+    if unowned:
+        if traces:
+            words = "NVIDIA's installer (.run) put {} there ({} is left of it)".format(_few(unowned), traces[0])
+            return failed("installer", "packages", words, UNINSTALL)
+        return failed("no package", "packages", "{} belongs to no package".format(_few(unowned)))
+    if not makers:
+        return skipped("no driver is installed")
+    foreign = [maker for maker in known if maker in FOREIGN]
+    if foreign:
+        words = "{} comes from {}".format(makers[foreign[0]], foreign[0])
+        return warned(", ".join(known), NVIDIA, words)
+    if len(known) > 1:
+        words = ", ".join("{} from {}".format(makers[maker], maker) for maker in known)
+        return warned(", ".join(known), "one source", "the driver's packages have two makers: {}".format(words))
+    planned = _planned(expected)
+    if planned and known and known[0] != planned:
+        words = "{} comes from {}, the plan installs from {}".format(makers[known[0]], known[0], planned)
+        return warned(known[0], planned, words)
+    left = [path for path in traces if not path.endswith(".log")]
+    if left:
+        return warned("left over", "packages", "{} is left of NVIDIA's installer (.run)".format(_few(left)))
+    return passed("packages", "packages", "the driver's files belong to packages{}".format(_of(known)))
+
+
+def _planned(expected):
+    """The maker that the plan's source stands for; "" in a plan that installs no driver."""
+    return {"nvidia": NVIDIA, "distribution": DISTRIBUTION}.get(expected.wish("plan", "driver", "source"), "")
+
+
+def _of(known):
+    return " of {}".format(known[0]) if known else ""
+
+
+def _few(names):
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (" and {} more".format(more) if more > 0 else "")
+
+
+def module_signer(readings, expected):
+    """Where only signed modules are taken, the next boot's nvidia module is signed by a key that this machine trusts.
+
+    That some key of DKMS is enrolled says nothing of the key that signed this file: both may be there and differ.
+    """
+    if in_container(readings):
+        return skipped(in_container(readings))
+    state = readings.text("probe", "secure_boot")
+    if state != "enabled" and not readings.flag("module_signature", "enforced"):
+        if state in ("disabled", "unsupported"):
+            return skipped("Secure Boot is {}: any module is taken".format(state))
+        return unknown("Secure Boot reads {!r}".format(state), state)
+    if readings.absent("module_signature", "file"):
+        return unknown("there is no module for the kernel that boots next", action=NEXT_MODULE)
+    key = readings.wish("module_signature", "file", "key")
+    if not key:
+        return failed("unsigned", "a trusted key", "the nvidia module is not signed, and only signed modules are taken")
+    signer = readings.text("module_signature", "file", "signer")
+    enrolled = readings.each("module_signature", "enrolled")
+    if any(key in _numbers(one) for one in enrolled):
+        return passed(signer, "a trusted key", "signed by {}, whose key is enrolled".format(signer))
+    names = {one.wish("name") for one in enrolled}
+    for one in readings.each("module_signature", "kernel"):
+        # The kernel does not tell a serial number; but an enrolled key of this name was compared by its own above.
+        if key in _numbers(one) or (one.wish("name") == signer and signer not in names):
+            return passed(signer, "a trusted key", "signed by {}, whose key the kernel brings".format(signer))
+    same = " (a key of this name is enrolled, and is another)" if signer in names else ""
+    return failed(signer, "a trusted key", "signed by {}, whose key {} is not trusted here{}".format(signer, key, same))
+
+
+def _numbers(one):
+    return [number.text() for number in one.each("numbers")]
+
+
+def _make_anew(image, kernel):
+    """The command of the system whose name this image has: initrd.img-<kernel> is Debian's."""
+    command = "update-initramfs -u -k {}" if "/initrd.img-" in image else "dracut -f --kver {}"
+    return "Run: {} ; then reboot when nobody works on the node.".format(command.format(kernel))
+
+
+def initramfs(readings, expected):
+    """An nvidia module inside the initramfs of the kernel that boots next is the one on disk: it is loaded first.
+
+    Most images hold none, and then nothing can be stale.
+    """
+    if in_container(readings):
+        return skipped(in_container(readings))
+    kernel = readings.text("probe", "kernel", "next_boot")
+    if readings.absent("initramfs"):
+        return skipped("there is no initramfs of kernel {}".format(kernel))
+    image = readings.text("initramfs", "image")
+    if kernel not in image:
+        return unknown("{} is the image of another kernel than {}".format(image, kernel), image)
+    if readings.absent("initramfs", "version"):
+        return passed("none", "none, or as on disk", "{} holds no nvidia module".format(image))
+    inside = readings.version("initramfs", "version")
+    if readings.absent("probe", "nvidia", "modules", kernel):
+        return unknown("{} holds {}, and there is none on disk".format(image, inside), inside, action=NEXT_MODULE)
+    on_disk = readings.version("probe", "nvidia", "modules", kernel, "version")
+    if inside != on_disk:
+        action = _make_anew(image, kernel)
+        return failed(inside, on_disk, "{} loads {}, on disk is {}".format(image, inside, on_disk), action)
+    return passed(inside, on_disk, "{} holds {}, as on disk".format(image, inside))
+
+
+CHECKS = (
+    Check(
+        id="driver.packages",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Have all packages of the driver one version?",
+        judge=one_version,
+        unit="packages",
+        action=SYNC["rpm"],
+        source="negativo17/nvidia-driver#167, #171, #180: module and libraries updated apart",
+    ),
+    Check(
+        id="driver.source",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Was the driver installed from packages of one source?",
+        judge=source,
+        action=(
+            "See whose they are: rpm -qa --qf '%{NAME} %{VERSION} %{VENDOR}\\n' '*nvidia*' (Debian: apt-cache policy) "
+            "; remove those of another source, then " + REINSTALL
+        ),
+        source="NVIDIA driver installation guide: remove what an earlier method installed before another is used",
+    ),
+    Check(
+        id="driver.module_signer",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Will the kernel take the module's signature at the next boot?",
+        judge=module_signer,
+        action=(
+            "Sign it with the enrolled key, or enrol the signer's: mokutil --import its certificate, reboot, and "
+            "confirm at the console ; modinfo nvidia and mokutil --list-enrolled show both."
+        ),
+        source="Linux Documentation/admin-guide/module-signing.rst; kmod modinfo(8)",
+    ),
+    Check(
+        id="driver.initramfs",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Does the initramfs load the driver that is installed?",
+        judge=initramfs,
+        action="Run: dracut -f (Debian: update-initramfs -u) ; then reboot when nobody works on the node.",
+        source="dracut(8), initramfs-tools(7): modules in the image are loaded before the root file system's",
+    ),
+)

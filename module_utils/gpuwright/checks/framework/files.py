@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of the environment's files: each is as its package brought it, by the judgement that the role builds by."""
+
+from typing import List, Tuple
+
+from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, unknown
+from ...verdict.evidence import Evidence
+
+# The package that the model layer installs into the environment.
+TRAINER = "gan-trainer"
+REBUILD = (
+    "Run: ansible-playbook site.yml --tags framework,model,verify ; it builds a damaged environment anew, and the "
+    "trainer in it."
+)
+
+
+def damage(readings: Evidence) -> Tuple[List[str], str]:
+    """Names of the damaged packages, and the first problem in words."""
+    damaged = [name.text() for name in readings.each("environment", "damaged")]
+    problems = readings.each("environment", "problems")
+    words = "files are damaged"
+    if problems:
+        words = "{} {} ({})".format(*(problems[0].text(name) for name in ("path", "problem", "distribution")))
+    return damaged, words
+
+
+def files(readings: Evidence, expected: Evidence) -> Outcome:
+    """Every file of the environment is there, of the size and, where it changed after it was complete, of the hash with
+    which its package came, and every package is of the locked version. Level deep compares every hash.
+    """
+    if readings.absent("environment"):
+        return failed("no venv", 0, "there is no venv at {}".format(expected.wish("venv")))
+    damaged, words = damage(readings)
+    number = readings.number("environment", "problem_count")
+    looked_at = readings.number("environment", "files")
+    if [name for name in damaged if name != TRAINER] or (number and not damaged):
+        begin = "one problem" if number == 1 else "{} problems, such as".format(number)
+        return failed(number, 0, "{}: {}".format(begin, words))
+    if not looked_at:
+        return unknown("no file of the environment was looked at", None, 0, REBUILD)
+    packages = readings.number("environment", "distributions")
+    return passed(0, 0, "{} files of {} packages are as installed".format(looked_at, packages))
+
+
+CHECKS = (
+    Check(
+        id="framework.files",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Are the files of the environment whole?",
+        judge=files,
+        unit="files",
+        needs_gpu=False,
+        action=(REBUILD + " Where level deep alone has found it, add: -e framework_pytorch_check_hashes=true"),
+        source="packaging.python.org, recording installed projects: RECORD has size and hash of each file",
+    ),
+)

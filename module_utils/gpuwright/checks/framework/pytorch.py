@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the framework and the model on it: the venv and its PyTorch, and the trainer with its user and files."""
+
+import re
+
+from ...verdict.check import (
+    CONTACT_SUPPORT,
+    DRAIN,
+    FAIL,
+    STANDARD,
+    WARN,
+    Check,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ..collect_standard import ROOT_ONLY
+from ..confined import hidden_from_programs, kept_away
+from .files import REBUILD, TRAINER, damage
+
+NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
+ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
+ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])(a?)")
+
+
+def imports(readings, expected):
+    """PyTorch and NumPy can be imported by the venv's Python."""
+    if readings.absent("venv"):
+        return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
+    for name in ("torch", "numpy"):
+        result = readings.text("venv", "imports", name)
+        if result != "ok":
+            return failed(result, "ok", "import {}: {}".format(name, result))
+    return passed("ok", "ok", "torch and numpy can be imported")
+
+
+def pytorch_version(readings, expected):
+    """PyTorch is of exactly the planned version; the build after the plus sign is judged by framework.cuda_build."""
+    wanted = expected.version("plan", "pytorch", "version")
+    found = readings.text("venv", "versions", "torch")
+    if found.split("+")[0] != wanted:
+        return failed(found, wanted, "PyTorch {} instead of {}".format(found, wanted))
+    return passed(found, wanted, "PyTorch {}".format(found))
+
+
+def cuda_build(readings, expected):
+    """PyTorch was built for the planned CUDA release (or for none), and finds a GPU when it was built for one."""
+    wanted = expected.text("plan", "pytorch", "build")
+    found = readings.text("venv", "torch", "build")
+    if found != wanted:
+        return failed(found, wanted, "PyTorch is a {} build, planned is {}".format(found, wanted))
+    if wanted != "cpu" and not readings.flag("venv", "torch", "cuda_available"):
+        away = kept_away(readings)
+        if away:
+            return unknown(away[0], "{}, no GPU".format(found), wanted, away[1])
+        if hidden_from_programs(readings):
+            words = "CUDA_VISIBLE_DEVICES hides every GPU from PyTorch in this session"
+            return unknown(words, "{}, no GPU".format(found), wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then again.")
+        action = "Run on the node: /opt/gpuwright/venvs/current/bin/python -c 'import torch; torch.cuda.init()'"
+        return failed("{}, no GPU".format(found), wanted, "PyTorch finds no GPU it can use", action)
+    return passed(found, wanted, "PyTorch is a {} build".format(found))
+
+
+def runs_on(built_for, capability):
+    """Whether code in a PyTorch of these architectures runs on a card of this compute capability such as "7.0".
+
+    Machine code (sm_) runs on the same major generation from its own minor number up; PTX (compute_) is translated for
+    every later card. Source: CUDA C++ programming guide, application compatibility.
+    """
+    card = tuple(int(part) for part in capability.split("."))
+    for name in built_for:
+        match = ARCHITECTURE.fullmatch(name)
+        if not match:
+            continue
+        code = (int(match.group(2)), int(match.group(3)))
+        # The letter "a" restricts code to exactly this card.
+        later = not match.group(4) and (match.group(1) == "compute" or code[0] == card[0])
+        if code == card or (later and code < card):
+            return True
+    return False
+
+
+def architectures(readings, expected):
+    """PyTorch carries code for every GPU of the node: newer builds have none for Volta (sm_70)."""
+    if expected.text("plan", "pytorch", "build") == "cpu":
+        return skipped("the planned PyTorch is a build for the CPU")
+    wanted = sorted({gpu.version("compute_capability") for gpu in readings.each("probe", "gpus")})
+    names = [name.text() for name in readings.each("venv", "torch", "architectures")]
+    value, cards = " ".join(names), " ".join("sm_" + capability.replace(".", "") for capability in wanted)
+    if not wanted:
+        return unknown("there is no GPU to compare with", value)
+    if not readings.flag("venv", "torch", "cuda_available"):
+        return unknown("PyTorch lists its architectures only where it finds a GPU", value, cards)
+    missing = [capability for capability in wanted if not runs_on(names, capability)]
+    if missing:
+        return failed(value, cards, "no code for compute capability {}".format(", ".join(missing)))
+    return passed(value, cards, "has code for {}".format(cards))
+
+
+def lock(readings, expected):
+    """The environment was made from the planned lock file, every hash checked, as its stamp of that day says."""
+    wanted = expected.text("plan", "pytorch", "lock")
+    planned = expected.flag("plan", "pytorch", "locked")
+    if readings.absent("stamp"):
+        return unknown("the environment has no stamp, so nobody knows what it was made from", None, wanted)
+    made_from = readings.text("stamp", "pytorch", "lock")
+    if not readings.flag("stamp", "pytorch", "locked"):
+        return warned("no lock", wanted, "installed without a lock file: versions of that day, hashes unchecked")
+    if not planned:
+        return warned(made_from, wanted, "the plan has no lock file: the next environment is installed without hashes")
+    if made_from != wanted:
+        return warned(made_from, wanted, "made from {} instead of {}".format(made_from, wanted))
+    return passed(made_from, wanted, "installed from {}, every hash checked".format(made_from))
+
+
+def matrix_product(readings, expected):
+    """PyTorch multiplies two matrices rightly on the processor and on every GPU of the node."""
+    if readings.absent("venv"):
+        return failed("no venv", "right", "there is no venv at {}".format(expected.wish("venv")))
+    on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
+    wanted = expected.number("gpu_count") if on_gpus else 0
+    devices = readings.each("venv", "torch", "devices")
+    product = readings.text("venv", "torch", "product")
+    names = ["cpu"] + ["cuda:{}".format(device.number("index")) for device in devices]
+    if len(devices) != wanted:
+        return failed(len(devices), wanted, "PyTorch shows {} of {} GPUs".format(len(devices), wanted))
+    if wanted and product == "right on cpu" and "busy" in readings.at("venv", "torch").value:
+        who = readings.text("venv", "torch", "busy")
+        return skipped("right on cpu; not tried on the GPUs, which are in use: {}".format(who))
+    if product != "right on " + ", ".join(names):
+        return failed(product, "right", "a matrix product: {}".format(product))
+    return passed("right", "right", product)
+
+
+def trainer_installed(readings, expected):
+    """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
+    if readings.absent("venv"):
+        return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
+    result = readings.text("venv", "imports", "gan_trainer")
+    if result != "ok":
+        return failed(result, "ok", "import gan_trainer: {}".format(result))
+    damaged, words = damage(readings)
+    if TRAINER in damaged:
+        return failed("damaged", "ok", words if TRAINER in words else "files of {} are damaged".format(TRAINER))
+    version = readings.version("venv", "versions", "gan_trainer")
+    return passed(version, "importable", "gan_trainer {}".format(version))
+
+
+def trainer_user(readings, expected):
+    """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
+    name = expected.text("trainer_user")
+    if readings.absent("trainer_user"):
+        return failed("missing", name, "there is no local user {}".format(name))
+    user = readings.at("trainer_user")
+    if user.number("uid") == 0:
+        return failed("uid 0", name, "{} is root".format(name))
+    shell = user.wish("shell")
+    if shell not in NO_LOGIN_SHELLS:
+        return failed(shell, "nologin", "{} has the shell {}".format(name, shell or "/bin/sh"))
+    groups = {group.text() for group in user.each("groups")}
+    powers = sorted(groups.intersection(ADMINISTRATORS))
+    if not groups:
+        return unknown("{} is in no group that has a name".format(name))
+    if powers:
+        return failed(", ".join(powers), "no power", "{} is in the group {}".format(name, ", ".join(powers)))
+    password = user.text("password")
+    if password != "locked":
+        return failed("password " + password, "locked", "the password of {} is not locked".format(name))
+    return passed(name, name, "{} cannot log in".format(name))
+
+
+def close_again(paths):
+    """What makes the named files root's alone again: whole folders of ours, since only the first files are named."""
+    folders = sorted({folder for folder in ROOT_ONLY for path in paths if (path + "/").startswith(folder + "/")})
+    if not folders:
+        return ""
+    # -h: a link's own owner, and never that of what it leads to.
+    return "Run: chown -Rh root:root {0} ; chmod -R go-w {0} ; then find out who changed it.".format(" ".join(folders))
+
+
+def permissions(readings, expected):
+    """Only root may change programs, shared code, venv and expectations."""
+    missing = [path.text() for path in readings.each("permissions", "missing")]
+    number = readings.number("permissions", "unsafe_count")
+    looked_at = readings.number("permissions", "looked_at")
+    examples = [example.text() for example in readings.each("permissions", "unsafe")]
+    words = "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones")
+    if missing:
+        more = "; {}".format(words) if number or examples else ""
+        lack = "missing: {}{}".format(", ".join(missing), more)
+        return failed(len(missing), 0, lack, "Run: ansible-playbook site.yml")
+    if number or examples:
+        return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
+    if not looked_at:
+        return unknown("no file was looked at")
+    return passed(0, 0, "{} files, all changeable by root only".format(looked_at))
+
+
+CHECKS = (
+    Check(
+        id="framework.imports",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can PyTorch be imported?",
+        judge=imports,
+        needs_gpu=False,
+        action=REBUILD,
+    ),
+    Check(
+        id="framework.pytorch_version",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is it the planned PyTorch?",
+        judge=pytorch_version,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags framework",
+    ),
+    Check(
+        id="framework.cuda_build",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Was it built for the planned CUDA release?",
+        judge=cuda_build,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags framework",
+    ),
+    Check(
+        id="framework.architectures",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Does it carry code for this node's GPUs?",
+        judge=architectures,
+        action=(
+            "Choose an older PyTorch or another build (framework_pytorch_build): Volta needs cu126, or cu128 up to "
+            "2.10."
+        ),
+    ),
+    Check(
+        id="framework.lock",
+        layer="framework",
+        level=STANDARD,
+        severity=WARN,
+        question="Was it installed from a lock file, with every hash checked?",
+        judge=lock,
+        needs_gpu=False,
+        action=(
+            "Pin versions that have a lock file (docs/compatibility.md) or make one (`make lock`); then run "
+            "ansible-playbook site.yml --tags framework"
+        ),
+    ),
+    Check(
+        id="framework.matrix_product",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=CONTACT_SUPPORT,
+        question="Does PyTorch compute rightly on every device?",
+        judge=matrix_product,
+        needs_gpu=False,
+        action="Look at nvidia-smi, then for one GPU at a time: CUDA_VISIBLE_DEVICES=0 gpu-doctor --level standard",
+        source="NVIDIA's and PyTorch's own instructions: a product on each device",
+    ),
+    Check(
+        id="model.trainer_installed",
+        layer="model",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can the trainer be imported?",
+        judge=trainer_installed,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags model,verify",
+    ),
+    Check(
+        id="model.trainer_user",
+        layer="model",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do trainings run as a user who cannot log in?",
+        judge=trainer_user,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags model",
+    ),
+    Check(
+        id="model.permissions",
+        layer="model",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can only root change what root and trainings run?",
+        judge=permissions,
+        unit="files",
+        needs_gpu=False,
+        action="Run: chown -R root:root and chmod -R go-w on what is named, and find out who changed it.",
+    ),
+)

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of each card's way to the host: PCIe, the link to a Grace processor, NUMA."""
+
+import re
+
+from ...gpu.nvidia_smi.absent import VGPU
+from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, passed, unknown, warned
+from ...verdict.expectations import wanted_lanes
+from .cards import answering_gpus
+from .each_card import Limit, card, over_gpus
+
+LIMITS = {
+    "replays_per_minute": Limit(8, "replays", "DCGM DCGM_LIMIT_MAX_PCIREPLAY_RATE: more in a minute is too many"),
+    "replay_minutes": Limit(60, "minutes", "own: what links count when they are set up is seen as over an hour"),
+    "busy": Limit(50, "%", "own: one that computes; a desktop was seen with 2 to 10 % in P8 on a slow link"),
+    "guest_part": Limit(2, "parts", "captures of clouds: 8 of 16 lanes, one of two parts, by design"),
+}
+CPU_LIST = re.compile(r"[0-9]+([,-][0-9]+)*")
+# nvidia-smi's words for a card that a virtual machine was given.
+GUEST = ("pass-through",) + VGPU
+NO_LINK = "a virtual machine that has a part of the card does not see its link"
+GRACE = re.compile(r"\bG[BH][23]00\b")
+BUSY_STATES = ("P0", "P1", "P2")
+
+
+def limit(name):
+    return LIMITS[name].value
+
+
+def link_width(readings, expected):
+    """The card has all the PCIe lanes that card and slot both could have, or as many as the inventory states.
+
+    nvidia-smi's maximum is the card's. What the slot has is the maximum of the bridge above it; where that is no more,
+    fewer lanes are a warning, since no reseating would help. A virtual machine does not see the slot, and half of the
+    lanes is what clouds give some cards by design: a warning on each node for ever teaches to overlook
+    warnings, and PASS would claim what nobody knows, so that it is left out (SKIP) with a remark until the inventory
+    states the lanes. Fewer than half, or than other cards of its model in the node have, is by no design: a warning.
+    """
+    stated = wanted_lanes(expected)
+    fine = "{} lanes, as the inventory says".format(stated) if stated else "all lanes are in use"
+    wanted = stated or "all"
+    return over_gpus(lambda gpu: lanes(gpu, stated, readings), wanted, fine)(readings, expected)
+
+
+def lanes(gpu, stated, readings):
+    if gpu.absent("health", "link_width_now"):
+        return SKIP, None, NO_LINK
+    now, most = gpu.number("health", "link_width_now"), gpu.number("health", "link_width_max")
+    words = "{} lanes; the inventory says {}".format(now, stated) if stated else "{} of {} lanes".format(now, most)
+    twins = [] if stated else twins_of(gpu, readings)
+    widest = max([most] + [twin.number("health", "link_width_max") for twin in twins])
+    if now >= (stated or most) and now:
+        if most < widest and not stated:
+            return WARN, now, "at most {} lanes, others of its model {}".format(most, widest)
+        return PASS, now, words
+    if not now or stated:
+        return FAIL, now, words
+    slot = slot_of(readings, gpu.pci_id("pci_id"))
+    if slot is not None and now >= slot:
+        return WARN, now, "{}; the slot has {}".format(words, slot)
+    if in_guest(gpu, readings) or "probe" not in readings.names():
+        more = max([now] + [twin.number("health", "link_width_now") for twin in twins])
+        words += (
+            "; a virtual machine or a saved answer does not tell the slot's: state them (verify_expected_link_width)"
+        )
+        if more > now:
+            return WARN, now, "{}; others of its model have {}".format(words, more)
+        return (SKIP if now * limit("guest_part") >= most else WARN, now, words)
+    return FAIL, now, words
+
+
+def twins_of(gpu, readings):
+    """The node's cards of the same model that see their link, this one among them."""
+    same = [other for other in answering_gpus(readings) if other.text("name") == gpu.text("name")]
+    return [other for other in same if not other.absent("health", "link_width_now")]
+
+
+def slot_of(readings, pci_id):
+    """Lanes that the bridge above this card can have; None where sysfs does not tell."""
+    for gpu in readings.each("probe", "gpus") if "probe" in readings.names() else []:
+        there = gpu.pci_id("pci_id") == pci_id and "slot_width_max" in gpu.names("link")
+        if there and not gpu.absent("link", "slot_width_max"):
+            return gpu.number("link", "slot_width_max")
+    return None
+
+
+def in_guest(gpu, readings):
+    """Whether the card, or systemd-detect-virt where it was asked, says that this is a virtual machine."""
+    told = "virtualization" in gpu.names("health") and not gpu.absent("health", "virtualization")
+    if told and gpu.text("health", "virtualization").lower() in GUEST:
+        return True
+    machine = readings.at("machine").value if "machine" in readings.names() else None
+    return isinstance(machine, str) and machine != "none"
+
+
+def link_generation(gpu):
+    """The PCIe link runs at the highest generation that it can.
+
+    An idle card lowers its generation to save power, so that only one in P0 to P2, or one that computes, is judged; a
+    desktop that takes a few percent leaves a card in P8 and its link slow.
+    """
+    if gpu.absent("health", "link_gen_now"):
+        return SKIP, None, NO_LINK
+    now, most = gpu.number("health", "link_gen_now"), gpu.number("health", "link_gen_max")
+    if now and now >= most > 0:
+        return PASS, now, ""
+    state = gpu.text("health", "performance_state")
+    words = "generation {} of {} in state {}".format(now, most, state)
+    told = not gpu.absent("health", "utilization_percent")
+    busy = told and gpu.number("health", "utilization_percent") >= limit("busy")
+    if now and not busy and state not in BUSY_STATES:
+        return SKIP, now, words + ": idle cards slow their link down"
+    return FAIL, now, words
+
+
+def link_limit(readings, expected):
+    """The PCIe link may run as fast as the slower of card and host; a host older than the card is no fault.
+
+    Where a virtual machine is not told what the host can, a card slower than others of its model is a warning.
+    """
+    fine = "as fast as card and host can"
+    return over_gpus(lambda gpu: fastest(gpu, readings), "the lower of card and host", fine)(readings, expected)
+
+
+def fastest(gpu, readings):
+    names = ("link_gen_card", "link_gen_host")
+    known = [gpu.number("health", name) for name in names if not gpu.absent("health", name)]
+    if gpu.absent("health", "link_gen_max"):
+        return SKIP, None, NO_LINK
+    if len(known) < len(names) or 0 in known:
+        now = gpu.number("health", "link_gen_max")
+        top = max([now] + [twin.number("health", "link_gen_max") for twin in twins_of(gpu, readings)])
+        if now < top:
+            return WARN, now, "at most generation {}, others of its model {}".format(now, top)
+        return SKIP, None, "this driver or virtual machine does not tell what card and host can"
+    most = gpu.number("health", "link_gen_max")
+    words = "at most generation {}; the card has {}, the host {}".format(most, *known)
+    return (PASS if most >= min(known) else FAIL, most, words)
+
+
+def pcie_replays(readings, expected):
+    """At most 8 packets a minute were sent again over the PCIe link, over the time since boot but at least an hour.
+
+    The counter begins when the driver is loaded, and links count while they are set up: eight healthy H100s had 106 to
+    174. A rate over the time since boot says less than it was, never more. A counter that has rolled over warns.
+    """
+    fine = "few packets were sent again"
+    return over_gpus(lambda gpu: replays(gpu, readings), limit("replays_per_minute"), fine)(readings, expected)
+
+
+def replays(gpu, readings):
+    if gpu.absent("health", "pcie_replays"):
+        return SKIP, None, NO_LINK
+    number = gpu.number("health", "pcie_replays")
+    untold = gpu.absent("health", "pcie_replay_rollovers")
+    if not untold and gpu.number("health", "pcie_replay_rollovers"):
+        return WARN, number, "the counter of replays has rolled over"
+    if number <= limit("replays_per_minute") * limit("replay_minutes"):
+        words = "{} replays; this driver does not tell whether the counter has rolled over".format(number)
+        return (SKIP, number, words) if untold else (PASS, number, "")
+    minutes = max(readings.amount("host", "uptime_s") / 60.0, limit("replay_minutes"))
+    rate = number / minutes
+    words = "{} replays, {:.1f} a minute since boot".format(number, rate)
+    if rate > limit("replays_per_minute"):
+        return WARN, number, words
+    return (SKIP if untold else PASS, number, words)
+
+
+def c2c(gpu):
+    """The link between a Grace processor and its GPU (C2C) is up; other cards have no such link to the processor."""
+    mode = None if gpu.absent("health", "c2c_mode") else gpu.text("health", "c2c_mode")
+    if mode is None or not GRACE.search(gpu.text("name")):
+        return SKIP, None, "no Grace processor, or this driver does not tell"
+    return (PASS if mode == "Enabled" else FAIL, mode, "C2C is {}".format(mode))
+
+
+def addressing(gpu):
+    """A GPU beside a Grace processor shares the processor's page tables (ATS); elsewhere each mode is a setting."""
+    mode = None if gpu.absent("health", "addressing_mode") else gpu.text("health", "addressing_mode")
+    if mode is None or not GRACE.search(gpu.text("name")):
+        return SKIP, None, "no Grace processor, or this driver does not tell"
+    return (PASS if mode == "ATS" else WARN, mode, "addressing mode is {}, ATS is expected beside Grace".format(mode))
+
+
+def numa(readings, expected):
+    """The host knows next to which processors each card sits, so that gpu-run can bind a training there."""
+    nodes = readings.names("probe", "numa")
+    lost = []
+    for gpu in readings.each("probe", "gpus"):
+        node = gpu.at("numa_node").value
+        if not isinstance(node, int) or isinstance(node, bool):
+            return unknown("the NUMA node of {} reads {!r}".format(gpu.pci_id("pci_id"), node))
+        here = node if node >= 0 or len(nodes) != 1 else 0
+        if str(here) not in nodes or not readings.matching(CPU_LIST, "CPUs", "probe", "numa", str(here), "cpus"):
+            lost.append("{} says {}".format(gpu.pci_id("pci_id"), node))
+    if not nodes or not readings.each("probe", "gpus"):
+        return unknown("sysfs shows no NUMA node or no GPU")
+    if lost:
+        return warned("unknown", "one of " + ", ".join(nodes), "NUMA node not known: {}".format("; ".join(lost)))
+    return passed("known", "known", "{} NUMA nodes, the place of each card is known".format(len(nodes)))
+
+
+def source(name):
+    return LIMITS[name].source
+
+
+CHECKS = (
+    Check(
+        id="gpu.link_width",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Has the card all its PCIe lanes?",
+        judge=link_width,
+        unit="lanes",
+        action=(
+            "Power off and reseat the card and its riser. Where slot or virtual machine have fewer by design, say so "
+            "in the inventory: verify_expected_link_width"
+        ),
+        source="DCGM, sichek: width below the maximum fails; cloud T4, A10G and L40S have 8 of 16",
+    ),
+    card(
+        name="link_generation",
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Does the PCIe link run at its full speed?",
+        rule=link_generation,
+        expected_value="the highest",
+        fine="as fast as it can",
+        action="Power off and reseat the card and its riser; look for a limit of the slot's speed in the firmware.",
+        source="sichek, DCGM: generation below the maximum under load",
+    ),
+    Check(
+        id="gpu.link_limit",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="May the PCIe link run as fast as card and host can?",
+        judge=link_limit,
+        action="Look for a limit of the slot's speed in the firmware; power off and reseat the card and its riser.",
+        source="nvidia-smi(1): PCIe Generation, device and host maximum",
+    ),
+    Check(
+        id="gpu.pcie_replays",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Is the PCIe link clean?",
+        judge=pcie_replays,
+        unit="replays",
+        action="Reseat the card and its riser; journalctl -k -b | grep -i aer",
+        source=source("replays_per_minute"),
+    ),
+    card(
+        name="c2c",
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Is the link to the Grace processor up?",
+        rule=c2c,
+        expected_value="Enabled",
+        fine="C2C is enabled",
+        action="Look at nvidia-smi c2c -s and dmesg | grep -i c2c ; power the node off and on.",
+        source="captures of GB200 and GB300; nvidia-smi(1): GPU C2C Mode",
+    ),
+    card(
+        name="addressing_mode",
+        severity=WARN,
+        question="Does the GPU share the processor's page tables where it should?",
+        rule=addressing,
+        expected_value="ATS beside Grace",
+        fine="as it should be for this card",
+        action="Look at dmesg | grep -iE 'ats|smmu' ; the kernel needs ATS and SVA for Grace, and the open module.",
+        source="captures of GB200 and GB300: ATS; nvidia-smi(1): Addressing Mode",
+    ),
+    Check(
+        id="gpu.numa",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Is it known which processors are next to each card?",
+        judge=numa,
+        action="Switch on NUMA in the firmware (not 'node interleaving'); lscpu | grep -i numa",
+        source="Azure: topology file",
+    ),
+)

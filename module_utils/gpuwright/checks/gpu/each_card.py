@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What checks of single cards share: one rule for one card, applied to all; limits are data with their sources."""
+
+import collections
+
+from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Outcome, passed, skipped, unknown
+from .cards import ASK_FIRST, answering_gpus
+
+Limit = collections.namedtuple("Limit", "value unit source")
+DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."
+
+
+def over_gpus(rule, expected_value, fine, repair=None):
+    """A check that asks `rule(gpu) -> (status, value, words)` of every card that answers; the worst card counts.
+
+    `repair(gpus)` is the action for the cards of the finding, where a command must name them.
+
+    One card for which the question makes no sense (SKIP) skips the check: what is left out must be seen.
+    """
+
+    def look(readings, expected):
+        gpus = answering_gpus(readings)
+        if not gpus:
+            return unknown("the driver cannot be asked", expected=expected_value, action=ASK_FIRST)
+        found = [(gpu,) + rule(gpu) for gpu in gpus]
+        for status in (FAIL, WARN, SKIP):
+            hits = [(gpu, value, words) for gpu, state, value, words in found if state == status]
+            if hits:
+                message = "; ".join("{}: {}".format(gpu.pci_id("pci_id"), words) for gpu, _value, words in hits)
+                if status == SKIP:
+                    return skipped(message)
+                action = repair([gpu for gpu, _value, _words in hits]) if repair else ""
+                return Outcome(status, hits[0][1], expected_value, message, action)
+        values = sorted({str(value) for _gpu, _state, value, _words in found})
+        return passed(", ".join(values), expected_value, fine)
+
+    look.__doc__ = rule.__doc__
+    return look
+
+
+def addresses(gpus):
+    """The cards as nvidia-smi -i takes them."""
+    return ",".join(gpu.pci_id("pci_id") for gpu in gpus)
+
+
+def card(
+    name,
+    question,
+    action,
+    rule,
+    expected_value,
+    fine,
+    severity,
+    remedy="",
+    source="",
+    unit="",
+    firm_because="",
+    repair=None,
+):
+    """A quick check of every card by one rule."""
+    return Check(
+        id="gpu." + name,
+        layer="system",
+        level=QUICK,
+        severity=severity,
+        remedy=remedy,
+        question=question,
+        judge=over_gpus(rule, expected_value, fine, repair),
+        unit=unit,
+        firm_because=firm_because,
+        action=action,
+        source=source,
+    )

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of each card's place in the NVSwitch fabric: joined, whole, in one domain, and well by the fabric's own word.
+
+One check for each kind of trouble, since each asks for another thing. A card without a fabric, or a driver that does
+not tell, writes N/A and is left out; a word that nobody knows is UNKNOWN.
+"""
+
+import re
+
+from ...verdict.check import (
+    CONTACT_SUPPORT,
+    DRAIN,
+    FAIL,
+    PASS,
+    QUICK,
+    RESET,
+    SKIP,
+    Check,
+    failed,
+    passed,
+    skipped,
+    unknown,
+)
+from .cards import ASK_FIRST, answering_gpus
+from .each_card import card
+
+CLUSTER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+CLIQUE = re.compile(r"[0-9]{1,10}")
+DONE = "completed"
+FINE = "success"
+SOURCE = "nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*; NVIDIA's fabric-degraded sample keeps Completed, Success"
+# What the health says of a card that has no trouble, and the words that say that it has one.
+BANDWIDTH, SUMMARY, CONFIGURATION = "fabric_bandwidth", "fabric_summary", "fabric_configuration"
+GOOD_WORDS = {BANDWIDTH: "Full", SUMMARY: "Healthy", CONFIGURATION: "None"}
+FLAGS = {
+    "fabric_route_unhealthy": "a route through the fabric is unhealthy",
+    "fabric_route_recovery": "a route through the fabric is being recovered",
+    "fabric_access_timeout": "the fabric recovers from an access that timed out",
+}
+WORDS = {
+    BANDWIDTH: "bandwidth into the fabric is {}",
+    SUMMARY: "the fabric's own summary is {}",
+    CONFIGURATION: "the fabric's configuration is wrong: {}",
+}
+
+
+def trouble(gpu, name):
+    """(known, words): whether this card's fabric tells `name` at all, and the trouble in words, "" for none."""
+    if gpu.absent("health", name):
+        return False, ""
+    if name in FLAGS:
+        return True, FLAGS[name] if gpu.flag("health", name) else ""
+    word = gpu.text("health", name)
+    return True, "" if word.lower() == GOOD_WORDS[name].lower() else WORDS[name].format(word)
+
+
+def health_of(name):
+    """The rule of one word of the health."""
+
+    def rule(gpu):
+        known, words = trouble(gpu, name)
+        if not known:
+            return SKIP, None, "no fabric, or this driver does not tell"
+        return (FAIL if words else PASS, words or "none", words)
+
+    rule.__doc__ = "The fabric's own health names no trouble of this kind; joined (Completed, Success) does not say so."
+    return rule
+
+
+def fabric(gpu):
+    """The card has joined the NVSwitch fabric and the fabric's health names no trouble; others are left out."""
+    if gpu.absent("health", "fabric_state"):
+        return SKIP, None, "no fabric"
+    state, status = gpu.text("health", "fabric_state"), gpu.text("health", "fabric_status")
+    if state.lower() != DONE or status.lower() != FINE:
+        return FAIL, "{}, {}".format(state, status), "fabric: {}, {}".format(state, status)
+    found = [trouble(gpu, name)[1] for name in list(GOOD_WORDS) + list(FLAGS)]
+    words = "; ".join(word for word in found if word)
+    return (FAIL if words else PASS, "{}, {}".format(state, status), "joined, but {}".format(words))
+
+
+def partition(gpu):
+    """The fabric manager has put the card into a partition; drivers from 590 on tell where partitions are in use."""
+    if gpu.absent("health", "fabric_partition"):
+        return SKIP, None, "no partitions, or this driver does not tell"
+    inside = gpu.flag("health", "fabric_partition")
+    return (PASS if inside else FAIL, "yes" if inside else "no", "no partition of the fabric is assigned")
+
+
+def domain(readings, expected):
+    """All cards of a node that joined a fabric are in one domain: one cluster and one clique."""
+    gpus = answering_gpus(readings)
+    if not gpus:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    found = {}
+    for gpu in gpus:
+        if not gpu.absent("health", "fabric_cluster") and not gpu.absent("health", "fabric_clique"):
+            cluster = gpu.matching(CLUSTER, "a UUID", "health", "fabric_cluster")
+            place = "cluster {} clique {}".format(cluster, gpu.matching(CLIQUE, "a number", "health", "fabric_clique"))
+            found.setdefault(place, []).append(gpu.pci_id("pci_id"))
+    if not found:
+        return skipped("no fabric")
+    value = "; ".join(sorted(found))
+    if len(found) > 1:
+        return failed(value, "one domain", "the cards of this node are in different domains: {}".format(value))
+    outside = len(gpus) - len(found[value])
+    if outside:
+        return failed(value, "one domain", "{} of {} cards are in no domain of the fabric".format(outside, len(gpus)))
+    return passed(value, "one domain", value)
+
+
+RESTART = "Run: systemctl restart nvidia-fabricmanager ; its log says why: journalctl -u nvidia-fabricmanager"
+ROUTES = (
+    "Drain the node; look at nvidia-smi nvlink -s and at the log of the fabric manager; reset the card if it stays."
+)
+
+
+def health_check(name, question, fine, remedy, action):
+    return card(
+        name=name,
+        severity=FAIL,
+        remedy=remedy,
+        question=question,
+        rule=health_of(name),
+        expected_value="none",
+        fine=fine,
+        action=action,
+        source=SOURCE,
+    )
+
+
+CHECKS = (
+    card(
+        name="fabric",
+        severity=FAIL,
+        remedy=RESET,
+        question="Has the card joined the NVSwitch fabric?",
+        rule=fabric,
+        expected_value="Completed, Success",
+        fine="joined",
+        action=RESTART,
+        source="DCGM LogAndSetFMError",
+    ),
+    health_check(SUMMARY, "Does the fabric call this card's part of it healthy?", "healthy", DRAIN, ROUTES),
+    health_check(BANDWIDTH, "Has the card its full bandwidth into the fabric?", "full bandwidth", RESET, ROUTES),
+    health_check("fabric_route_unhealthy", "Are the routes through the fabric well?", "all well", RESET, ROUTES),
+    health_check(
+        "fabric_route_recovery",
+        "Are the routes through the fabric at rest?",
+        "no recovery is going on",
+        DRAIN,
+        "Wait some minutes and look again: nvidia-smi -q | grep -A 9 Fabric ; if it stays, reset the card.",
+    ),
+    health_check("fabric_access_timeout", "Does the fabric answer in time?", "no access timed out", RESET, ROUTES),
+    health_check(
+        CONFIGURATION,
+        "Is the fabric configured as this tray and chassis ask?",
+        "as it should be",
+        CONTACT_SUPPORT,
+        "Compare the tray, chassis and topology of the rack with the plan; journalctl -u nvidia-fabricmanager",
+    ),
+    card(
+        name="fabric_partition",
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the card in a partition of the fabric?",
+        rule=partition,
+        expected_value="yes",
+        fine="a partition is assigned",
+        action="Assign one in the fabric manager (NMX-C); journalctl -u nvidia-fabricmanager",
+        source="nvidia-smi --help-query-gpu of driver 595: fabric.health.partition_assigned",
+    ),
+    Check(
+        id="gpu.fabric_domain",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Are all cards of the node in one domain of the fabric?",
+        judge=domain,
+        action=RESTART,
+        source="nvml.h nvmlGpuFabricInfoV_t: cluster and clique say which GPUs reach each other",
+    ),
+)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of who each card is and what it may do: identity, firmware, modes, and the driver's own verdict."""
+
+import re
+
+from ...gpu.cards import DATA_CENTRE, UNPLACED, architecture_named
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    PASS,
+    POWER_CYCLE,
+    QUICK,
+    REBOOT,
+    REPLACE,
+    RESET,
+    SKIP,
+    WARN,
+    Check,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from .cards import ASK_FIRST, answering_gpus, card_row, is_vgpu
+from .each_card import card
+from .repair import RESET_IT, reset
+
+LICENSED = re.compile(r"Licensed\b", re.IGNORECASE)
+UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+INFOROM = re.compile(r"[0-9A-Z][0-9A-Z.]{3,30}")
+UNNAMED = "a program without a name"
+FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
+
+
+# "88.00.48.00.02": four of the five parts name the build.
+PARTS, BUILD_PARTS = 5, 4
+
+
+def known_card(gpu):
+    """The card has a row among the known ones; without it, what it may lack is guessed on the strict side."""
+    row = card_row(gpu)
+    if row.listed:
+        return PASS, row.name, row.name
+    judged_as = DATA_CENTRE if row.card_class == UNPLACED else row.card_class
+    words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card"
+    device_id = gpu.value.get("device_id") if isinstance(gpu.value, dict) else None
+    words = words.format(device_id or UNPLACED, row.name, judged_as)
+    return WARN, row.name, words
+
+
+def compute_mode(gpu):
+    """Compute mode is Default, so that several programs may use the card one after another and side by side."""
+    mode = gpu.text("health", "compute_mode")
+    return (PASS if mode == "Default" else FAIL, mode, "compute mode is {}".format(mode))
+
+
+def mig_mode(gpu):
+    """The card is not cut into MIG slices: trainings here use whole cards."""
+    if gpu.absent("mig_mode"):
+        return PASS, "none", "no MIG"
+    mode = gpu.text("mig_mode")
+    if not gpu.absent("health", "mig_pending"):
+        later = gpu.text("health", "mig_pending")
+        if later != mode:
+            return WARN, mode, "MIG is {} and will be {} after a reset".format(mode, later)
+    return (PASS if mode == "Disabled" else WARN, mode, "MIG is {}".format(mode))
+
+
+def recovery_action(gpu):
+    """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give."""
+    if gpu.absent("recovery_action"):
+        return SKIP, None, "the driver is too old to say"
+    action = gpu.text("recovery_action")
+    return (PASS if action == "none" else FAIL, action, "the driver asks for: {}".format(action))
+
+
+def recover(gpus):
+    """What the driver asks for, harder for all where it is harder for one."""
+    asked = " ".join(gpu.text("recovery_action") for gpu in gpus)
+    return "When nobody works on the node, run: systemctl reboot" if "reboot" in asked else reset(gpus)
+
+
+def graphics(gpu):
+    """No desktop or display server uses the card: it takes memory and time from trainings."""
+    found = [process for process in gpu.each("processes") if "G" in process.text("type")]
+    # Programs of other users and containers may have no name; that they draw is told by their kind.
+    names = [UNNAMED if process.value.get("name") in (None, "unknown") else process.text("name") for process in found]
+    return (WARN if names else PASS, ", ".join(names) or "none", "graphics programs: {}".format(", ".join(names)))
+
+
+def vgpu_license(gpu):
+    """A vGPU has its licence: without one the host limits what it computes."""
+    if not is_vgpu(gpu) or gpu.absent("health", "vgpu_license"):
+        return SKIP, None, "no vGPU, or none that needs a licence"
+    state = gpu.text("health", "vgpu_license")
+    words = "the vGPU's licence: {}".format(state)
+    if LICENSED.match(state):
+        return PASS, state, words
+    return (WARN if "(unrestricted)" in state.lower() else FAIL, state, words)
+
+
+def identity(readings, expected):
+    """Each card has a UUID of its own: two equal ones mean a card that answers for another."""
+    gpus = answering_gpus(readings)
+    if not gpus:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    names = [gpu.matching(UUID, "a UUID", "uuid") for gpu in gpus]
+    if len(set(names)) != len(names):
+        return failed(len(set(names)), len(names), "{} cards have {} UUIDs".format(len(names), len(set(names))))
+    return passed(len(names), len(names), "all recorded: {}".format(", ".join(names)))
+
+
+def vbios(readings, expected):
+    """Cards of one model carry one firmware: different ones behave differently under one load.
+
+    The last of the five parts names the board of a maker and the place of a GPU on a board with several (K80, M10), and
+    differs by design.
+    """
+    versions, builds = {}, {}
+    for gpu in answering_gpus(readings):
+        version = gpu.matching(FIRMWARE, "a version of firmware", "health", "vbios")
+        versions.setdefault(gpu.text("name"), set()).add(version)
+        builds.setdefault(gpu.text("name"), set()).add(build_of(version))
+    if not versions:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    value = ", ".join(sorted(set().union(*versions.values())))
+    mixed = sorted(name for name, found in builds.items() if len(found) > 1)
+    if mixed:
+        return warned(value, "one for each model", "different firmware on cards of {}".format(", ".join(mixed)))
+    return passed(value, "one for each model", value)
+
+
+def build_of(version):
+    """What must be equal: the number of parts, and all of them but the last of five."""
+    parts = version.upper().split(".")
+    return (len(parts),) + tuple(parts[:BUILD_PARTS] if len(parts) == PARTS else parts)
+
+
+def inforom(readings, expected):
+    """nvidia-smi warns of nothing beside its answer, such as a corrupted InfoROM, and reads each InfoROM's version."""
+    if not readings.flag("nvidia_smi", "reachable"):
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
+    if warnings:
+        return failed(len(warnings), 0, "nvidia-smi warns: {}".format(warnings[0]))
+    gpus = readings.each("nvidia_smi", "gpus")
+    without = [gpu.pci_id("pci_id") for gpu in gpus if gpu.absent("health", "inforom_image")]
+    versions = {
+        gpu.matching(INFOROM, "a version of an InfoROM", "health", "inforom_image")
+        for gpu in gpus
+        if not gpu.absent("health", "inforom_image")
+    }
+    if without:
+        return skipped("nvidia-smi warns of nothing, but {} tells no version of its InfoROM".format(", ".join(without)))
+    return passed(0, 0, "nvidia-smi warns of nothing; InfoROM {}".format(", ".join(sorted(versions))))
+
+
+def gsp_firmware(readings, expected):
+    """The firmware of the card's own processor (GSP) is of the driver's branch; cards that run without it are left out.
+
+    From Blackwell on no card runs without it.
+    """
+    gpus = answering_gpus(readings)
+    if not gpus:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    driver = readings.version("nvidia_smi", "driver_version")
+    others, without = [], []
+    for gpu in gpus:
+        if gpu.absent("health", "gsp_firmware"):
+            if architecture_named(gpu.text("architecture")).needs_gsp and not is_vgpu(gpu):
+                return unknown("{} tells no GSP firmware".format(gpu.pci_id("pci_id")), expected=driver)
+            without.append(gpu.pci_id("pci_id"))
+            continue
+        version = gpu.version("health", "gsp_firmware")
+        if version.split(".")[0] != driver.split(".")[0]:
+            others.append("{} has {}".format(gpu.pci_id("pci_id"), version))
+    if others:
+        return failed("; ".join(others), driver, "GSP firmware of another branch than the driver: " + "; ".join(others))
+    if without:
+        return skipped("no GSP firmware in use: {}".format(", ".join(without)))
+    return passed(driver, driver, "GSP firmware of the driver's branch")
+
+
+CHECKS = (
+    card(
+        name="known_card",
+        severity=WARN,
+        question="Is it known what may be expected of this card?",
+        rule=known_card,
+        expected_value="a known card",
+        fine="what each card must have is known",
+        action=(
+            "Add a row for it to roles/preflight/files/matrix/devices.yml, whose first lines say how; run make docs, "
+            "and then ansible-playbook site.yml, which brings it to the node."
+        ),
+    ),
+    card(
+        name="compute_mode",
+        severity=FAIL,
+        remedy=DRAIN,
+        question="May trainings share the card?",
+        rule=compute_mode,
+        expected_value="Default",
+        fine="compute mode is Default",
+        action="Run: nvidia-smi -c 0",
+    ),
+    card(
+        name="mig_mode",
+        severity=WARN,
+        question="Is the card whole?",
+        rule=mig_mode,
+        expected_value="Disabled",
+        fine="no card is cut into slices",
+        action="Stop what uses the card ; run: nvidia-smi -mig 0",
+    ),
+    card(
+        name="recovery_action",
+        severity=FAIL,
+        remedy=RESET,
+        question="Does the driver ask for a reset?",
+        rule=recovery_action,
+        firm_because="a card that waits for its reset computes nothing, and doing what the driver asks for clears it",
+        expected_value="none",
+        fine="the driver asks for nothing",
+        action=RESET_IT.format("ADDRESS"),
+        repair=recover,
+        source="DCGM checkGpuRecoveryState, nvidia-resiliency-ext",
+    ),
+    card(
+        name="graphics",
+        severity=WARN,
+        question="Is the card free of desktop programs?",
+        rule=graphics,
+        expected_value="none",
+        fine="no graphics program",
+        action="Run: systemctl set-default multi-user.target && systemctl isolate multi-user.target",
+        source="DCGM: graphics processes are a warning",
+    ),
+    card(
+        name="vgpu_license",
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Has the vGPU its licence?",
+        rule=vgpu_license,
+        expected_value="Licensed",
+        fine="licensed",
+        action="Look at ServerAddress in /etc/nvidia/gridd.conf or at its token, and at journalctl -u nvidia-gridd",
+        source="docs.nvidia.com/vgpu, Client Licensing User Guide: what an unlicensed client may do",
+    ),
+    Check(
+        id="gpu.identity",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Does each card answer for itself?",
+        judge=identity,
+        firm_because="the card for which another answers is lost",
+        unit="cards",
+        action="Power the node off and on; then compare nvidia-smi -L with the labels on the cards.",
+    ),
+    Check(
+        id="gpu.vbios",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Do cards of one model carry one firmware?",
+        judge=vbios,
+        action="Ask the vendor for the update of the older one; nvidia-smi -q | grep -i vbios",
+    ),
+    Check(
+        id="gpu.inforom",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REPLACE,
+        question="Is the card's configuration memory intact?",
+        judge=inforom,
+        unit="warnings",
+        action="Run nvidia-smi; a card with a corrupted InfoROM has to be examined by the vendor.",
+        source="DCGM, Azure NHC2008",
+    ),
+    Check(
+        id="gpu.gsp_firmware",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Does the card run the firmware of its driver?",
+        judge=gsp_firmware,
+        action="Install the driver anew with its firmware (/lib/firmware/nvidia), then reboot.",
+        source="open-gpu-kernel-modules: the driver loads the GSP firmware of its own version",
+    ),
+)

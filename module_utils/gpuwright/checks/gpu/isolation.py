@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what bends the way between two GPUs of a node of its own: the IOMMU and access control (ACS) in bridges.
+
+A virtual machine needs both, and they are its host's business; so is all of this in a container.
+"""
+
+from ...verdict.check import STANDARD, WARN, Check, passed, skipped, unknown, warned
+from ..host.system import in_container
+
+BARE_METAL = "none"
+STRAIGHT = ("off", "identity")
+TRANSLATED = ("DMA", "DMA-FQ")
+OTHERS = ("blocked", "unmanaged")
+ACS_STATES = ("on", "off", "absent")
+# What the next boot keeps is the firmware's.
+ACS_OFF = "switch ACS off in the firmware. Leave it on where this host runs virtual machines."
+SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
+
+
+def no_way_to_judge(readings, expected):
+    """Why there is nothing to judge, or ""."""
+    if expected.number("gpu_count") < 2:
+        return "there is one GPU"
+    if in_container(readings):
+        return in_container(readings)
+    machine = readings.text("machine")
+    return "" if machine == BARE_METAL else "a virtual machine ({}): its host decides".format(machine)
+
+
+def iommu(readings, expected):
+    """The IOMMU is off or passes the GPUs' transfers through: translating them bends the way between two GPUs."""
+    reason = no_way_to_judge(readings, expected)
+    if reason:
+        return skipped(reason)
+    found = [
+        (gpu.pci_id("pci_id"), gpu.one_of(STRAIGHT + TRANSLATED + OTHERS, "iommu"))
+        for gpu in readings.each("isolation")
+    ]
+    if len(found) != expected.number("gpu_count"):
+        return unknown("{} GPUs were looked at".format(len(found)))
+    value = ", ".join(sorted({word for _pci_id, word in found}))
+    bent = ["{}: {}".format(pci_id, word) for pci_id, word in found if word not in STRAIGHT]
+    if bent:
+        return warned(value, "off or identity", "the IOMMU translates: {}".format(", ".join(bent)))
+    return passed(value, "off or identity", "IOMMU: {}".format(value))
+
+
+def acs(readings, expected):
+    """No bridge between processor and GPU has access control switched on: it sends what GPUs tell each other upwards.
+
+    The register lies in a part of the configuration space that only root may read.
+    """
+    reason = no_way_to_judge(readings, expected)
+    if reason:
+        return skipped(reason)
+    gpus = readings.each("isolation")
+    if len(gpus) != expected.number("gpu_count"):
+        return unknown("{} GPUs were looked at".format(len(gpus)))
+    on, number = set(), 0
+    for gpu in gpus:
+        for bridge in gpu.each("bridges"):
+            name = bridge.pci_id("pci_id")
+            number += 1
+            if bridge.one_of(ACS_STATES, "acs") == "on":
+                on.add(name)
+    if on:
+        action = " ; ".join("setpci -s {} ECAP_ACS+0x6.w=0000".format(name) for name in sorted(on))
+        words = "ACS is on in {}".format(", ".join(sorted(on)))
+        return warned(len(on), 0, words, "Run: {} ; for every boot {}".format(action, ACS_OFF))
+    return passed(0, 0, "ACS is on in none of {} bridges".format(number))
+
+
+CHECKS = (
+    Check(
+        id="gpu.iommu",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        question="Is the way between GPUs straight, without an IOMMU that translates?",
+        judge=iommu,
+        action=(
+            "Switch VT-d or AMD-Vi off in the firmware, or boot with iommu=pt: grubby --update-kernel=ALL "
+            "--args=iommu=pt (Debian: /etc/default/grub, then update-grub) ; leave it where this host runs virtual "
+            "machines."
+        ),
+        source=SOURCE,
+    ),
+    Check(
+        id="gpu.acs",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        question="Is the way between GPUs straight, without access control in bridges?",
+        judge=acs,
+        unit="bridges",
+        action="S" + ACS_OFF[1:],
+        source=SOURCE,
+    ),
+)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the wires: NVLink, the way between two GPUs, InfiniBand and RoCE."""
+
+from ...gpu.cards import card_of
+from ...verdict.check import FAIL, POWER_CYCLE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+
+NO_WAY = "X"
+FLAPS = 5
+
+
+def nvlink(readings, expected):
+    """Every NVLink of a card is up. Cards on boards must have them; a card without its bridge has none up, and is left.
+
+    On boards without switches a part of the links leads to GPUs that a virtual machine was not given: a warning there.
+    """
+    if readings.absent("nvlink"):
+        return skipped("no card of this node has NVLink")
+    bad, odd, without, silent, value = [], [], [], [], []
+    for card in readings.each("nvlink"):
+        links, active = card.number("links"), card.number("active")
+        words = "GPU {} ({}): {} of {} links are up".format(card.number("index"), card.text("name"), active, links)
+        value.append(active)
+        if "mig" in card.names() and not active:
+            said = card.wish("mig") or "no link is up"
+            silent.append(
+                "GPU {} is in MIG mode, which has no NVLink between cards: {}".format(card.number("index"), said)
+            )
+            continue
+        if active == links and links:
+            continue
+        if not active and not card.flag("wired"):
+            without.append(words)
+        elif active and card_of(card.text("name")).direct_links:
+            odd.append(words)
+        else:
+            bad.append(words)
+    if not value:
+        return unknown("nvidia-smi nvlink -s names no card")
+    if bad:
+        return failed(min(value), "all", "; ".join(bad))
+    if odd:
+        return warned(min(value), "all", "; ".join(odd))
+    if silent:
+        return skipped("; ".join(silent))
+    if without:
+        return skipped("no bridge: {}".format("; ".join(without)))
+    return passed(min(value), "all", "{} cards, all links are up".format(len(value)))
+
+
+def nvlink_errors(readings, expected):
+    """No NVLink had an error since the driver was loaded."""
+    if readings.absent("nvlink"):
+        return skipped("no card of this node has NVLink")
+    cards = [card for card in readings.each("nvlink") if card.number("active")]
+    if not cards:
+        return skipped("no NVLink is up")
+    bad, counted = [], 0
+    for card in cards:
+        kinds = card.names("errors")
+        numbers = {kind: card.number("errors", kind) for kind in kinds}
+        counted += bool(kinds)
+        bad += ["GPU {}: {} {}".format(card.number("index"), numbers[kind], kind) for kind in kinds if numbers[kind]]
+    slices = [card for card in cards if "mig" in card.names()]
+    if counted < len(cards) and len(slices) == len(cards):
+        return skipped("nvidia-smi does not count them in MIG mode")
+    if counted < len(cards):
+        return unknown("nvidia-smi nvlink -e says nothing of {} cards".format(len(cards) - counted))
+    if bad:
+        return warned(len(bad), 0, "errors since the driver was loaded: {}".format("; ".join(bad)))
+    return passed(0, 0, "no error on {} cards".format(len(cards)))
+
+
+def topology(readings, expected):
+    """nvidia-smi knows a way from every GPU to every other one."""
+    if readings.absent("gpu_ways"):
+        return skipped("there is one GPU")
+    rows = [[word.text() for word in row.each()] for row in readings.each("gpu_ways")]
+    wanted = expected.number("gpu_count")
+    if len(rows) != wanted:
+        return failed(len(rows), wanted, "nvidia-smi topo -m shows {} of {} GPUs".format(len(rows), wanted))
+    pairs = [(here, there) for here in range(len(rows)) for there in range(len(rows[here])) if here != there]
+    lost = ["GPU{} to GPU{}".format(*pair) for pair in pairs if rows[pair[0]][pair[1]] == NO_WAY]
+    if lost:
+        return failed("none", "a way", "no way from {}".format(", ".join(lost)))
+    ways = ", ".join(sorted({rows[here][there] for here, there in pairs}))
+    return passed(ways, "a way", "{} GPUs, connected by {}".format(len(rows), ways))
+
+
+def infiniband(readings, expected):
+    """Every port of an RDMA adapter is active, and went down fewer than five times since it was set up."""
+    if readings.absent("infiniband"):
+        return skipped("this node has no InfiniBand or RoCE adapter")
+    ports = readings.each("infiniband")
+    bad, rates = [], []
+    for port in ports:
+        name, state, downs = port.text("name"), port.text("state"), port.number("link_downed")
+        rates.append(port.text("rate"))
+        if state != "ACTIVE":
+            bad.append("{} is {} ({})".format(name, state, port.text("physical")))
+        elif downs >= FLAPS:
+            bad.append("{} went down {} times".format(name, downs))
+    if not ports:
+        return unknown("the adapters show no port")
+    value = ", ".join(sorted(set(rates)))
+    if bad:
+        return warned(value, "active", "; ".join(bad))
+    return passed(value, "active", "{} ports are active: {}".format(len(ports), value))
+
+
+CHECKS = (
+    Check(
+        id="gpu.nvlink",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Are all links between the GPUs up?",
+        judge=nvlink,
+        unit="links",
+        action=(
+            "Look at nvidia-smi nvlink -s and journalctl -k --grep -i nvlink ; power off and reseat bridge or board."
+        ),
+        source="sichek, aznhc, gpud: any inactive link fails",
+    ),
+    Check(
+        id="gpu.nvlink_errors",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        question="Do the links between the GPUs work without errors?",
+        judge=nvlink_errors,
+        unit="errors",
+        action="Watch it: nvidia-smi nvlink -e ; reseat the bridge or the board if the numbers grow.",
+        source="DCGM: 1 replay or recovery; AWS warns above 0",
+    ),
+    Check(
+        id="gpu.topology",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Is there a way from every GPU to every other one?",
+        judge=topology,
+        action="Look at nvidia-smi topo -m and lspci -tv ; power off and reseat the GPUs that it does not connect.",
+        source="AWS checks/3-topology-check.sh",
+    ),
+    Check(
+        id="host.infiniband",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        question="Are the ports to other nodes up?",
+        judge=infiniband,
+        needs_gpu=False,
+        action="Look at ibstat and at the cables; for INIT ask who runs the subnet manager.",
+        source="azurehpc-health-checks: 5 or more flaps",
+    ),
+)

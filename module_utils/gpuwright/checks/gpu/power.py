@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what holds each card's clocks down, and of its power."""
+
+from ...verdict.check import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check
+from ...verdict.evidence import Unreadable
+from ...verdict.expectations import wanted_slowdowns
+from ..host.tuning import TUNE, tuned_to
+from .each_card import Limit, card, over_gpus
+
+LIMITS = {
+    "power_tolerance": Limit(1, "W", "own: readings are rounded"),
+    "draw_share": Limit(150, "%", "own: an average above its limit by half is a sensor that lies"),
+    "held_seconds": Limit(60, "s", "own: one cold start of a fan, one test of the power supply"),
+    "held_share": Limit(1, "%", "own: of the time since boot"),
+}
+BRAKE, THERMAL, SLOWDOWN = "hw_power_brake_slowdown", "hw_thermal_slowdown", "hw_slowdown"
+BAD_CLOCKS = (SLOWDOWN, THERMAL, BRAKE, "sw_thermal_slowdown")
+WANTED_LIMIT = "a limit that is wanted belongs into system_tuning_values: gpu_power_limit"
+COUNTERS = (("throttled_by_heat_us", THERMAL), ("throttled_by_brake_us", BRAKE))
+
+
+def limit(name):
+    return LIMITS[name].value
+
+
+def throttle(readings, expected):
+    """Neither heat nor power supply holds the clocks down; idle and the ordinary power limit are no fault.
+
+    What the inventory says is by design on this host (verify_expected_slowdowns) is no fault there.
+    """
+    by_design = wanted_slowdowns(expected)
+    fine = "neither heat nor power holds the clocks down"
+    if by_design:
+        fine = "nothing but {} may hold the clocks down, as the inventory says".format(", ".join(by_design))
+    return over_gpus(lambda gpu: held_down(gpu, by_design), "none", fine)(readings, expected)
+
+
+def held_down(gpu, by_design):
+    if gpu.absent("throttle_reasons"):
+        return SKIP, None, "this card does not tell, or not to a virtual machine that has a part of it"
+    reasons = {reason.text() for reason in gpu.each("throttle_reasons")}
+    bad = reasons.intersection(BAD_CLOCKS).difference(by_design)
+    # hw_slowdown is true whenever one of its two causes is.
+    if BRAKE in reasons and BRAKE in by_design and THERMAL not in bad:
+        bad.discard(SLOWDOWN)
+    words = ", ".join(sorted(bad))
+    return (FAIL if bad else PASS, words or "none", "clocks are held down by {}".format(words))
+
+
+def throttle_history(readings, expected):
+    """The hardware held the clocks down for heat or power for at most a minute, or 1 % of the time since boot.
+
+    The ordinary power limit (SW power cap) and the driver's own care (SW thermal) count on healthy cards, too.
+    """
+    by_design = wanted_slowdowns(expected)
+    return over_gpus(lambda gpu: held_for(gpu, by_design, readings), "little", "hardly ever held down")(
+        readings, expected
+    )
+
+
+def held_for(gpu, by_design, readings):
+    names = [(name, reason) for name, reason in COUNTERS if reason not in by_design]
+    if not names:
+        return SKIP, None, "the inventory says that it is by design"
+    if [name for name, _reason in names if gpu.absent("health", name)]:
+        return SKIP, None, "this driver or card does not count it"
+    reason, most = max(((reason, gpu.number("health", name)) for name, reason in names), key=lambda row: row[1])
+    seconds = most // 1000000
+    if seconds <= limit("held_seconds"):
+        return PASS, seconds, ""
+    share = 100.0 * seconds / max(1.0, readings.amount("host", "uptime_s"))
+    words = "{} for {} s since the driver was loaded".format(reason, seconds)
+    return (WARN if share > limit("held_share") else PASS, seconds, words)
+
+
+def power_draw(gpu):
+    """The card tells what it draws: more than nothing, and not half as much again as it may."""
+    if gpu.absent("power_draw_w"):
+        return SKIP, None, "this card does not measure its power"
+    now = gpu.amount("power_draw_w")
+    if not now:
+        return WARN, now, "it says that it draws nothing"
+    if gpu.absent("power_limit_w"):
+        return SKIP, now, "it draws {:g} W and tells no limit".format(now)
+    most = gpu.amount("power_limit_w")
+    lies = now * 100 > most * limit("draw_share")
+    return (WARN if lies else PASS, now, "it draws {:g} W and may draw {:g} W".format(now, most))
+
+
+def module_power(gpu):
+    """The module on which GPU and Grace processor sit may draw what it was delivered with."""
+    if gpu.absent("health", "module_power_limit_w"):
+        return SKIP, None, "this card has no module with a power limit of its own"
+    now, default = gpu.amount("health", "module_power_limit_w"), gpu.amount("health", "module_power_default_w")
+    fits = abs(now - default) <= limit("power_tolerance")
+    return (PASS if fits else WARN, now, "limited to {:g} W, delivered with {:g} W".format(now, default))
+
+
+def power_limit(readings, expected):
+    """The power limit is the card's own, or the one that system_tuning was told to set.
+
+    A lowered one costs speed that nobody looks for here.
+    """
+    chosen = tuned_to(readings, "gpu_power_limit")
+    if not chosen:
+        return over_gpus(own_limit, "its default", "the card's own limit", restored_or_kept)(readings, expected)
+    if not chosen.isdigit():
+        raise Unreadable("gpu_power_limit in tuning.json is no number of watts: {!r}".format(chosen), "readings.tuning")
+    fine = "{} W, as system_tuning was told to set".format(chosen)
+    return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine, lambda _gpus: TUNE)(
+        readings, expected
+    )
+
+
+def own_limit(gpu):
+    if gpu.absent("health", "power_default_w"):
+        return SKIP, None, "this card has no power limit"
+    now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")
+    fits = abs(now - default) <= limit("power_tolerance")
+    return (PASS if fits else WARN, now, "limited to {:g} W, delivered with {:g} W".format(now, default))
+
+
+def restored(place, scope=""):
+    """The command that gives each card the limit that it was delivered with."""
+
+    def repair(gpus):
+        commands = [
+            "nvidia-smi -i {} -pl {:g}{}".format(gpu.pci_id("pci_id"), gpu.amount("health", place), scope)
+            for gpu in gpus
+        ]
+        return "Run: " + " ; ".join(commands)
+
+    return repair
+
+
+def restored_or_kept(gpus):
+    return restored("power_default_w")(gpus) + " ; " + WANTED_LIMIT
+
+
+def chosen_limit(gpu, chosen):
+    now = gpu.amount("power_limit_w")
+    fits = abs(now - chosen) <= limit("power_tolerance")
+    return (PASS if fits else WARN, now, "limited to {:g} W, system_tuning was told to set {} W".format(now, chosen))
+
+
+def source(name):
+    return LIMITS[name].source
+
+
+CHECKS = (
+    Check(
+        id="gpu.throttle",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do heat or power hold the clocks down?",
+        judge=throttle,
+        action=(
+            "Look at nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER ; check fans, air flow and power cables. What is "
+            "by design in this rack belongs into verify_expected_slowdowns"
+        ),
+        source="gpud, sichek; idle and SW power cap excluded as by Azure's checks",
+    ),
+    Check(
+        id="gpu.throttle_history",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Did heat or the power supply hold the clocks down for long?",
+        judge=throttle_history,
+        unit="s",
+        action="Look at nvidia-smi -q -d PERFORMANCE under load; check air flow, power cables and the rack's power.",
+        source=source("held_seconds"),
+    ),
+    card(
+        name="power_draw",
+        severity=WARN,
+        question="Does the card tell what it draws?",
+        rule=power_draw,
+        expected_value="above 0",
+        fine="a plausible power draw",
+        unit="W",
+        action="Look at nvidia-smi -q -d POWER ; a sensor that stays silent after a power cycle is for the vendor.",
+        source=source("draw_share"),
+    ),
+    card(
+        name="module_power",
+        severity=WARN,
+        question="May the module draw the power that it should?",
+        rule=module_power,
+        expected_value="its default",
+        fine="the module's own limit",
+        unit="W",
+        action="Run: nvidia-smi -i ADDRESS -pl WATTS -sc 1",
+        repair=restored("module_power_default_w", " -sc 1"),
+        source=source("power_tolerance"),
+    ),
+    Check(
+        id="gpu.power_limit",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="May the card draw the power that it should?",
+        judge=power_limit,
+        unit="W",
+        action="Run: nvidia-smi -i ADDRESS -pl WATTS ; " + WANTED_LIMIT,
+        source=source("power_tolerance"),
+    ),
+)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what the card does about its own broken parts: repairs that wait, spare rows, errors over its life."""
+
+from ...verdict.check import FAIL, PASS, REPLACE, RESET, SKIP, WARN
+from .each_card import DIAGNOSE, Limit, addresses, card
+
+LIMITS = {
+    "dram_uncorrected": Limit(512, "errors", "own: as many as rows that can be remapped, DCGM's limit of them"),
+}
+
+
+def limit(name):
+    return LIMITS[name].value
+
+
+def pending(part, name):
+    """The rule of one kind of repair."""
+
+    def rule(gpu):
+        if gpu.absent("health", name):
+            return SKIP, None, "this driver or card does not repair its {}".format(part)
+        waits = gpu.flag("health", name)
+        return (FAIL if waits else PASS, "yes" if waits else "no", "a repair of the {} waits for a reset".format(part))
+
+    rule.__doc__ = "No repair of the card's {} waits for a reset; drivers from 570 on tell.".format(part)
+    return rule
+
+
+def unrepairable(gpu):
+    """The driver does not call the card's memory beyond repair, which is its last word; drivers from 590 on say it."""
+    if gpu.absent("health", "unrepairable_memory"):
+        return SKIP, None, "this driver or card does not say whether memory is beyond repair"
+    flag = gpu.flag("health", "unrepairable_memory")
+    return (FAIL if flag else PASS, "yes" if flag else "no", "the driver calls the memory beyond repair")
+
+
+def dram(gpu):
+    """No uncorrected error of the card's memory over its life; each is repaired, so that a few are history."""
+    if gpu.absent("health", "dram_uncorrected_aggregate"):
+        return SKIP, None, "this card does not count errors of its memory, or not in this mode"
+    number = gpu.number("health", "dram_uncorrected_aggregate")
+    words = "{} uncorrected errors over the card's life".format(number)
+    if number >= limit("dram_uncorrected"):
+        return FAIL, number, words
+    return (WARN if number else PASS, number, words)
+
+
+def spare_rows(gpu):
+    """Every bank of memory has spare rows left: without one, the next uncorrectable error there is a failed remap."""
+    if gpu.absent("health", "spare_rows_none"):
+        return SKIP, None, "this card does not tell how many spare rows its banks have"
+    empty, low = gpu.number("health", "spare_rows_none"), gpu.number("health", "spare_rows_low")
+    words = "{} banks have no spare row, {} have few".format(empty, low)
+    if empty:
+        return FAIL, empty, words
+    return (WARN if low else PASS, empty, words)
+
+
+def slices(gpu):
+    """No MIG slice had an uncorrected error since the driver was loaded."""
+    if gpu.absent("health", "mig_uncorrected_volatile"):
+        return SKIP, None, "not cut into MIG slices"
+    number = gpu.number("health", "mig_uncorrected_volatile")
+    return (FAIL if number else PASS, number, "{} uncorrected errors in MIG slices".format(number))
+
+
+RESET_IT = "Stop what uses the card (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {} ; or reboot."
+
+
+def reset(gpus):
+    """The reset of these cards."""
+    return RESET_IT.format(addresses(gpus))
+
+
+CHECKS = (
+    card(
+        name="channel_repair",
+        severity=FAIL,
+        remedy=RESET,
+        question="Does a repair of a memory channel wait?",
+        rule=pending("memory channels", "channel_repair_pending"),
+        expected_value="no",
+        fine="no repair waits",
+        action=RESET_IT.format("ADDRESS"),
+        repair=reset,
+        source="nvml.h nvmlDeviceGetRepairStatus: pending until the next reset",
+    ),
+    card(
+        name="tpc_repair",
+        severity=FAIL,
+        remedy=RESET,
+        question="Does a repair of a processing cluster wait?",
+        rule=pending("processing clusters", "tpc_repair_pending"),
+        expected_value="no",
+        fine="no repair waits",
+        action=RESET_IT.format("ADDRESS"),
+        repair=reset,
+        source="nvml.h nvmlDeviceGetRepairStatus: pending until the next reset",
+    ),
+    card(
+        name="unrepairable_memory",
+        severity=FAIL,
+        remedy=REPLACE,
+        question="Can the card's memory still be repaired?",
+        rule=unrepairable,
+        expected_value="no",
+        fine="no memory beyond repair",
+        action=DIAGNOSE,
+        source="DCGM checkUnrepairableMemory: the flag alone fails",
+    ),
+    card(
+        name="dram_uncorrected",
+        severity=FAIL,
+        remedy=REPLACE,
+        question="Had the card's memory uncorrected errors in its life?",
+        rule=dram,
+        expected_value=0,
+        fine="none over the card's life",
+        unit="errors",
+        action="Watch it: nvidia-smi -q -d ECC,ROW_REMAPPER ; run NVIDIA's field diagnostic when the count grows.",
+        source=LIMITS["dram_uncorrected"].source,
+    ),
+    card(
+        name="spare_rows",
+        severity=FAIL,
+        remedy=REPLACE,
+        question="Has every bank of the card's memory spare rows?",
+        rule=spare_rows,
+        expected_value=0,
+        fine="every bank has spare rows",
+        unit="banks",
+        action=DIAGNOSE,
+        source="docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt: a remap fails where a bank has no spare row",
+    ),
+    card(
+        name="mig_errors",
+        severity=FAIL,
+        remedy=RESET,
+        question="Are the MIG slices free of memory errors?",
+        rule=slices,
+        expected_value=0,
+        fine="no uncorrected error in a slice",
+        unit="errors",
+        action=RESET_IT.format("ADDRESS"),
+        repair=reset,
+        source="nvidia-smi(1): ECC errors of a MIG device",
+    ),
+)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of what a card has done over many boots: one that fails again and again is worn, whatever it says now."""
+
+import collections
+
+from ...verdict.check import QUICK, WARN, Check, passed, unknown, warned
+from ...verdict.report import age_seconds
+from .strikes_kept import identities, label, parse_strikes, same_card
+
+STRIKES = "gpu.strikes"
+Limit = collections.namedtuple("Limit", "value unit source")
+BOOTS = Limit(3, "boots", "gpud DefaultRebootThreshold: 2 reboots that did not help, then hardware inspection")
+DAYS = Limit(30, "days", "the toolkit's own: long enough for rare faults, short enough for a repaired slot to count")
+DAY_S = 86400
+FILE = "/var/lib/gpuwright/strikes.json"
+
+
+def strikes(readings, expected):
+    """No card of this node had a failure in three boots or more of the last 30 days, the present one included.
+
+    Strikes count by serial number (UUID where a card has none), whichever slot, driver or boot. After two reboots that
+    did not help, a third boot with a failure asks for an inspection. Source: gpud's reboot threshold. A damaged record
+    of strikes is a WARN: it says nothing against the cards.
+    """
+    record = readings.at("strikes").value
+    if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
+        action = "Run: mv {0} {0}.damaged ; a warranty claim needs it; counting begins anew".format(FILE)
+        return warned("damaged", BOOTS.value, "strikes are not counted: {}".format(record["unreadable"]), action)
+    try:
+        cards = parse_strikes(record)["cards"]
+    except ValueError as error:
+        return unknown("the record of strikes is damaged: {}".format(error), expected=BOOTS.value)
+    if not cards:
+        return passed(0, BOOTS.value, "no card has a strike")
+    now = readings.text("moment", "time")
+    here = identities(readings.value)
+    found = [(card, _recent(card, now)) for card in cards if _may_be_here(card, here)]
+    worn = [(card, boots) for card, boots in found if boots >= BOOTS.value]
+    if worn:
+        return warned(worn[0][1], BOOTS.value, "; ".join(_sentence(card, boots) for card, boots in worn))
+    most = max([boots for _card, boots in found] or [0])
+    return passed(most, BOOTS.value, "no card failed in {} boots of the last {} days".format(BOOTS.value, DAYS.value))
+
+
+def _may_be_here(card, here):
+    """Whether the card is in the node. Only cards that all say who they are can rule it out."""
+    silent = [identity for identity in here.values() if not (identity["serial"] or identity["uuid"])]
+    return not here or bool(silent) or any(same_card(card, dict(who, pci_id=slot)) for slot, who in here.items())
+
+
+def _recent(card, now):
+    """In how many boots of the last days it failed; a time that cannot be read, or lies ahead, counts as recent."""
+    return sum(_days_ago(boot["time"], now) <= DAYS.value for boot in card["boots"])
+
+
+def _days_ago(time, now):
+    try:
+        return age_seconds(time, now) / float(DAY_S)
+    except ValueError:
+        return 0
+
+
+def _sentence(card, boots):
+    faults = ", ".join("{} ({})".format(name, card["counts"][name]) for name in sorted(card["counts"]))
+    return "{} ({} at {}) failed in {} boots of the last {} days, in {} boots altogether since {}: {}".format(
+        label(card), card["name"] or "unknown model", card["pci_id"], boots, DAYS.value, card["boots_total"],
+        card["first"], faults,
+    )  # fmt: skip
+
+
+CHECKS = (
+    Check(
+        id=STRIKES,
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Does a card fail again and again?",
+        judge=strikes,
+        unit="boots",
+        action=(
+            "Run NVIDIA's field diagnostic on the card and claim its replacement; what a claim needs: "
+            "gpu-doctor --strikes"
+        ),
+        source=BOOTS.source,
+    ),
+)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strikes: how often a card has failed, by its serial number, across boots, drivers and slots.
+
+One strike is one check that failed, or one event of the kernel's log that is a failure, on one card in one boot;
+whether somebody has acknowledged it or a reset has closed it since makes no difference. The record of all strikes is
+`{cards, slots}`: `cards` as in `new_card`, `slots` who sat where in this boot, since a card that has fallen off the bus
+can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
+"""
+
+from ...verdict.check import FAIL
+from ...verdict.evidence import NOT_A_VALUE
+from ...verdict.kept_file import damaged, one_writer, read_kept, write_kept
+from ...verdict.report import printable
+from ..kernel.event_names import CHECK_OF, address_of
+from ..waivers import events as waivable_events
+from ..waivers.acknowledgements import card_of, cards_in
+
+PATH = "/var/lib/gpuwright/strikes.json"
+SCHEMA = 1
+MOST_CARDS = 128
+MOST_BOOTS = 40
+MOST_IDS = 64
+OTHER_IDS = "others"
+LONGEST_MESSAGE = 300
+LONGEST_NAME = 100
+# Checks of the layer system that judge the card itself and not how it is set up.
+CARD_CHECKS = ("driver.ecc", "driver.retired_pages")
+SET_UP = ("gpu.bound_driver", "gpu.compute_mode", "gpu.strikes")
+SWITCH = "NVSwitch"
+
+
+def empty():
+    return {"cards": [], "slots": {}}
+
+
+def parse_strikes(record):
+    """The record of all strikes when it is whole; ValueError otherwise."""
+    if not isinstance(record, dict) or not isinstance(record.get("slots"), dict):
+        raise ValueError("expected cards and slots")
+    names = ("boot_id", "serial", "uuid", "name")
+    for slot in record["slots"].values():
+        if not (isinstance(slot, dict) and all(_text(slot.get(name)) for name in names)):
+            raise ValueError("a slot is {!r}".format(slot))
+    if not isinstance(record.get("cards"), list):
+        raise ValueError("cards are {!r}; expected a list".format(record.get("cards")))
+    for card in record["cards"]:
+        texts = ("serial", "uuid", "name", "pci_id", "first", "last", "message")
+        whole = isinstance(card, dict) and all(_text(card.get(name)) for name in texts)
+        whole = whole and _count(card.get("boots_total")) and isinstance(card.get("counts"), dict)
+        whole = whole and all(_count(number) for number in card["counts"].values())
+        whole = whole and isinstance(card.get("boots"), list) and all(_boot(boot) for boot in card["boots"])
+        if not whole:
+            raise ValueError("a card is {!r}".format(card))
+    return record
+
+
+def read_strikes(root):
+    """The node's strikes, none without a file; OSError or ValueError when the file cannot be believed."""
+    record = read_kept(root, PATH, SCHEMA)
+    try:
+        return empty() if record is None else parse_strikes({name: record.get(name) for name in ("cards", "slots")})
+    except ValueError as error:
+        raise damaged(PATH, error)
+
+
+def keep_strikes(report, root="/"):
+    """Add the strikes of a report to the node's file; OSError or ValueError when that cannot be done.
+
+    A damaged file is left as it is: it may be the evidence of a warranty claim.
+    """
+    with one_writer(root):
+        before = read_strikes(root)
+        readings = dict(report["readings"], strikes=before)
+        after = counted(readings, report["expectations"], report["checks"])
+        if after != before:
+            write_kept(root, PATH, dict(after, schema=SCHEMA))
+
+
+def counted(readings, expectations, records):
+    """The strikes in `readings.strikes` with those of `records` and of the kernel's log added; counts each once.
+
+    Unreadable strikes stay unreadable, and nothing is counted in a boot that cannot be named.
+    """
+    moment = readings.get("moment")
+    boot_id, now = (moment.get(name) if isinstance(moment, dict) else None for name in ("boot_id", "time"))
+    try:
+        before = parse_strikes(readings.get("strikes"))
+    except ValueError as error:
+        kept = readings.get("strikes")
+        return kept if isinstance(kept, dict) and "unreadable" in kept else {"unreadable": str(error)}
+    if not (_text(boot_id) and boot_id and _text(now)):
+        return before
+    slots = _slots_now(readings, before["slots"], boot_id)
+    cards = [dict(card, counts=dict(card["counts"]), boots=list(card["boots"])) for card in before["cards"]]
+    for address, fault, message in occurrences(readings, expectations, records, slots):
+        _strike(cards, _identity(address, slots, boot_id), fault, message, boot_id, now)
+    cards.sort(key=lambda card: card["last"], reverse=True)
+    return {"cards": cards[:MOST_CARDS], "slots": slots}
+
+
+def occurrences(readings, expectations, records, slots):
+    """`[(address, id, message)]` of all that failed because of a card, acknowledged and closed ones included."""
+    # All checks are known only at run time.
+    from ..all import CHECKS
+
+    known = set(slots) | {address for address, _name in _on_the_bus(readings)}
+    found = []
+    for record in records:
+        failed = record["status"] == FAIL or (record.get("waived") or {}).get("status") == FAIL
+        of_a_card = record["id"].startswith("gpu.") and record["id"] not in SET_UP or record["id"] in CARD_CHECKS
+        if failed and of_a_card:
+            message = (record.get("waived") or record).get("message", "")
+            found += [(card, record["id"], message) for card in cards_in(message) if card in known]
+    for name, event, event_id, bad in waivable_events.failing(readings, expectations, CHECKS):
+        address = address_of(event.get("pci_id"))
+        if address and (address in known or name in CHECK_OF):
+            found.append((address, event_id.partition("@")[0], bad[0]["message"]))
+    return found
+
+
+def label(card):
+    """How a card is called: by its serial number, else its UUID, else the slot in which it failed."""
+    if card["serial"]:
+        return "serial {}".format(card["serial"])
+    return card["uuid"] or "the card at {}".format(card["pci_id"])
+
+
+def same_card(card, identity):
+    """Whether both are one card: by serial number or UUID; who never said either is known by the slot alone."""
+    for name in ("serial", "uuid"):
+        if card[name] and card[name] == identity[name]:
+            return True
+    silent = not any(who[name] for who in (card, identity) for name in ("serial", "uuid"))
+    return silent and card["pci_id"] == identity["pci_id"]
+
+
+def identities(readings):
+    """`{address: {serial, uuid, name}}` of the cards that answer now; "" for what a card has not or does not say."""
+    smi = readings.get("nvidia_smi")
+    gpus = smi.get("gpus") if isinstance(smi, dict) else None
+    found = {}
+    for gpu in gpus if isinstance(gpus, list) else []:
+        address = _address(gpu)
+        if address:
+            found[address] = {name: _known(gpu.get(name)) for name in ("serial", "uuid", "name")}
+            # What some boards without a serial number say.
+            if not found[address]["serial"].strip("0"):
+                found[address]["serial"] = ""
+    return found
+
+
+def _on_the_bus(readings):
+    host = readings.get("probe")
+    gpus = host.get("gpus") if isinstance(host, dict) else None
+    members = gpus if isinstance(gpus, list) else []
+    return [(_address(gpu), _known(gpu.get("name"))) for gpu in members if _address(gpu)]
+
+
+def _address(gpu):
+    pci_id = gpu.get("pci_id") if isinstance(gpu, dict) else None
+    found = cards_in(pci_id) if isinstance(pci_id, str) else []
+    return card_of(found[0]) if found else ""
+
+
+def _slots_now(readings, before, boot_id):
+    """Who sits where in this boot; what an earlier boot saw may have been moved while the power was off."""
+    slots = {address: slot for address, slot in before.items() if slot["boot_id"] == boot_id}
+    for address, name in _on_the_bus(readings):
+        slots.setdefault(address, {"boot_id": boot_id, "serial": "", "uuid": "", "name": name})
+    for address, identity in identities(readings).items():
+        if identity["serial"] or identity["uuid"]:
+            slots[address] = dict(identity, boot_id=boot_id)
+    return dict(sorted(slots.items())[:MOST_CARDS])
+
+
+def _identity(address, slots, boot_id):
+    slot = slots.get(address, {"serial": "", "uuid": "", "name": SWITCH})
+    return {"serial": slot["serial"], "uuid": slot["uuid"], "name": slot["name"], "pci_id": address}
+
+
+def new_card(identity, now):
+    """A card without strikes. `boots` are the last ones with a strike, `counts` strikes per check or event."""
+    card = {"first": now, "last": now, "boots_total": 0, "boots": [], "counts": {}, "message": ""}
+    return dict(card, **identity)
+
+
+def _strike(cards, identity, fault, message, boot_id, now):
+    card = next((card for card in cards if same_card(card, identity)), None)
+    if card is None:
+        card = new_card(identity, now)
+        cards.append(card)
+    fault = fault if fault in card["counts"] or len(card["counts"]) < MOST_IDS else OTHER_IDS
+    boot = next((boot for boot in card["boots"] if boot["boot_id"] == boot_id), None)
+    if boot is None:
+        boot = {"boot_id": boot_id, "time": now, "ids": []}
+        card["boots"] = (card["boots"] + [boot])[-MOST_BOOTS:]
+        card["boots_total"] += 1
+    card.update({name: identity[name] or card[name] for name in ("serial", "uuid", "name", "pci_id")})
+    card.update(last=now)
+    if fault in boot["ids"]:
+        return
+    place = card["boots"].index(boot)
+    card["boots"][place] = dict(boot, ids=sorted(boot["ids"] + [fault]))
+    card["counts"][fault] = card["counts"].get(fault, 0) + 1
+    card["message"] = "{}: {}".format(fault, printable(message))[:LONGEST_MESSAGE]
+
+
+def _known(value):
+    if not isinstance(value, str) or NOT_A_VALUE.fullmatch(value.strip()):
+        return ""
+    return printable(value.strip())[:LONGEST_NAME]
+
+
+def _text(value):
+    return isinstance(value, str)
+
+
+def _count(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _boot(boot):
+    return (
+        isinstance(boot, dict)
+        and all(_text(boot.get(name)) for name in ("boot_id", "time"))
+        and isinstance(boot.get("ids"), list)
+        and all(_text(name) for name in boot["ids"])
+    )

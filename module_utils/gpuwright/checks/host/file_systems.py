@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file systems on which system, environment and trainings write: space, inodes, and whether they can be written.
+
+The folders of the inventory may lie on a network: one that does not answer must not hold up a check, so they are looked
+at in a child process, which is left to the kernel when it hangs.
+"""
+
+import json
+import os
+import re
+import select
+import signal
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from ...host.files import below, resolve
+from ...readings.attempt import attempt
+
+SECONDS = 5
+MOUNTS = "/proc/self/mountinfo"
+ESCAPED = re.compile(r"\\([0-7]{3})")
+MIB = 1024 * 1024
+ANSWER_BYTES = 65536
+# What is written there, and the folder; those of the inventory come from the expectations.
+SYSTEM = (("system", "/"), ("boot", "/boot"), ("state", "/var"), ("environment", "/opt/gpuwright"))
+OF_INVENTORY = (("data", "data_dir"), ("runs", "runs_dir"))
+
+
+class Mount(NamedTuple):
+    """A line of mountinfo: where, the kind of file system, and whether it is read-only."""
+
+    point: str
+    kind: str
+    read_only: bool
+
+
+def read_file_systems(root: str, expectations: Dict) -> List[Dict]:
+    """`[{use, folder, there, mount, kind, read_only, free_mib, free_inodes}]`; OSError without a list of mounts.
+
+    `there`: the folder exists; of one that does not, the nearest folder above it is looked at, in which it would be
+    made. `free_mib` and `free_inodes` are what an ordinary user may still use; inodes are null where they have no fixed
+    number. A folder that cannot be looked at is `{use, folder, unreadable}`.
+    """
+    mounts = read_mounts(root)
+    found = [_with_names(use, folder, attempt(look, root, folder, mounts)) for use, folder in SYSTEM]
+    for use, name in OF_INVENTORY:
+        folder = expectations.get(name)
+        if isinstance(folder, str) and folder.startswith("/"):
+            found.append(_with_names(use, folder, attempt(in_child, lambda at=folder: look(root, at, mounts), folder)))
+    return found
+
+
+def _with_names(use: str, folder: str, seen: Dict) -> Dict:
+    return dict(seen, use=use, folder=folder)
+
+
+def read_mounts(root: str) -> List[Mount]:
+    """All mounts, in the order in which they were made: a later one covers an earlier one.
+
+    A service with ProtectSystem=strict sees every mount read-only, whatever it is for others. That is told by / itself:
+    the mount is read-only and its file system is not. There the file systems' own state counts (errors=remount-ro sets
+    it, and so does mount -o remount,ro).
+    """
+    found = []
+    with open(below(root, MOUNTS), encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            own, separator, rest = line.partition(" - ")
+            fields, more = own.split(), rest.split()
+            if not separator or len(fields) < 6 or len(more) < 3:
+                raise ValueError("{} has a line of another form: {!r}".format(MOUNTS, line[:80]))
+            point = ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
+            found.append((point, more[0], "ro" in fields[5].split(","), "ro" in more[2].split(",")))
+    root_mounts = [(mount, system) for point, _, mount, system in found if point == "/"]
+    in_sandbox = bool(root_mounts) and root_mounts[-1] == (True, False)
+    return [Mount(point, kind, system or (mount and not in_sandbox)) for point, kind, mount, system in found]
+
+
+def mount_of(path: str, mounts: List[Mount]) -> Optional[Mount]:
+    """The mount on which an absolute path without links lies."""
+    holding = [mount for mount in mounts if path == mount.point or path.startswith(mount.point.rstrip("/") + "/")]
+    return max(enumerate(holding), key=lambda pair: (len(pair[1].point), pair[0]))[1] if holding else None
+
+
+def look(root: str, folder: str, mounts: List[Mount]) -> Dict:
+    """The record of one folder without its names; PermissionError where the caller may not look."""
+    there, at = True, folder
+    full = resolve(root, at)
+    while full is None:
+        there, at = False, os.path.dirname(at)
+        full = resolve(root, at)
+    status = os.statvfs(full)
+    # resolve() takes what it may not look into for something that is not there.
+    if not there and not os.access(full, os.X_OK):
+        raise PermissionError("{} is readable by root only".format(folder))
+    path = "/" + os.path.relpath(full, below(root, "/")) if full.rstrip("/") != root.rstrip("/") else "/"
+    mount = mount_of(path, mounts)
+    if mount is None:
+        raise ValueError("{} names no mount of {}".format(MOUNTS, path))
+    return {
+        "there": there,
+        "mount": mount.point,
+        "kind": mount.kind,
+        "read_only": mount.read_only,
+        "free_mib": status.f_bavail * status.f_frsize // MIB,
+        "free_inodes": status.f_favail if status.f_files else None,
+    }
+
+
+def in_child(read: Callable[[], Any], folder: str, seconds: float = SECONDS) -> Any:
+    """What `read` returns, made in a child process; OSError when it gives no answer within `seconds`."""
+    there, back = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(there)
+        try:
+            answer = json.dumps(attempt(read)).encode("ascii")
+            os.write(back, answer[:ANSWER_BYTES])
+        finally:
+            os._exit(0)
+    os.close(back)
+    deadline, said = time.monotonic() + seconds, b""
+    try:
+        while True:
+            ready = select.select([there], [], [], max(0, deadline - time.monotonic()))[0]
+            chunk = os.read(there, ANSWER_BYTES) if ready else b""
+            said += chunk
+            if not chunk:
+                break
+    finally:
+        os.close(there)
+        os.kill(child, signal.SIGKILL)
+        # A child that hangs in the kernel is left to it.
+        os.waitpid(child, os.WNOHANG if not said else 0)
+    if not said:
+        raise OSError("the file system of {} does not answer within {} s".format(folder, seconds))
+    return json.loads(said.decode("ascii"))

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the services of a training node run that no other check looks at."""
+
+from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, warned
+from .services_reading import UNITS
+
+ACTIVE = "active"
+ENABLED = "enabled"
+# Timers and paths wait all the time. The others do their work once; what gpuwright-boot-check ends with is the verdict
+# of the other checks, and to judge by it here would be to ask oneself.
+WAITING = (".timer", ".path")
+ENDS_AS_THE_NODE_IS = "gpuwright-boot-check.service"
+STATES = ("active", "inactive", "failed", "activating", "deactivating", "reloading", "maintenance")
+
+
+def services(readings, expected):
+    """Every service that the inventory names is active; the toolkit's own units are switched on and have not failed."""
+    named = [(row.text("unit"), row.one_of(STATES, "active")) for row in readings.each("services", "inventory")]
+    own = readings.each("services", "toolkit")
+    wanted = [name.text() for name in expected.each("services")]
+    if not own and not wanted:
+        return skipped(
+            "this node has no unit of the toolkit, and the inventory names no service (verify_expected_services)"
+        )
+    down = ["{} is {}".format(unit, state) for unit, state in named if state != ACTIVE]
+    down += ["{} was not asked for".format(name) for name in wanted if name not in [unit for unit, _state in named]]
+    if down:
+        names = " ".join([unit for unit, state in named if state != ACTIVE])
+        action = "Run: systemctl unmask {0} ; systemctl enable --now {0} ; what they say: journalctl -u {0}"
+        return failed(len(down), 0, "; ".join(down), action.format(names) if names else "")
+    odd = []
+    for row in own:
+        unit, state, switched = row.one_of(UNITS, "unit"), row.one_of(STATES, "active"), row.wish("enabled")
+        if switched != ENABLED:
+            odd.append("{} is {}".format(unit, switched or "not known to systemd"))
+        elif unit.endswith(WAITING) and state != ACTIVE:
+            odd.append("{} is {}".format(unit, state))
+        elif unit != ENDS_AS_THE_NODE_IS and state == "failed":
+            odd.append("{} has failed".format(unit))
+    if odd:
+        return warned(len(odd), 0, "; ".join(odd))
+    return passed(0, 0, "{} units are as they should be".format(len(own) + len(named)))
+
+
+CHECKS = (
+    Check(
+        id="host.services",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do the services of this node run?",
+        judge=services,
+        unit="units",
+        needs_gpu=False,
+        action=(
+            "Run: ansible-playbook site.yml --tags system_monitor,system_tuning,system_containers,verify ; what then "
+            "fails says why: systemctl status 'gpuwright-*'"
+        ),
+        source="NHC check_ps_service, gcm check_service",
+    ),
+)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What systemd says of the toolkit's own units that this node has, and of services that the inventory names."""
+
+from ...host.bounded import run_bounded
+from ...host.files import exists
+from ...tuning.files import UNIT_NAME
+
+SECONDS = 10
+UNIT_FOLDER = "/etc/systemd/system"
+# Written by system_driver, system_tuning, system_containers and system_monitor where they are on.
+UNITS = (
+    "gpuwright-devices.service",
+    UNIT_NAME,
+    "gpuwright-cdi.service",
+    "gpuwright-cdi.path",
+    "gpuwright-boot-check.service",
+    "gpuwright-check.timer",
+    "gpuwright-check.path",
+)
+PROPERTIES = ("Id", "ActiveState", "UnitFileState")
+
+
+def read_services(root, names):
+    """`{toolkit: [{unit, active, enabled}], inventory: [...]}` in systemd's words; `names` are the inventory's."""
+    own = [unit for unit in UNITS if exists(root, "{}/{}".format(UNIT_FOLDER, unit))]
+    asked = own + list(names)
+    states = ask(asked) if asked else []
+    return {"toolkit": states[: len(own)], "inventory": states[len(own) :]}
+
+
+def ask(units):
+    """One record for each unit; OSError when systemd cannot be asked, ValueError when it answers something else."""
+    # The end of the options: a unit's name comes from the inventory.
+    done = run_bounded(["systemctl", "show", "--property=" + ",".join(PROPERTIES), "--"] + units, SECONDS)
+    if done.rc != 0:
+        words = " ".join((done.stdout + done.stderr).split())[:200]
+        raise OSError(done.problem or "systemctl show ended with {}: {}".format(done.rc, words))
+    blocks = [block.splitlines() for block in done.stdout.strip().split("\n\n")]
+    found = [dict(line.split("=", 1) for line in lines if "=" in line) for lines in blocks]
+    if len(found) != len(units) or [block for block in found if not set(PROPERTIES) <= set(block)]:
+        raise ValueError("systemctl show says {!r} of {} units".format(done.stdout.strip()[:200], len(units)))
+    # systemd answers in the order of the question; Id is another name where the unit is an alias.
+    return [
+        {"unit": units[number], "active": block["ActiveState"], "enabled": block["UnitFileState"]}
+        for number, block in enumerate(found)
+    ]

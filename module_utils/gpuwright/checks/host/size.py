@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the host has the processors and the memory that it was bought with."""
+
+from ...verdict.check import FAIL, POWER_CYCLE, QUICK, Check, failed, passed, skipped
+from ...verdict.evidence import Unreadable
+from ..gpu.each_card import Limit
+from .system import in_container
+
+LIMITS = {
+    "memory_percent": Limit(5, "%", "aznhc check_hw_physmem 3 %, here 5 %: the kernel and a crash kernel keep a part"),
+}
+MIB = 1024
+COUNTED = {"sockets": ("probe", "cpu", "sockets"), "cpus": ("probe", "cpu", "logical_cpus")}
+WEIGHED = {"memory_gib": ("probe", "memory_mib"), "swap_gib": ("host", "swap_mib")}
+
+
+def near(found_mib, wanted_gib):
+    """Whether so many MiB are so many GiB, within the limit; of none, none is left."""
+    return abs(found_mib - wanted_gib * MIB) * 100 <= LIMITS["memory_percent"].value * wanted_gib * MIB
+
+
+def size(readings, expected):
+    """Sockets and logical processors are exactly, memory and swap within 5 %, what the inventory expects."""
+    wishes = {name: expected.number("host", name) for name in expected.names("host")}
+    if not wishes:
+        return skipped("the inventory does not say how large this node is (verify_expected_host)")
+    if in_container(readings):
+        return skipped(in_container(readings))
+    wrong = []
+    for name, wanted in sorted(wishes.items()):
+        if name in COUNTED:
+            found = readings.number(*COUNTED[name])
+            fits = found == wanted
+        elif name in WEIGHED:
+            found = readings.number(*WEIGHED[name])
+            fits, found = near(found, wanted), round(found / float(MIB), 1)
+        else:
+            raise Unreadable("expectations.host.{} is nothing that can be counted".format(name), "expectations")
+        if not fits:
+            wrong.append("{}: {:g} instead of {}".format(name, found, wanted))
+    if wrong:
+        return failed(len(wishes) - len(wrong), len(wishes), "; ".join(wrong))
+    words = ", ".join("{} {}".format(name, wanted) for name, wanted in sorted(wishes.items()))
+    return passed(len(wishes), len(wishes), words)
+
+
+CHECKS = (
+    Check(
+        id="host.size",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=POWER_CYCLE,
+        question="Has the host the processors and the memory that it was bought with?",
+        judge=size,
+        unit="sizes",
+        needs_gpu=False,
+        action=(
+            "Look at lscpu, swapon and dmidecode -t memory for a socket or module that is missing or switched off, "
+            "or correct verify_expected_host."
+        ),
+        source=LIMITS["memory_percent"].source,
+    ),
+)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the file systems on which system, environment and trainings write: room, files, and whether they write."""
+
+from typing import Callable, List, NamedTuple, Tuple
+
+from ...verdict.check import DRAIN, FAIL, QUICK, Check, Outcome, failed, passed, skipped, unknown, warned
+from ...verdict.evidence import Evidence
+
+FREE_INODES_GOOD = 10000
+USES = ("system", "boot", "state", "environment", "data", "runs")
+
+
+class Floor(NamedTuple):
+    """Below how many free MiB a folder is bad (0: never) and doubtful, and whether it must be writable."""
+
+    fail: int
+    warn: int
+    must_write: bool
+
+
+FLOORS = {
+    "system": Floor(512, 4096, True),
+    # Bought small on many servers, and written by kernel updates only.
+    "boot": Floor(0, 128, False),
+    "state": Floor(512, 4096, True),
+    # Nothing but an installation writes there, and that asks for its room before it begins.
+    "environment": Floor(64, 512, False),
+    # Trainings read it; some keep decoded pictures there.
+    "data": Floor(0, 512, False),
+    # A checkpoint of 1 GiB and its temporary twin.
+    "runs": Floor(2048, 4096, True),
+}
+
+
+def rows(readings: Evidence) -> Tuple[List[Evidence], List[Evidence]]:
+    """The records of the folders that could be looked at, and the others."""
+    found = readings.each("file_systems")
+    seen = [row for row in found if not (isinstance(row.value, dict) and "unreadable" in row.value)]
+    for row in seen:
+        row.one_of(USES, "use")
+    return seen, [row for row in found if row not in seen]
+
+
+def ask(others: List[Evidence]) -> None:
+    """End as unknown, with folder and reason, where one could not be looked at; what is bad elsewhere goes before."""
+    for row in others:
+        row.text("folder")
+
+
+def place(row: Evidence) -> str:
+    """The folder, and where its file system is mounted when that is elsewhere."""
+    folder, mount = row.text("folder"), row.text("mount")
+    return folder if folder == mount else "{} (file system of {})".format(folder, mount)
+
+
+def largest(row: Evidence) -> str:
+    return "Find what fills it: du -xh --max-depth=2 {} | sort -h | tail -20".format(row.text("mount"))
+
+
+def worst_of(found: List[Evidence], judge: Callable[[Evidence], Tuple[int, int]]) -> Tuple[int, int, Evidence]:
+    """(rank, value, record) of the worst folder: rank 2 bad, 1 doubtful, 0 good; then the least value."""
+    judged = [(judge(row), number) for number, row in enumerate(found)]
+    (rank, value), number = min(judged, key=lambda entry: (-entry[0][0], entry[0][1], entry[1]))
+    return rank, value, found[number]
+
+
+def disk_space(readings: Evidence, expected: Evidence) -> Outcome:
+    """There is room on /, /boot, /var, /opt/gpuwright, and in the folders of data and runs, each with its own floor."""
+    found, others = rows(readings)
+    if not found + others:
+        return unknown("no file system was looked at")
+
+    def judge(row: Evidence) -> Tuple[int, int]:
+        floor, free = FLOORS[row.text("use")], row.number("free_mib")
+        return (2 if free < floor.fail else 1 if free < floor.warn else 0), free
+
+    if not found:
+        ask(others)
+    rank, free, row = worst_of(found, judge)
+    words = "{} MiB free on {}".format(free, place(row))
+    floor = FLOORS[row.text("use")]
+    if rank == 2:
+        return failed(free, floor.warn, words, largest(row))
+    ask(others)
+    if rank == 1:
+        return warned(free, floor.warn, words, largest(row))
+    return passed(free, floor.warn, words)
+
+
+def inodes(readings: Evidence, expected: Evidence) -> Outcome:
+    """File systems with a fixed number of files have more than 10,000 left: venvs and data sets are many files."""
+    found, others = rows(readings)
+    fixed = [row for row in found if not row.absent("free_inodes")]
+    if not fixed:
+        ask(others)
+        return skipped("no file system that was looked at has a fixed number of files")
+
+    def judge(row: Evidence) -> Tuple[int, int]:
+        free = row.number("free_inodes")
+        bad = free == 0 and FLOORS[row.text("use")].must_write
+        return (2 if bad else 1 if free < FREE_INODES_GOOD else 0), free
+
+    rank, free, row = worst_of(fixed, judge)
+    words = "{} files may still be made on {}".format(free, place(row))
+    action = "Find the folder with the most files: du --inodes -x --max-depth=2 {} | sort -n | tail -20".format(
+        row.text("mount")
+    )
+    if rank == 2:
+        return failed(0, FREE_INODES_GOOD, words, action)
+    ask(others)
+    if rank == 1:
+        return warned(free, FREE_INODES_GOOD, words, action)
+    without = [row.text("folder") for row in found if row not in fixed]
+    if without:
+        return skipped("no fixed number of files on {}".format(", ".join(without)))
+    return passed(free, FREE_INODES_GOOD, words)
+
+
+def writable(readings: Evidence, expected: Evidence) -> Outcome:
+    """The file systems of /, /var and the runs are not mounted read-only, and the folder of the runs is there."""
+    found, others = rows(readings)
+    for row in found:
+        if not FLOORS[row.text("use")].must_write:
+            continue
+        if row.flag("read_only"):
+            action = (
+                "See why: journalctl -k -b | grep -i remount ; then check the file system and: mount -o remount,rw {}"
+            )
+            return failed("read-only", "writable", place(row) + " is read-only", action.format(row.text("mount")))
+        if not row.flag("there"):
+            return failed("missing", "writable", "there is no folder {}".format(row.text("folder")))
+    ask(others)
+    return passed("writable", "writable", "system and trainings can write")
+
+
+CHECKS = (
+    Check(
+        id="host.disk_space",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is there room on the disks?",
+        judge=disk_space,
+        unit="MiB",
+        needs_gpu=False,
+        action="Find what fills them: du -xh --max-depth=2 / | sort -h | tail -20",
+        source="own: a checkpoint of 1 GiB, its temporary twin, and a package transaction",
+    ),
+    Check(
+        id="host.inodes",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="May more files be made?",
+        judge=inodes,
+        unit="files",
+        needs_gpu=False,
+        action="Find the folder with the most files: du --inodes -x --max-depth=2 / | sort -n | tail -20",
+        source="own: a venv with PyTorch has some 30,000 files",
+    ),
+    Check(
+        id="host.writable",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can the node write where it must?",
+        judge=writable,
+        needs_gpu=False,
+        action="Mount what belongs there, or run: ansible-playbook site.yml --tags model ; it makes the folder.",
+        source="own: the kernel remounts a broken file system read-only, and a training ends at its first checkpoint",
+    ),
+)

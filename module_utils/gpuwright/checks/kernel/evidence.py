@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the checks of the kernel's log share: events with each value looked at, and what an incomplete log allows."""
+
+from typing import Any, Dict, List, Tuple
+
+from ...verdict.check import REMEDIES, Outcome, passed, unknown, warned
+from ...verdict.evidence import Evidence
+
+NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
+LOOK = "Read it: journalctl -k -b"
+KEEP = "Keep the log: Storage=persistent in /etc/systemd/journald.conf; the next boot is then seen whole."
+ACKNOWLEDGED = "acknowledged"
+
+Event = Dict[str, Any]
+
+
+def events_of(readings: Evidence, name: str) -> List[Event]:
+    """The plain events of `kernel_log.xids`, `.sxids` or `.findings`; one without closed_by counts as open."""
+    what = "kind" if name == "findings" else "code"
+    return [
+        {
+            what: event.text("kind") if what == "kind" else event.number("code"),
+            "pci_id": event.text("pci_id"),
+            "count": event.number("count"),
+            "text": event.text("text"),
+            "closed_by": event.wish("closed_by") if "closed_by" in event.names() else "",
+        }
+        for event in readings.each("kernel_log", name)
+    ]
+
+
+def worst(remedies: List[str]) -> int:
+    """The place of the remedy that asks for most; others are then done as well."""
+    return max(range(len(remedies)), key=lambda index: REMEDIES.index(remedies[index]) if remedies[index] else -1)
+
+
+def closed_words(closed: List[Tuple[str, str]]) -> str:
+    """A remark about events that are over: their names and what closed the first."""
+    if not closed:
+        return ""
+    more = " and {} more".format(len(closed) - 1) if len(closed) > 1 else ""
+    return "; {}{} is over: {}".format(closed[0][0], more, closed[0][1])
+
+
+def quiet(readings: Evidence, words: str, acknowledged: bool = False) -> Outcome:
+    """Nothing stands open: PASS where the log is whole and reaches back to the boot."""
+    if not readings.flag("kernel_log", "whole"):
+        return cut()
+    if not readings.number("kernel_log", "lines"):
+        return unknown("the kernel's log is empty", expected="none", action=LOOK)
+    if not readings.flag("kernel_log", "from_boot"):
+        return warned("late", "none", "{}, but the log does not reach back to the boot".format(words), KEEP)
+    if acknowledged:
+        return warned("acknowledged", "none", words)
+    return passed("none", "none", words)
+
+
+def cut() -> Outcome:
+    return unknown("the kernel's log is longer than what is read of it", expected="none", action=LOOK)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what else the kernel's log says: one kind of fault for each, by the rows of the log's table."""
+
+from typing import Callable
+
+from ...readings.kernel_log.rows import LOST, UNCORRECTED, WATCH
+from ...readings.kernel_log.table import about
+from ...verdict.check import (
+    CONTACT_SUPPORT,
+    FAIL,
+    POWER_CYCLE,
+    QUICK,
+    REBOOT,
+    REPLACE,
+    RESET,
+    WARN,
+    Check,
+    failed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Unreadable
+from .event_names import event_id
+from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
+
+
+def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:
+    """A check function over the findings of one check: an uncorrected one fails, every other is a warning."""
+
+    def look(readings, expected):
+        if readings.absent("kernel_log"):
+            return skipped(NO_LOG)
+        events = []
+        for event in events_of(readings, "findings"):
+            row = about(event["kind"])
+            if row is None:
+                raise Unreadable(
+                    "the kernel's log has a finding {!r} that no row describes".format(event["kind"]),
+                    "readings.kernel_log",
+                )
+            check, kind, remedy = row
+            if check == check_id:
+                events.append((event, _of_gpu(readings, event) if check == IOMMU else kind, remedy))
+        standing = [triple for triple in events if not triple[0]["closed_by"]]
+        bad = [triple for triple in standing if triple[1] == UNCORRECTED]
+        if bad:
+            event, _kind, remedy = bad[worst([triple[2] for triple in bad])]
+            return failed(event["count"], 0, _sentence(check_id, event, len(bad)), _filled(action, event), remedy)
+        if not readings.flag("kernel_log", "whole"):
+            return cut()
+        if standing:
+            event = standing[0][0]
+            return warned(event["count"], 0, _sentence(check_id, event, len(standing)), _filled(action, event))
+        closed = [(event_id(check_id, event), event["closed_by"]) for event, _kind, _remedy in events]
+        acknowledged = any(words.startswith(ACKNOWLEDGED) for _name, words in closed)
+        return quiet(readings, silence + closed_words(closed), acknowledged)
+
+    look.__doc__ = doc
+    return look
+
+
+def _sentence(check_id, event, number):
+    more = "; {} more".format(number - 1) if number != 1 else ""
+    return "{} times: {} (event {}){}".format(event["count"], event["text"], event_id(check_id, event), more)
+
+
+def _filled(action, event):
+    return action.replace("{place}", event["pci_id"])
+
+
+def _of_gpu(readings, event):
+    """An IOMMU fault is the GPU's where its driver says it, or where the address is one of this node's GPUs."""
+    if event["kind"] != "iommu" or event["text"].startswith("nvidia "):
+        return about(event["kind"])[1]
+    if "probe" not in readings.names():
+        return WATCH
+    cards = {gpu.pci_id("pci_id").rpartition(".")[0] for gpu in readings.each("probe", "gpus")}
+    return UNCORRECTED if event["pci_id"] in cards else WATCH
+
+
+def log_whole(readings, expected):
+    """The log is all that the kernel wrote since the boot: nothing dropped, suppressed or missed (WARN: how many)."""
+    if readings.absent("kernel_log"):
+        return skipped(NO_LOG)
+    lost = [event for event in events_of(readings, "findings") if (about(event["kind"]) or ("", ""))[1] == LOST]
+    if not readings.flag("kernel_log", "whole"):
+        return cut()
+    if not readings.number("kernel_log", "lines"):
+        return unknown("the kernel's log is empty", expected="none", action=LOOK)
+    if lost:
+        number = sum(event["count"] for event in lost)
+        words = "{} messages of the kernel are missing: {}".format(number, lost[0]["text"])
+        return warned(number, 0, words)
+    return quiet(readings, "the log is whole")
+
+
+IOMMU = "kernel.iommu"
+
+
+def _row(name, remedy, question, doc, silence, action, needs_gpu=False, severity=FAIL):
+    return Check(
+        id=name,
+        layer="system",
+        level=QUICK,
+        severity=severity,
+        remedy=remedy,
+        question=question,
+        judge=finding(name, doc, silence, action),
+        needs_gpu=needs_gpu,
+        action=action.replace("/dev/{place}", "the disk"),
+        source="the kernel's own messages, by the rows of readings/kernel_log/table.py",
+    )
+
+
+CHECKS = (
+    _row(
+        "kernel.driver_start",
+        REBOOT,
+        "Did the driver start on every GPU?",
+        "The driver took every GPU over (FAIL: RmInitAdapter, probe or module failed); mixed versions are a WARN. A"
+        " later start of the driver without the fault closes it.",
+        "the driver had no trouble to start",
+        LOOK + " | grep -iE 'nvrm|nvidia' ; reboot; if it comes back, run nvidia-bug-report.sh.",
+        needs_gpu=True,
+    ),
+    _row(
+        "kernel.lockups",
+        REBOOT,
+        "Did a processor or a task hang since the boot?",
+        "No processor locked up (FAIL), no task hung for minutes (WARN). Source: the kernel's own watchdogs.",
+        "nothing hung since the boot",
+        LOOK + " | grep -iE 'lockup|blocked for more' ; a hung NVIDIA task goes only with a reboot.",
+    ),
+    _row(
+        "kernel.stalls",
+        REBOOT,
+        "Did a processor stall the kernel since the boot?",
+        "No RCU stall and no stuck work queue since the boot (FAIL): a processor did not let the kernel go on.",
+        "nothing stalled since the boot",
+        LOOK + " | grep -iE 'stall|starved|workqueue lockup' ; reboot, then look for firmware and kernel updates.",
+    ),
+    _row(
+        "kernel.oops",
+        REBOOT,
+        "Did the kernel itself fail since the boot?",
+        "No BUG, Oops, general protection fault or panic of the kernel (FAIL), no WARNING (WARN), since the boot.",
+        "the kernel reported no failure of its own",
+        LOOK + " | grep -iE 'BUG|Oops|protection fault|WARNING: CPU' ; reboot; report it with the trace.",
+    ),
+    _row(
+        "kernel.out_of_memory",
+        "",
+        "Did the kernel kill programs for want of memory?",
+        "The kernel killed no program for want of memory, and refused none a large piece of it (WARN), since the boot.",
+        "no program was killed for want of memory",
+        "See who: journalctl -k -b | grep -i 'out of memory' ; lower the batch size or the number of loader workers.",
+        severity=WARN,
+    ),
+    _row(
+        "kernel.hardware_errors",
+        CONTACT_SUPPORT,
+        "Did processor or memory report an error?",
+        "No uncorrected machine check or memory error (FAIL), no corrected or undecided one (WARN), since the boot. A"
+        " group of lines is one event, decided by its severity; what firmware kept of the boot before is a WARN.",
+        "no hardware error since the boot",
+        LOOK + " | grep -iE 'hardware error|EDAC' ; then the server's event log: ipmitool sel list ; replace what they"
+        " name (memory, processor, card); the finding ends with the reboot.",
+    ),
+    _row(
+        "kernel.pcie_errors",
+        POWER_CYCLE,
+        "Did the PCIe bus report an error?",
+        "No uncorrected PCIe error or containment (FAIL: AER, DPC), and no corrected one (WARN), since the boot.",
+        "no PCIe error since the boot",
+        LOOK + " | grep -iE 'aer|dpc|PCIe Bus Error' ; power off, reseat the card or its riser, or try another slot.",
+    ),
+    _row(
+        IOMMU,
+        RESET,
+        "Did the IOMMU refuse an access of a GPU?",
+        "No fault of the IOMMU names a GPU (FAIL) or another device (WARN) since the boot.",
+        "no IOMMU fault since the boot",
+        "Stop the GPU's programs and reset it: nvidia-smi --gpu-reset ; where GPUs exchange data, boot with iommu=pt or"
+        " without the IOMMU (see gpu.iommu).",
+    ),
+    _row(
+        "kernel.nvme",
+        REPLACE,
+        "Did an NVMe disk fail since the boot?",
+        "No NVMe controller went down for good and no read or write failed (FAIL), no command timed out (WARN). A"
+        " controller that answers again closes its fault.",
+        "no NVMe error since the boot",
+        LOOK + " | grep -i nvme ; as root: nvme smart-log /dev/{place} ; replace the disk when its media errors grow."
+        " A reboot ends the finding.",
+    ),
+    _row(
+        "kernel.filesystem",
+        CONTACT_SUPPORT,
+        "Did a file system fail or become read-only?",
+        "No file system reported damage or became read-only (FAIL), no other disk an error (WARN), since the boot.",
+        "no file system error since the boot",
+        LOOK + " | grep -iE 'EXT4-fs|XFS|BTRFS|I/O error' ; unmount it, check it (fsck, xfs_repair), look at its disk.",
+    ),
+    _row(
+        "kernel.network",
+        REBOOT,
+        "Did a network adapter fail since the boot?",
+        "No adapter lost its firmware or did not start (FAIL: mlx5), and none reported heat, want of power or a stuck"
+        " queue (WARN), since the boot. An adapter that was started again closes its fault.",
+        "no network adapter had trouble since the boot",
+        LOOK + " | grep -iE 'mlx5|NETDEV WATCHDOG' ; reboot; if it comes back, power the node off and on and look at"
+        " the adapter's firmware and slot (mlxfwmanager --query, lspci -vv).",
+    ),
+    _row(
+        "kernel.remote_storage",
+        "",
+        "Did a file server stop answering?",
+        "No server of NFS, Lustre, CephFS or SMB left this node without an answer (WARN) until it answered again.",
+        "no file server stopped answering since the boot",
+        LOOK + " | grep -iE 'not responding|Lustre|ceph|CIFS' ; look at the server and the network between; a training"
+        " that reads from there stands still or has lost its files.",
+        severity=WARN,
+    ),
+    Check(
+        id="kernel.log_whole",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Is the kernel's log complete?",
+        judge=log_whole,
+        needs_gpu=False,
+        action="Raise log_buf_len on the kernel's command line and see what floods the log. " + KEEP,
+        source="journald's and the kernel's own count of what they dropped",
+    ),
+)

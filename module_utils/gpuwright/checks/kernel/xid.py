@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the errors that GPUs and NVSwitches report in the kernel's log of this boot: Xid, SXid, a lost GPU."""
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ...gpu.xid.overrides import PATH, without_effect
+from ...gpu.xid.policy import Judged, judge_sxid, judge_xid
+from ...gpu.xid.table import COMPANION, GPU_LOST, HARMLESS, WARN
+from ...gpu.xid.table import FAIL as FAIL_CLASS
+from ...verdict.check import FAIL, POWER_CYCLE, QUICK, RESET, Check, Outcome, failed, skipped, warned
+from ...verdict.evidence import Evidence, Unreadable
+from .event_names import event_id, filled
+from .evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
+
+XID_TABLE = "https://docs.nvidia.com/deploy/xid-errors"
+FABRIC = "Restart nvidia-fabricmanager when no GPU is in use: systemctl restart nvidia-fabricmanager"
+LOST_WORDS = "fallen off the bus"
+
+Pair = Tuple[Event, Judged]
+Rows = Optional[List[Dict[str, Any]]]
+
+
+def xid(readings, expected):
+    """No Xid of this boot asks for an action, by NVIDIA's catalogue; programs' errors and unknown codes are warned of.
+
+    The log must be readable and reach back to the boot. The words of the line decide where they say more than the code
+    (144 to 150, 154); 109 fails when it repeats; 45 never decides. What a reset, a reload of the driver or Xid 154 to
+    None has closed is only counted. /etc/gpuwright/xid.yml overrides rows, not that of a lost GPU.
+    """
+    if readings.absent("kernel_log"):
+        return skipped(NO_LOG)
+    overrides = overrides_of(readings)
+    pairs = [
+        (event, judge_xid(event["code"], event["text"], event["count"], overrides or ())) for event in xids_of(readings)
+    ]
+    return _outcome(readings, "xid", _companions(readings, pairs), overrides, "no Xid since the boot")
+
+
+def sxid(readings, expected):
+    """No fatal SXid (error of an NVSwitch) in this boot; one that is not fatal, or does not say, is warned of.
+
+    The line's own word decides. A reload of the driver closes it.
+    """
+    if readings.absent("kernel_log"):
+        return skipped(NO_LOG)
+    overrides = overrides_of(readings)
+    pairs = [
+        (event, judge_sxid(event["code"], event["text"], overrides or ())) for event in events_of(readings, "sxids")
+    ]
+    return _outcome(readings, "sxid", pairs, overrides, "no SXid since the boot")
+
+
+def gpu_lost(readings, expected):
+    """No GPU has fallen off the bus in this boot, said by an Xid 79 or in the driver's words alone.
+
+    Nothing closes it before the next boot: no reset, no reload of the driver, no override, no acknowledgement.
+    """
+    if readings.absent("kernel_log"):
+        return skipped(NO_LOG)
+    xids = [event for event in xids_of(readings) if event["code"] == GPU_LOST or LOST_WORDS in event["text"]]
+    said = [event for event in events_of(readings, "findings") if event["kind"] == "gpu_lost"]
+    lost = [(event, event_id("kernel.xid", event)) for event in xids]
+    lost += [(event, event_id("kernel.gpu_lost", event)) for event in said]
+    if not lost:
+        return quiet(readings, "no GPU was lost since the boot")
+    event, name = lost[0]
+    cards = ", ".join(sorted({event["pci_id"] for event, _name in lost}))
+    message = "{} fell off the bus ({} times; {}; event {})".format(cards, event["count"], event["text"], name)
+    return failed(cards, "none", message)
+
+
+def xids_of(readings: Evidence) -> List[Event]:
+    return events_of(readings, "xids")
+
+
+def overrides_of(readings: Evidence) -> Rows:
+    """The rows of the administrator's file; None where it was not looked for, as with a log without its node."""
+    if "xid_policy" not in readings.names():
+        return None
+    return [row.value for row in readings.each("xid_policy")]
+
+
+def _companions(readings: Evidence, pairs: List[Pair]) -> List[Pair]:
+    """Xid 45 judged by what else its card reported: beside another one nothing, alone what its node tells."""
+    return [(event, _companion(readings, event, found, pairs)) for event, found in pairs]
+
+
+def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair]) -> Judged:
+    if found.kind != COMPANION:
+        return found
+    beside = any(
+        other["pci_id"] == event["pci_id"] and judged.kind in (FAIL_CLASS, WARN) and not other["closed_by"]
+        for other, judged in pairs
+    )
+    if beside or "switches" not in readings.names() or not readings.number("switches"):
+        return found._replace(kind=HARMLESS)
+    meaning = found.meaning + "; on a node with NVSwitch also what nvidia-fabricmanager causes"
+    return found._replace(kind=WARN, meaning=meaning, action=FABRIC)
+
+
+def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, nothing: str) -> Outcome:
+    standing = [(event, found) for event, found in pairs if not event["closed_by"]]
+    ended = [event for event, found in pairs if event["closed_by"] and found.kind in (FAIL_CLASS, WARN)]
+    rest = closed_words([(event_id("kernel." + kind, event), event["closed_by"]) for event in ended])
+    bad = [pair for pair in standing if pair[1].kind == FAIL_CLASS]
+    if bad:
+        event, found = bad[worst([judged.remedy for _event, judged in bad])]
+        message = _sentence(kind, (event, found), len(bad)) + _refused(kind, bad, overrides) + rest
+        return failed(_codes(bad), "none", message, filled(found.action, "kernel." + kind, event), found.remedy)
+    if not readings.flag("kernel_log", "whole"):
+        return cut()
+    odd = [pair for pair in standing if pair[1].kind == WARN]
+    if odd:
+        return warned(
+            _codes(odd),
+            "none",
+            _sentence(kind, odd[0], len(odd)) + rest,
+            filled(odd[0][1].action, "kernel." + kind, odd[0][0]),
+        )
+    if overrides is None:
+        raise Unreadable("readings.xid_policy was not read", "readings.xid_policy")
+    remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
+    words = "no event that needs an action ({})".format(_short(remarks[0])) if remarks else nothing
+    acknowledged = any(event["closed_by"].startswith(ACKNOWLEDGED) for event in ended)
+    return quiet(readings, words + rest, acknowledged)
+
+
+def _codes(pairs: List[Pair]) -> str:
+    return ", ".join(str(code) for code in sorted({event["code"] for event, _found in pairs}))
+
+
+def _short(pair: Pair) -> str:
+    event, found = pair
+    return "{} on {}: {}".format(event["code"], event["pci_id"], found.meaning)
+
+
+def _sentence(kind: str, pair: Pair, number: int) -> str:
+    """About the first of `number` events."""
+    event, found = pair
+    more = "; {} more".format(number - 1) if number != 1 else ""
+    why = "; judged by {}: {}".format(PATH, found.reason) if found.reason else ""
+    return "{} ({} times; {}; event {}){}{}".format(
+        _short(pair), event["count"], event["text"], event_id("kernel." + kind, event), why, more
+    )
+
+
+def _refused(kind: str, bad: List[Pair], overrides: Rows) -> str:
+    """What an override asks for and cannot have: a lost GPU stays a failure."""
+    codes = {(kind, event["code"]) for event, _found in bad}
+    rows = [row["code"] for row in overrides or () if (row["kind"], row["code"]) in codes if without_effect(row)]
+    return "".join("; the row for {} in {} has no effect: a lost GPU stays a failure".format(n, PATH) for n in rows)
+
+
+def _check(name: str, remedy: str, question: str, judge: Callable, action: str, firm_because: str = "") -> Check:
+    return Check(
+        id=name,
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=remedy,
+        question=question,
+        judge=judge,
+        action=action,
+        firm_because=firm_because,
+        source="NVIDIA's Xid catalogue, docs.nvidia.com/deploy/xid-errors; overrides: " + PATH,
+    )
+
+
+CHECKS = (
+    _check(
+        "kernel.xid",
+        RESET,
+        "Did a GPU report an error since the boot?",
+        xid,
+        LOOK + " | grep -iE 'xid|nvrm' ; what a code means: " + XID_TABLE,
+    ),
+    _check(
+        "kernel.sxid",
+        RESET,
+        "Did a switch between GPUs report an error since the boot?",
+        sxid,
+        LOOK + " | grep SXid ; reset all GPUs of the node together when none is in use, or reboot.",
+    ),
+    _check(
+        "kernel.gpu_lost",
+        POWER_CYCLE,
+        "Did a GPU fall off the bus since the boot?",
+        gpu_lost,
+        "Power the node off and on (a warm reboot may not bring the card back). If it comes back: reseat the card, run"
+        " nvidia-bug-report.sh and have it examined.",
+        firm_because="a card that has fallen off the bus is lost, and nothing closes that before the next boot",
+    ),
+)

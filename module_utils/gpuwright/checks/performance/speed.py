@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of how fast the GPUs move data and multiply: each number against the published floor of its model.
+
+A model without a published floor is SKIP with what was measured, never PASS: what nobody can judge is no proof.
+"""
+
+import functools
+
+from ...gpu import floors
+from ...verdict.check import (
+    CONTACT_SUPPORT,
+    DEEP,
+    FAIL,
+    PASS,
+    POWER_CYCLE,
+    RESET,
+    SKIP,
+    UNKNOWN,
+    WARN,
+    Check,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+
+ON_CPU = "measured on the CPU, which says nothing about a GPU"
+SLOW_LINK = "Reseat the card and its riser. The link under load: lspci -vv -d 10de: | grep -E '^[0-9a-f]|LnkSta:'"
+SLOW_CARD = "Look for heat and power limits under load: nvidia-smi dmon ; then run NVIDIA's field diagnostic."
+SLOW_FABRIC = "Look at nvidia-smi topo -m and nvidia-smi nvlink -s ; NCCL_DEBUG=INFO says which path NCCL takes."
+# Good cards of one model differ by less.
+SPREAD = 1.05
+# Two measurements of one link differ by less.
+NOISE = 1.1
+WRONG_NODE = "Compare nvidia-smi topo -m with the server's manual; switch on ACPI's NUMA tables (SRAT) in the firmware."
+
+
+def devices_of(readings, expected):
+    """(devices, reason to skip, reason to doubt): the measured GPUs, and why they are none or too few."""
+    performance = readings.at("performance")
+    busy = [who.text() for who in performance.each("busy")]
+    if busy:
+        return [], "the GPUs are in use, and only idle ones are measured: {}".format("; ".join(busy)), ""
+    devices = performance.each("devices")
+    if [device for device in devices if device.device("device") == "cpu"]:
+        return [], ON_CPU, ""
+    wanted = expected.number("gpu_count")
+    if len(devices) != wanted:
+        return [], "", "{} of {} GPUs were measured".format(len(devices), wanted)
+    return devices, "", ""
+
+
+def on_measured(action, at_least=1):
+    """Make a check of `judge(readings, devices)`, for when all expected GPUs were measured, `at_least` so many."""
+
+    def decorate(judge):
+        @functools.wraps(judge)
+        def look(readings, expected):
+            devices, reason, doubt = devices_of(readings, expected)
+            if doubt:
+                return unknown(doubt + why_failed(readings, ""), action=action)
+            if reason or len(devices) < at_least:
+                return skipped(reason or "there is one GPU")
+            return judge(readings, devices)
+
+        return look
+
+    return decorate
+
+
+def against_floor(measure, action):
+    """A check that holds a measure of every GPU against the floor of its model; the worst one counts."""
+
+    @on_measured(action)
+    def judge(readings, devices):
+        """At least 0.75 of what was published for good cards of the model; WARN within 5 % above that floor."""
+        found = [one_device(readings, device, measure) for device in devices]
+        # What could not be measured is worse than what cannot be judged.
+        order = (FAIL, UNKNOWN, WARN, SKIP, PASS)
+        return min(found, key=lambda outcome: order.index(outcome.status))
+
+    return judge
+
+
+def one_device(readings, device, measure):
+    name, model = device.device("device"), device.text("name")
+    if device.absent("measures", measure):
+        if measure in device.names("left_out"):
+            return skipped("{}: {}".format(name, device.text("left_out", measure)))
+        return unknown("{} could not be measured{}".format(name, why_failed(readings, "{} {}".format(name, measure))))
+    value = device.amount("measures", measure, "value")
+    return against(value, floors.floor_of(model, measure), "{} ({})".format(name, model), model)
+
+
+def against(value, limits, name, model):
+    """The outcome of a value against a `Floor`."""
+    words = "{}: {:g} {}".format(name, value, limits.unit)
+    if limits.peak is not None:
+        words += ", {:.0f} % of the published peak".format(100.0 * value / limits.peak)
+    if limits.floor is None:
+        return skipped("no published floor for {}; {}".format(model, words))
+    words += "; floor {:g} ({})".format(limits.floor, limits.source)
+    if value < limits.floor:
+        return failed(value, limits.floor, words)
+    if value < limits.warn:
+        return warned(value, limits.floor, words)
+    return passed(value, limits.floor, words)
+
+
+def why_failed(readings, begin):
+    """The first problem of the measurement that begins with these words, for a message."""
+    problems = [problem.text() for problem in readings.each("performance", "problems")]
+    found = [problem for problem in problems if problem.startswith(begin)]
+    return ": {}".format(found[0]) if found else ""
+
+
+@on_measured(SLOW_LINK)
+def link(readings, devices):
+    """Under load each card's PCIe link runs at the speed that card and slot could have; idle cards slow it down."""
+    wanted = {gpu.pci_id("pci_id"): speed(gpu.text("link", "speed_max")) for gpu in readings.each("probe", "gpus")}
+    for device in devices:
+        name = device.pci_id("pci_id")
+        if device.absent("measures", "link_gt_s") or name not in wanted:
+            return unknown("{} could not be measured{}".format(name, why_failed(readings, device.device("device"))))
+        now = device.amount("measures", "link_gt_s", "value")
+        if now < wanted[name]:
+            return failed(now, wanted[name], "{} runs at {:g} of {:g} GT/s".format(name, now, wanted[name]))
+    best = max(wanted.values())
+    return passed(best, best, "every link runs at its full speed")
+
+
+def speed(text):
+    """GT/s in sysfs' words, such as "8.0 GT/s PCIe"."""
+    return float(text.split()[0])
+
+
+@on_measured(SLOW_FABRIC, at_least=2)
+def all_reduce(readings, devices):
+    """Over eight GPUs behind NVLink at least 0.75 of the published bus bandwidth; WARN within 5 % above that floor."""
+    if readings.absent("performance", "all_reduce"):
+        return unknown("all-reduce could not be measured{}".format(why_failed(readings, "all_reduce")))
+    gpus = readings.number("performance", "all_reduce", "gpus")
+    if gpus != len(devices):
+        return unknown("all-reduce ran over {} of {} GPUs".format(gpus, len(devices)))
+    value = readings.amount("performance", "all_reduce", "value")
+    models = sorted({device.text("name") for device in devices})
+    if len(models) > 1:
+        return skipped("the GPUs are of different models: {:g} GB/s".format(value))
+    name = "{} x {}".format(gpus, ", ".join(models))
+    return against(value, floors.reduce_floor(models[0], gpus), name, name)
+
+
+@on_measured(SLOW_CARD, at_least=2)
+def spread(readings, devices):
+    """GPUs of one model on one node multiply equally fast, within 5 %: the slow one holds up a training on all."""
+    if len({device.text("name") for device in devices}) > 1:
+        return skipped("the GPUs are of different models")
+    values = {device.device("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
+    slow, fast = min(values, key=values.get), max(values, key=values.get)
+    words = "{}: {:g} TFLOP/s, {}: {:g} TFLOP/s".format(slow, values[slow], fast, values[fast])
+    if values[slow] * SPREAD < values[fast]:
+        return warned(values[slow], values[fast], words)
+    return passed(values[slow], values[fast], words)
+
+
+@on_measured(WRONG_NODE)
+def near_and_far(readings, devices):
+    """From the processors that the host calls near, a GPU is reached at least as fast as from those of another node."""
+    for device in devices:
+        name = device.device("device")
+        if device.absent("measures", "h2d_remote_gb_s"):
+            if "h2d_remote_gb_s" in device.names("left_out"):
+                return skipped("{}: {}".format(name, device.text("left_out", "h2d_remote_gb_s")))
+            return unknown("{} could not be measured{}".format(name, why_failed(readings, name)))
+        near = device.amount("measures", "h2d_gb_s", "value")
+        far = device.amount("measures", "h2d_remote_gb_s", "value")
+        words = "{}: {:g} GB/s from near, {:g} GB/s from far processors".format(name, near, far)
+        if near * NOISE < far:
+            return warned(near, far, words)
+    return passed(near, far, words)
+
+
+QUESTIONS = {
+    "h2d_gb_s": ("Do data reach the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
+    "d2h_gb_s": ("Do data come back from the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
+    "copy_gb_s": ("Is the GPU's memory fast enough?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_fp16_tflops": ("Does the GPU multiply fast enough in float16?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_bf16_tflops": ("Does the GPU multiply fast enough in bfloat16?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_tf32_tflops": ("Does the GPU multiply fast enough in TF32?", SLOW_CARD, CONTACT_SUPPORT),
+    "matmul_fp32_tflops": ("Does the GPU multiply fast enough in float32?", SLOW_CARD, CONTACT_SUPPORT),
+    "p2p_gb_s": ("Do data go from GPU to GPU fast enough, and whole?", SLOW_FABRIC, RESET),
+}
+
+
+def deep(name, question, action, judge, source, unit, severity=FAIL, remedy=""):
+    """A check of level deep."""
+    return Check(
+        id="performance." + name,
+        layer="framework",
+        level=DEEP,
+        severity=severity,
+        remedy=remedy,
+        question=question,
+        judge=judge,
+        unit=unit,
+        action=action,
+        source=source,
+    )
+
+
+CHECKS = tuple(
+    deep(
+        measure.rsplit("_gb_s", 1)[0].rsplit("_tflops", 1)[0],
+        question,
+        action,
+        against_floor(measure, action),
+        source="gpu/floors.py: DCGM's rule of 0.75 x known good, and what Azure's health checks enforce",
+        unit=floors.unit_of(measure),
+        remedy=remedy,
+    )
+    for measure, (question, action, remedy) in QUESTIONS.items()
+) + (
+    deep(
+        "link",
+        "Does the PCIe link run at full speed under load?",
+        SLOW_LINK,
+        link,
+        source="DCGM min_pci_generation",
+        unit="GT/s",
+        remedy=POWER_CYCLE,
+    ),
+    deep(
+        "all_reduce",
+        "Do the GPUs exchange data fast enough?",
+        SLOW_FABRIC,
+        all_reduce,
+        source="gpu/floors.py",
+        unit="GB/s",
+        remedy=RESET,
+    ),
+    deep(
+        "numa",
+        "Is the host right about which processors are near?",
+        WRONG_NODE,
+        near_and_far,
+        source="own: two measurements of one link differ by less than 10 %",
+        unit="GB/s",
+        severity=WARN,
+    ),
+    deep(
+        "spread",
+        "Are the GPUs equally fast?",
+        SLOW_CARD,
+        spread,
+        source="ml-engineering: 5 % between good cards",
+        unit="TFLOP/s",
+        severity=WARN,
+    ),
+)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of the smoke test: a short real training in full and in mixed precision on every GPU."""
+
+import functools
+import re
+
+from ...gpu import floors
+from ...verdict.check import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from ...verdict.evidence import Unreadable
+from ...verdict.report import age_words
+
+BUSY = "the smoke test was not run, since the GPUs were in use: {}"
+CHECK_MODE = "check mode runs no smoke test"
+SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
+
+
+def smoke_record(result):
+    """The record of the smoke test in a result of amp_smoke_test, or one that says why there is none.
+
+    None and a skipped task are no answer. The module gives a message when it failed, with or without a record, and then
+    the message is a problem. A record itself is returned as it is.
+    """
+    if result is None:
+        return {"unreadable": "no smoke test was run"}
+    if {"busy", "check_mode", "devices", "unreadable"} & set(result):
+        return result
+    lines = str(result.get("msg") or "").splitlines()
+    if result.get("skipped"):
+        return {"unreadable": "the smoke test was skipped: {}".format(lines[0] if lines else "no reason given")}
+    record = result.get("smoke")
+    if not isinstance(record, dict):
+        return {"device": None, "devices": [], "problems": lines[:1] or ["the smoke test gave no record and no reason"]}
+    return record if record.get("problems") or not lines else dict(record, problems=lines[:1])
+
+
+def why_not_run(readings):
+    """Why no smoke test was run: somebody worked on the GPUs, or check mode; "" where one was, or none was wanted."""
+    smoke = readings.at("smoke").value
+    if isinstance(smoke, dict) and "check_mode" in smoke:
+        return CHECK_MODE
+    return BUSY.format(readings.text("smoke", "busy")) if isinstance(smoke, dict) and "busy" in smoke else ""
+
+
+def where_run(judge):
+    """Make a check SKIP where no test could be run; what an earlier one found wrong stays a failure."""
+
+    @functools.wraps(judge)
+    def look(readings, expected):
+        reason = why_not_run(readings)
+        if not reason:
+            return judge(readings, expected)
+        try:
+            last, when = judge(readings, expected), age_words(readings.number("smoke", "age_s"))
+        except Unreadable:
+            return skipped(reason)
+        if last.status == FAIL:
+            return last._replace(message="{}, {}; now {}".format(last.message, when, reason))
+        return skipped("{}; the last one, {}, ended with {}".format(reason, when, last.status))
+
+    return look
+
+
+@where_run
+def amp(readings, expected):
+    """The test found no problem, ran where it was told to, on every GPU, and really trained in both precisions.
+
+    The test itself judges losses, steps and memory; here its numbers must also bear it out: a scaler that skips every
+    step, or a training that silently ran on the CPU, is no pass.
+    """
+    wanted = expected.text("smoke_device")
+    smoke = readings.at("smoke")
+    problems = [problem.text() for problem in smoke.each("problems")]
+    if problems:
+        more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""
+        return failed("failed", wanted, problems[0] + more)
+    if smoke.text("device") != wanted:
+        return failed(smoke.text("device"), wanted, "it was asked to run on {}".format(smoke.text("device")))
+    devices = smoke.each("devices")
+    for device in devices:
+        name = device.text("device")
+        if name.split(":")[0] != wanted:
+            return failed(name, wanted, "it ran on {} instead of {}".format(name, wanted))
+        for precision in ("fp32", "amp"):
+            if not device.number(precision, "steps_applied"):
+                return failed(name, wanted, "no training step was applied in {} on {}".format(precision, name))
+            if not device.flag(precision, "parameters_changed"):
+                return failed(name, wanted, "training in {} on {} changed nothing".format(precision, name))
+    needed = expected.number("gpu_count") if wanted == "cuda" else 1
+    if len(devices) < max(needed, 1):
+        return failed(len(devices), needed, "it ran on {} of {} devices".format(len(devices), needed))
+    return passed(wanted, wanted, describe(wanted, devices) + age(smoke))
+
+
+def describe(wanted, devices):
+    if wanted == "cpu":
+        return "trained on the CPU, as demanded; this says nothing about a GPU"
+    names = ", ".join(device.text("device") for device in devices)
+    return "trained on {} in float32 and {}".format(names, devices[0].text("amp_dtype"))
+
+
+def age(smoke):
+    """How long ago, for a result that is read again later."""
+    if "age_s" not in smoke.value:
+        return ""
+    return ", " + age_words(smoke.number("age_s"))
+
+
+@where_run
+def speed_ratio(readings, expected):
+    """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN 5 % above that."""
+    if expected.text("smoke_device") == "cpu":
+        return skipped("trained on the CPU, whose half precision says nothing about a GPU")
+    architectures = sorted({gpu.text("architecture") for gpu in readings.each("probe", "gpus")})
+    values = {gpu.device("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
+    if len(architectures) != 1 or not values:
+        return unknown("one architecture and one GPU at least are needed, there are {}".format(len(architectures)))
+    slow = min(values, key=values.get)
+    limits = floors.amp_floor(architectures[0])
+    words = "{}: {:g} times as fast as float32".format(slow, values[slow])
+    if limits.floor is None:
+        return skipped("no published floor for {}; measured {}".format(architectures[0], words))
+    words += "; floor {:g} ({})".format(limits.floor, limits.source)
+    if values[slow] < limits.floor:
+        return failed(values[slow], limits.floor, words)
+    if values[slow] < limits.warn:
+        return warned(values[slow], limits.floor, words)
+    return passed(values[slow], limits.floor, words)
+
+
+@where_run
+def parallel(readings, expected):
+    """A training over all GPUs at once ended with the same gradients and parameters in every one of them.
+
+    On a CPU two processes stand for the GPUs, so that the software is tried.
+    """
+    on_cpu = expected.text("smoke_device") == "cpu"
+    wanted = 2 if on_cpu else expected.number("gpu_count")
+    if wanted < 2:
+        return skipped("there is one GPU")
+    if readings.absent("smoke", "parallel"):
+        return unknown("there was no training over all GPUs", expected=wanted)
+    found = readings.at("smoke", "parallel")
+    backend, ranks = found.one_of(("nccl", "gloo"), "backend"), found.number("ranks")
+    if backend != ("gloo" if on_cpu else "nccl"):
+        return failed(backend, "nccl", "it ran over {}".format(backend))
+    if ranks != wanted:
+        return failed(ranks, wanted, "it ran over {} of {} devices".format(ranks, wanted))
+    for what in ("gradients", "parameters"):
+        if not found.flag(what + "_equal"):
+            return failed("different", "equal", "the {} differ between the devices".format(what))
+    if not found.number("steps_applied") or not found.flag("parameters_changed"):
+        return failed(0, wanted, "it applied no step")
+    return passed(ranks, wanted, "{} processes over {} ended with the same parameters".format(ranks, backend))
+
+
+@where_run
+def sandbox(readings, expected):
+    """The smoke test ran in the sandbox of the training service, so what it says holds for trainings as a service."""
+    if readings.absent("smoke", "sandbox"):
+        reason = readings.text("smoke", "sandbox_because")
+        return warned("none", "a service's", "run without the service's sandbox: {}".format(reason))
+    name = readings.matching(SERVICE, "a service", "smoke", "sandbox")
+    return passed(name, "a service's", readings.text("smoke", "sandbox_because"))
+
+
+CHECKS = (
+    Check(
+        id="smoke.amp",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can this node train?",
+        judge=amp,
+        needs_gpu=False,
+        action=(
+            "Run it by hand: sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/python -m gan_trainer.smoke"
+        ),
+    ),
+    Check(
+        id="smoke.speed_ratio",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Does mixed precision make trainings faster?",
+        judge=speed_ratio,
+        unit="x",
+        action="Look for heat and power limits under load: nvidia-smi dmon ; compare with gpu-doctor --level deep",
+        source="gpu/floors.py: 0.75 x published ratios of GANs",
+    ),
+    Check(
+        id="smoke.parallel",
+        layer="framework",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can all GPUs train together?",
+        judge=parallel,
+        needs_gpu=False,
+        action="Run it by hand with NCCL_DEBUG=INFO ; look at nvidia-smi topo -m and nvidia-smi nvlink -s",
+    ),
+    Check(
+        id="smoke.sandbox",
+        layer="model",
+        level=STANDARD,
+        severity=WARN,
+        question="Did the smoke test run as trainings do?",
+        judge=sandbox,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
+    ),
+)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acknowledgements: what root has accepted of this node for a time, who did so, and why.
+
+An entry is `{id, user, uid, when, until, reason, boot_id, uptime_s, message, remedy, value, expected, unit, cards,
+last_s, count}`: the finding as it was at that moment. `last_s` (s since the boot) and `count` are those of an event of
+the kernel's log and null for a check; `cards` are the PCI addresses in `message`, without the function.
+"""
+
+import datetime
+import re
+
+from ...verdict.kept_file import damaged, read_kept, write_kept
+from ...verdict.report import TIME_FORMAT, age_seconds
+
+PATH = "/var/lib/gpuwright/acknowledgements.json"
+SCHEMA = 1
+MOST_ENTRIES = 200
+LONGEST_REASON = 200
+LONGEST_MESSAGE = 2000
+LONGEST_DAYS = 90
+DEFAULT_FOR = "7d"
+SECONDS = {"m": 60, "h": 3600, "d": 86400}
+DURATION = re.compile(r"([1-9][0-9]{0,5})([mhd])")
+# A check ("gpu.sram"), or an event of the kernel's log ("kernel.xid:48@0000:3b:00", "kernel.lockups:lockup").
+ID = re.compile(r"[a-z_]+(?:\.[a-z0-9_]+)*(?::[a-z0-9_]{1,64})?(?:@[A-Za-z0-9:._/-]{1,80})?")
+CARD = re.compile(
+    r"(?<![0-9a-fA-F])(?<![0-9a-fA-F]:)[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+    r"(?![0-9a-fA-F]|:[0-9a-fA-F])"
+)
+
+
+def parse_duration(text):
+    """Seconds of "30m", "12h" or "7d"; ValueError for anything else and for more than 90 days."""
+    match = DURATION.fullmatch(text)
+    if not match:
+        raise ValueError('{!r} is no time; expected minutes, hours or days such as "30m", "12h", "7d"'.format(text))
+    seconds = int(match.group(1)) * SECONDS[match.group(2)]
+    if seconds > LONGEST_DAYS * SECONDS["d"]:
+        raise ValueError("{} is too long; expected at most {}d".format(text, LONGEST_DAYS))
+    return seconds
+
+
+def parse_reason(text):
+    """The reason without surrounding blanks; ValueError when it is empty, too long, or would repaint a terminal."""
+    words = text.strip()
+    if not words:
+        raise ValueError("expected a reason of 1 to {} characters".format(LONGEST_REASON))
+    if len(words) > LONGEST_REASON:
+        raise ValueError("it has {} characters; expected at most {}".format(len(words), LONGEST_REASON))
+    if not words.isprintable():
+        raise ValueError("expected one line of printable characters")
+    return words
+
+
+def cards_in(text):
+    """The PCI addresses in a text, sorted, as the kernel's log writes them: "0000:3b:00", without the function."""
+    return sorted({card_of(address) for address in CARD.findall(text)})
+
+
+def card_of(pci_id):
+    """One spelling for the address of a card: nvidia-smi, sysfs and the kernel differ in domain, case and function."""
+    domain, _colon, rest = pci_id.lower().partition(":")
+    return "{:04x}:{}".format(int(domain, 16), rest.partition(".")[0])
+
+
+def later(time, seconds):
+    """`time` in the report's format, so many seconds later."""
+    moment = datetime.datetime.strptime(time, TIME_FORMAT) + datetime.timedelta(seconds=seconds)
+    return moment.strftime(TIME_FORMAT)
+
+
+# name: whether the value is what an entry must hold.
+FORM = {
+    "id": lambda value: _text(value, 200) and ID.fullmatch(value),
+    "user": lambda value: _text(value, 200) and value,
+    "uid": lambda value: _number(value) and value == int(value),
+    "when": lambda value: _time(value),
+    "until": lambda value: _time(value),
+    "reason": lambda value: _text(value, LONGEST_REASON) and value.strip(),
+    "boot_id": lambda value: _text(value, 100),
+    "uptime_s": lambda value: value is None or _number(value),
+    "message": lambda value: _text(value, LONGEST_MESSAGE),
+    "remedy": lambda value: _text(value, 100),
+    "value": lambda value: True,
+    "expected": lambda value: True,
+    "unit": lambda value: _text(value, 100),
+    "cards": lambda value: isinstance(value, list) and all(_text(card, 20) for card in value),
+    "last_s": lambda value: value is None or _number(value),
+    "count": lambda value: value is None or _number(value),
+}
+
+
+def parse_entries(entries):
+    """The entries when each of them is whole; ValueError otherwise: who damaged one may have damaged any."""
+    if not isinstance(entries, list) or len(entries) > MOST_ENTRIES:
+        raise ValueError("expected a list of at most {} acknowledgements".format(MOST_ENTRIES))
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise ValueError("an acknowledgement is {!r}; expected a record".format(entry))
+        for name in sorted(FORM):
+            if name not in entry or not FORM[name](entry[name]):
+                raise ValueError("an acknowledgement has {} {!r}".format(name, entry.get(name)))
+        if not 0 < age_seconds(entry["when"], entry["until"]) <= LONGEST_DAYS * SECONDS["d"]:
+            raise ValueError("an acknowledgement holds from {when} to {until}".format(**entry))
+    if len({entry["id"] for entry in entries}) != len(entries):
+        raise ValueError("one thing is acknowledged twice")
+    return entries
+
+
+def read_acknowledgements(root):
+    """The node's acknowledgements, [] without a file; OSError or ValueError when none of them can be believed."""
+    record = read_kept(root, PATH, SCHEMA)
+    try:
+        return [] if record is None else parse_entries(record.get("acknowledgements"))
+    except ValueError as error:
+        raise damaged(PATH, error)
+
+
+def write_acknowledgements(root, entries):
+    """Replace the file; OSError when that fails, ValueError when it would hold too much."""
+    write_kept(root, PATH, {"schema": SCHEMA, "acknowledgements": parse_entries(entries)})
+
+
+def with_entries(entries, added, now):
+    """The entries with `added` in the place of those of the same ids; what expired 90 days ago and more is dropped."""
+    ids = {entry["id"] for entry in added}
+    kept = [entry for entry in entries if entry["id"] not in ids]
+    recent = [entry for entry in kept if age_seconds(entry["until"], now) < LONGEST_DAYS * SECONDS["d"]]
+    return sorted(recent + added, key=lambda entry: entry["id"])
+
+
+def is_event(entry):
+    """Whether it acknowledges an event of the kernel's log rather than a check."""
+    return entry["last_s"] is not None
+
+
+def of_this_boot_only(entry):
+    """What the kernel's log says begins anew with each boot."""
+    return is_event(entry) or entry["id"].startswith("kernel.")
+
+
+def why_not_now(entry, moment):
+    """Why the entry does not count at this moment, "" when it does; `moment` as in `readings.moment`."""
+    now = moment.get("time") if isinstance(moment, dict) else None
+    if not _time(now):
+        return "the time of this check is not known"
+    if age_seconds(entry["when"], now) < 0:
+        return "the clock ({}) is before the time it was given ({}): set the clock: chronyc makestep".format(
+            now, entry["when"]
+        )
+    if age_seconds(entry["until"], now) >= 0:
+        return "it expired at {}".format(entry["until"])
+    if of_this_boot_only(entry) and (not entry["boot_id"] or entry["boot_id"] != moment.get("boot_id")):
+        return "it was given in another boot"
+    return ""
+
+
+def in_words(entry):
+    """For example "acknowledged until 2026-01-12T10:00:00Z by alice: ordered a new card"."""
+    return "acknowledged until {until} by {user}: {reason}".format(**entry)
+
+
+def _text(value, longest):
+    return isinstance(value, str) and len(value) <= longest and (value.isprintable() or not value)
+
+
+def _number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _time(value):
+    try:
+        age_seconds(value, value)
+    except (TypeError, ValueError):
+        return False
+    return True

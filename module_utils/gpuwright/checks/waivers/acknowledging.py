@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a name stands for on this node now: the findings that `gpu-doctor --acknowledge` would keep."""
+
+import difflib
+
+from ...verdict.check import FAIL, UNKNOWN, judge
+from ...verdict.report import printable
+from ..all import CHECKS
+from ..kernel.event_names import KERNEL
+from . import events as waivable_events
+from .acknowledgements import cards_in
+from .rules import close_events, in_force
+from .scope import kept_message
+
+
+class Refused(Exception):
+    """Nothing was changed; the message says why and what to do."""
+
+
+def findings_to_acknowledge(name, check, readings, expectations):
+    """What `name` stands for on this node now, as entries without who, when and why; `Refused` when it is nothing.
+
+    check   the `Check` of that name, None for the name of an event
+    """
+    readings = close_events(readings, in_force(readings))
+    events = waivable_events.failing(readings, expectations, CHECKS)
+    events = [found for found in events if _is_countable(found[1])]
+    opened = [found for found in events if waivable_events.is_open(found[1])]
+    if check is None:
+        chosen = [found for found in events if found[2] == name]
+        if not chosen:
+            raise Refused(_no_such_event(name, readings, opened))
+    else:
+        if not check.waivable:
+            raise Refused("{} cannot be acknowledged: {}".format(name, check.firm_because))
+        record = judge(check, readings, expectations)
+        if record["status"] != FAIL:
+            more = "; make it readable first" if record["status"] == UNKNOWN else ""
+            words = "{} is {} now ({}): only a FAIL can be acknowledged{}"
+            raise Refused(words.format(name, record["status"], printable(record["message"]), more))
+        # A check of the kernel's log stands for all events that fail it now, each by its own name.
+        chosen = [found for found in opened if name in [bad["id"] for bad in found[3]]]
+        if not chosen:
+            return [_entry(name, record, None, None)]
+    firm = {row.id: row.firm_because for row in CHECKS if not row.waivable}
+    for _list, _event, event_id, bad in chosen:
+        for record in bad:
+            if record["id"] in firm:
+                raise Refused("{} cannot be acknowledged: {}".format(event_id, firm[record["id"]]))
+    return _one_for_each(chosen)
+
+
+def _is_countable(event):
+    """Whether it says how often and when it came last; otherwise nobody could tell whether it came again."""
+    count = event.get("count")
+    return waivable_events.last_second(event) is not None and isinstance(count, int) and not isinstance(count, bool)
+
+
+def _one_for_each(chosen):
+    """An entry for each name: an event that was closed and came again is in the log twice."""
+    entries = {}
+    for _list, event, name, bad in chosen:
+        last_s, count = waivable_events.last_second(event), event.get("count")
+        entry = entries.setdefault(name, _entry(name, bad[0], last_s, count))
+        entry["last_s"], entry["count"] = max(entry["last_s"], last_s), max(entry["count"], count)
+    return list(entries.values())
+
+
+def _entry(name, record, last_s, count):
+    message = kept_message(record["message"])
+    return {
+        "id": name,
+        "message": message,
+        "remedy": record["remedy"],
+        "value": record["value"],
+        "expected": record["expected"],
+        "unit": record["unit"],
+        "cards": cards_in(message),
+        "last_s": last_s,
+        "count": count,
+    }
+
+
+def check_named(name):
+    """The check of that name, None when it may be an event; `Refused` for what is neither."""
+    check = next((check for check in CHECKS if check.id == name), None)
+    if check is None and not name.startswith(KERNEL):
+        near = difflib.get_close_matches(name, [check.id for check in CHECKS], 1)
+        words = "did you mean {}?".format(near[0]) if near else "gpu-doctor lists the checks that FAIL"
+        raise Refused("there is no check {!r}: {}".format(name, words))
+    return check
+
+
+def _no_such_event(name, readings, opened):
+    """Why an event cannot be acknowledged, and what could be."""
+    if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
+        return "{} is in the kernel's log and is no FAIL: there is nothing to acknowledge".format(name)
+    there = sorted({event_id for _list, _event, event_id, _bad in opened})
+    what = "open are {}".format(", ".join(there)) if there else "it shows no event that FAILs"
+    near = difflib.get_close_matches(name, there + [check.id for check in CHECKS], 1)
+    meant = "; did you mean {}?".format(near[0]) if near else ""
+    return "the kernel's log of this boot does not show {!r}: {}{}".format(name, what, meant)

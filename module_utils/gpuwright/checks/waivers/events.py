@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single events of the kernel's log: which of them fail, and what the log is without some."""
+
+from ...verdict.check import FAIL, judge
+from ..kernel.event_names import KERNEL, listed_id
+
+LISTS = ("xids", "sxids", "findings")
+
+
+def events(readings):
+    """`[(list, event, id)]` of `readings.kernel_log`; none where it is missing or not readable."""
+    log = readings.get("kernel_log")
+    found = []
+    for name in LISTS:
+        members = log.get(name) if isinstance(log, dict) else None
+        for event in members if isinstance(members, list) else []:
+            event_id = listed_id(name, event) if isinstance(event, dict) else ""
+            if event_id:
+                found.append((name, event, event_id))
+    return found
+
+
+def last_second(event):
+    """When it came last, in seconds since the boot; None when nobody knows."""
+    second = event.get("last_s")
+    return second if isinstance(second, (int, float)) and not isinstance(second, bool) else None
+
+
+def is_open(event):
+    """Whether nothing has closed the event yet."""
+    return not event.get("closed_by")
+
+
+def closing(readings, words_of):
+    """The readings with `closed_by` set on each open event for which `words_of(event, id)` says something."""
+    words = {id(event): words_of(event, event_id) for _name, event, event_id in events(readings) if is_open(event)}
+    if not any(words.values()):
+        return readings
+    log = dict(readings["kernel_log"])
+    for name in LISTS:
+        if isinstance(log.get(name), list):
+            log[name] = [
+                dict(event, closed_by=words[id(event)]) if words.get(id(event)) else event for event in log[name]
+            ]
+    return dict(readings, kernel_log=log)
+
+
+def alone(readings, name, event):
+    """The readings as if that event, still open, were all that the log holds."""
+    log = dict(readings["kernel_log"], **{other: [] for other in LISTS})
+    log[name] = [dict(event, closed_by="")]
+    return dict(readings, kernel_log=log)
+
+
+def failing(readings, expectations, checks):
+    """`[(list, event, id, records)]` of the events that would each FAIL checks of `checks` for itself alone.
+
+    An event that something has closed is among them: whether it was a fault does not depend on what came after.
+    """
+    found = []
+    seen = events(readings)
+    if not seen:
+        return found
+    # What fails on a log without any event does not fail for one of them.
+    silent = dict(readings, kernel_log=dict(readings["kernel_log"], **{name: [] for name in LISTS}))
+    asked = [check for check in checks if check.id.startswith(KERNEL)]
+    asked = [check for check in asked if judge(check, silent, expectations)["status"] != FAIL]
+    for name, event, event_id in seen:
+        only = alone(readings, name, event)
+        records = [judge(check, only, expectations) for check in asked]
+        bad = [record for record in records if record["status"] == FAIL]
+        if bad:
+            found.append((name, event, event_id, bad))
+    return found

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waivers and strikes in a report, and as lines for people."""
+
+from ...verdict.report import printable
+from ..gpu.strikes_kept import counted, label
+from .acknowledgements import why_not_now
+from .rules import reported
+
+
+def with_waivers(report):
+    """The report with `acknowledgements` (each with `counts` and `because`) and `strikes` (cards, or unreadable)."""
+    strikes = counted(report["readings"], report["expectations"], report["checks"])
+    return dict(
+        report,
+        acknowledgements=reported(report["readings"], report["checks"]),
+        strikes=strikes.get("cards", strikes),
+    )
+
+
+def acknowledgement_lines(entries, moment):
+    """What `gpu-doctor --acknowledgements` prints."""
+    lines = []
+    for entry in entries:
+        why = why_not_now(entry, moment)
+        lines.append("{}: {}".format(entry["id"], "does not count: " + why if why else "in force"))
+        lines.append("  until {until}, by {user} (uid {uid}) at {when}: {reason}".format(**entry))
+        lines.append("  the finding: {}".format(entry["message"]))
+    return [printable(line) for line in lines] or ["Nothing is acknowledged on this node."]
+
+
+def strike_lines(cards):
+    """What `gpu-doctor --strikes` prints: what a warranty claim asks for, the card with the latest strike first."""
+    lines = []
+    for card in cards:
+        name = card["name"] or "unknown model"
+        lines.append("{}: {}, UUID {}, last seen at {}".format(label(card), name, card["uuid"] or "-", card["pci_id"]))
+        boots = "{} boot{}".format(card["boots_total"], "" if card["boots_total"] == 1 else "s")
+        lines.append("  failed in {}, first {}, last {}".format(boots, card["first"], card["last"]))
+        lines.append("  {}".format(faults_of(card)))
+        lines.append("  last: {}".format(card["message"]))
+    return [printable(line) for line in lines] or ["No card of this node has a strike."]
+
+
+def faults_of(card):
+    """For example "gpu.sram 3 times, kernel.xid:48 once"."""
+    names = sorted(card["counts"], key=lambda name: (-card["counts"][name], name))
+    return ", ".join(
+        "{} {}".format(name, "once" if card["counts"][name] == 1 else "{} times".format(card["counts"][name]))
+        for name in names
+    )

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people have decided about findings: acknowledged by root for a time, or switched off by the inventory.
+
+A waiver is visible in its record (`waived`) and never makes a PASS. An acknowledged FAIL is a WARN, UNKNOWN stays
+UNKNOWN, and a check with `firm_because` (a lost GPU, a missing driver) is judged as if there were no waiver.
+"""
+
+from ...verdict.check import FAIL, PASS, SKIP, WARN, judge
+from ...verdict.report import BY_INVENTORY, BY_ROOT
+from . import events as waivable_events
+from .acknowledgements import in_words, is_event, parse_entries, why_not_now
+from .scope import why_not_covered
+
+LONGEST_OUGHT = 200
+
+
+def entries_of(readings):
+    """The acknowledgements in `readings`, [] when they are missing or damaged: then none counts."""
+    try:
+        return parse_entries(readings.get("acknowledgements"))
+    except ValueError:
+        return []
+
+
+def in_force(readings):
+    """Those that count at the moment of the readings."""
+    return [entry for entry in entries_of(readings) if not why_not_now(entry, readings.get("moment"))]
+
+
+def covers_event(entry, event, event_id):
+    """Whether an acknowledgement covers an event: what had happened by then, and not what happened again later."""
+    last, count = waivable_events.last_second(event), event.get("count")
+    if not is_event(entry) or entry["id"] != event_id or last is None or last > entry["last_s"]:
+        return False
+    return entry["count"] is None or (isinstance(count, int) and count <= entry["count"])
+
+
+def close_events(readings, entries):
+    """The readings with `closed_by` set on the open events that one of `entries` covers; pure."""
+
+    def words(event, event_id):
+        return next((in_words(entry) for entry in entries if covers_event(entry, event, event_id)), "")
+
+    return waivable_events.closing(readings, words)
+
+
+def problems_of_skips(expectations, checks):
+    """`{id: what is wrong with it}` of `skip_checks`; such a check is judged as always."""
+    firm = {check.id: check.firm_because for check in checks}
+    found = {}
+    for name, reason in asked_skips(expectations).items():
+        if name not in firm:
+            found[name] = "there is no such check"
+        elif firm[name]:
+            found[name] = "it cannot be switched off: {}".format(firm[name])
+        elif not isinstance(reason, str) or not reason.strip():
+            found[name] = "it has no reason"
+        elif len(reason) > LONGEST_OUGHT or not reason.strip().isprintable():
+            found[name] = "its reason is longer than {} characters or not one line".format(LONGEST_OUGHT)
+    return found
+
+
+def asked_skips(expectations):
+    """What the inventory asks to switch off, `{id: reason}`."""
+    asked = expectations.get("skip_checks")
+    return {str(name): reason for name, reason in asked.items()} if isinstance(asked, dict) else {}
+
+
+def run_with_waivers(checks, every_check, readings, expectations):
+    """The records of `checks` on plain readings; `every_check` is what an id is looked up in. Never raises."""
+    refused = problems_of_skips(expectations, every_check)
+    skips = {name: why for name, why in asked_skips(expectations).items() if name not in refused}
+    entries = in_force(readings)
+    on_events = [entry for entry in entries if is_event(entry)]
+    on_checks = {entry["id"]: entry for entry in entries_of(readings) if not is_event(entry)}
+    closed = close_events(readings, on_events)
+    records = []
+    for check in checks:
+        if check.id in skips:
+            records.append(_switched_off(check, skips[check.id].strip()))
+            continue
+        if not check.waivable or closed is readings:
+            record = judge(check, readings, expectations)
+        else:
+            record = _with_closed_events(check, readings, closed, expectations, on_events)
+        if record["status"] == FAIL and check.waivable and check.id in on_checks:
+            record = _acknowledged(record, on_checks[check.id], readings.get("moment"))
+        records.append(record)
+    return records
+
+
+def _switched_off(check, reason):
+    return {
+        "id": check.id,
+        "layer": check.layer,
+        "status": SKIP,
+        "value": None,
+        "expected": None,
+        "unit": check.unit,
+        "message": "switched off by the inventory: {}".format(reason),
+        "action": "",
+        "remedy": "",
+        "waived": {"by": BY_INVENTORY, "reason": reason},
+    }
+
+
+def _with_closed_events(check, readings, closed, expectations, entries):
+    """The record with acknowledged events closed; when only that keeps it from FAIL it is a WARN that says so."""
+    record, before = judge(check, closed, expectations), judge(check, readings, expectations)
+    if before["status"] != FAIL or record["status"] not in (PASS, WARN):
+        return record
+    needed = []
+    for entry in entries:
+        rest = close_events(readings, [other for other in entries if other is not entry])
+        if judge(check, rest, expectations)["message"] != record["message"]:
+            needed.append(entry)
+    return _softened(before, needed or entries)
+
+
+def _acknowledged(record, entry, moment):
+    """A FAIL of a check that root has acknowledged: a WARN where that covers it, else the FAIL with the reason why."""
+    why = why_not_now(entry, moment) or why_not_covered(entry, record)
+    if not why:
+        return _softened(record, [entry])
+    note = "{} (acknowledged by {}, which does not count: {})".format(record["message"], entry["user"], why)
+    return dict(record, message=note)
+
+
+def _softened(record, entries):
+    words = "; ".join("{} {}".format(entry["id"], in_words(entry)) for entry in entries)
+    if len(entries) == 1 and entries[0]["id"] == record["id"]:
+        words = in_words(entries[0])
+    return dict(
+        record,
+        status=WARN,
+        message="{}; the finding: {}".format(words, record["message"]),
+        action="Before it expires: {}".format(record["action"]),
+        remedy="",
+        waived={
+            "by": BY_ROOT,
+            "status": FAIL,
+            "message": record["message"],
+            "remedy": record["remedy"],
+            "acknowledgements": [
+                {name: entry[name] for name in ("id", "user", "when", "until", "reason")} for entry in entries
+            ],
+        },
+    )
+
+
+def state_of(entry, readings, records):
+    """`(counts, why)` of an acknowledgement for the report: whether it covers something now, else why not."""
+    why = why_not_now(entry, readings.get("moment"))
+    if why:
+        return False, why
+    if is_event(entry):
+        same = [event for _name, event, event_id in waivable_events.events(readings) if event_id == entry["id"]]
+        if any(covers_event(entry, event, entry["id"]) for event in same):
+            return True, ""
+        return False, "it happened again after that" if same else "the kernel's log does not show it any more"
+    record = next((record for record in records if record["id"] == entry["id"]), None)
+    if record is None:
+        return False, "the check is not of this level"
+    if (record.get("waived") or {}).get("by") == BY_ROOT:
+        return True, ""
+    why = why_not_covered(entry, record) if record["status"] == FAIL else ""
+    return False, why or "the check is {}".format(record["status"])
+
+
+def reported(readings, records):
+    """The report's `acknowledgements`: every entry with `counts` and `because`."""
+    found = []
+    for entry in entries_of(readings):
+        counts, why = state_of(entry, readings, records)
+        found.append(dict(entry, counts=counts, because=why))
+    return found

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far an acknowledgement of a check reaches: the finding as it was, and nothing that is worse."""
+
+import re
+
+from ...verdict.check import REMEDIES
+from ...verdict.report import printable
+from . import acknowledgements
+from .acknowledgements import CARD, cards_in
+
+# Units of what is measured: one value is never exactly the next one. Everything else is counted, and one more counts.
+MEASURED = ("C", "W", "MHz", "MiB", "GB/s", "TFLOP/s", "GT/s", "x")
+NOISE = 0.05
+NUMBER = re.compile(r"(?<![\w.:/-])[0-9]+(?:\.[0-9]+)?(?![\w:]|\.[0-9])")
+# Numbers that are names: "GPU 3" and "link 2" are places, not amounts.
+NUMBERED = re.compile(r"\b(?:GPU|link|card|port|node|device|rank|slot)s?\s+[0-9]+", re.IGNORECASE)
+WORD = re.compile(r"[^\s,;:()'\"]*[A-Za-z][^\s,;:()'\"]*")
+
+
+def why_not_covered(entry, record):
+    """Why an acknowledgement of a check does not cover this FAIL of it, "" when it does.
+
+    It covers the finding as it was: no other card, no other words, no graver remedy, and no number that is worse, by
+    one where something is counted and by 5 % where it is measured.
+    """
+    message = kept_message(record["message"])
+    others = [card for card in cards_in(message) if card not in entry["cards"]]
+    if others:
+        return "it was given before {} failed".format(", ".join(others))
+    if words_in(message) - words_in(entry["message"]):
+        return "it was given for another finding: {}".format(entry["message"])
+    if _gravity(record["remedy"]) > _gravity(entry["remedy"]):
+        return "it was given when the remedy was {}, now it is {}".format(entry["remedy"], record["remedy"])
+    if _is_worse(entry, record, message):
+        return "it was given when the finding was less bad: {}".format(entry["message"])
+    return ""
+
+
+def kept_message(text):
+    """A message as an acknowledgement keeps it: one line, of bounded length."""
+    return printable(text)[: acknowledgements.LONGEST_MESSAGE]
+
+
+def words_in(message):
+    """What a message says, without addresses of cards and amounts."""
+    text = CARD.sub(" ", message)
+    names = NUMBERED.findall(text)
+    return set(names) | set(WORD.findall(NUMBERED.sub(" ", text)))
+
+
+def _gravity(remedy):
+    return REMEDIES.index(remedy) if remedy in REMEDIES else -1
+
+
+def _is_worse(entry, record, message):
+    """Whether a number has moved away from what is expected, for any card or, where none is named, at all.
+
+    Where nobody knows in which direction worse lies, as with 8 lanes of "all", every move counts.
+    """
+    value, wanted = record["value"], record["expected"]
+    both = _is_number(value) and _is_number(wanted)
+    directions = ([-1] if value < wanted else [1]) if both and value != wanted else [-1, 1]
+    noise = NOISE if record["unit"] in MEASURED else 0
+    now, then = _by_card(message), _by_card(entry["message"])
+    pairs = [(then.get(card, []), numbers) for card, numbers in now.items()]
+    # With several cards the value is that of one of them, and not always of the same.
+    if cards_in(message) == entry["cards"] and _is_number(value) and _is_number(entry["value"]):
+        pairs.append(([entry["value"]], [value]))
+    for before, after in pairs:
+        if len(before) != len(after):
+            return True
+        for place, new in enumerate(after):
+            old = before[place]
+            if any((new - old) * direction > noise * abs(old) for direction in directions):
+                return True
+    return False
+
+
+def _by_card(message):
+    """`{card: its numbers}`; under "" what stands before the first card, which is all where none is named."""
+    texts, cards = {"": ""}, [""]
+    for part in re.split(r"[;,] ", message):
+        cards = cards_in(part) or cards
+        for card in cards:
+            texts[card] = texts.get(card, "") + " " + NUMBERED.sub(" ", CARD.sub(" ", part))
+    return {card: [float(number) for number in NUMBER.findall(text)] for card, text in texts.items()}
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

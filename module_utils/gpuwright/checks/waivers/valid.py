@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of what keeps other checks quiet: a waiver that cannot be followed must not go unseen."""
+
+from ...verdict.check import QUICK, WARN, Check, passed, warned
+from .rules import asked_skips, parse_entries, problems_of_skips
+
+RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge anew what is still accepted"
+
+
+def valid(readings, expected):
+    """The file of acknowledgements can be believed, none of them is for a check that may not be waived, and every check
+    that the inventory switches off exists and may be switched off. One that is not so has no effect and is a WARN.
+
+    A damaged file does not close the gate by itself: without acknowledgements every finding counts.
+    """
+    # Only at run time are all checks known, this one among them.
+    from ..all import CHECKS
+
+    record = readings.at("acknowledgements")
+    problem = _damage(record.value)
+    if problem:
+        words = "no acknowledgement counts: {}".format(problem)
+        return warned("damaged", "valid", words, RESTORE.format("/var/lib/gpuwright/acknowledgements.json"))
+    record.each()
+    firm = {check.id: check.firm_because for check in CHECKS if not check.waivable}
+    names = sorted(entry["id"] for entry in record.value if entry["id"] in firm)
+    if names:
+        withdraw = " ; ".join("sudo gpu-doctor --withdraw {}".format(name) for name in names)
+        words = "; ".join("{} cannot be acknowledged: {}".format(name, firm[name]) for name in names)
+        return warned(", ".join(names), "valid", words, "Run: " + withdraw)
+    # A record of an older release has none.
+    if "skip_checks" in expected.value:
+        expected.names("skip_checks")
+    refused = problems_of_skips(expected.value, CHECKS)
+    if refused:
+        words = "; ".join("{}: {}".format(name, refused[name]) for name in sorted(refused))
+        return warned(", ".join(sorted(refused)), "valid", "verify_skip_checks is not followed: {}".format(words))
+    numbers = len(record.value), len(asked_skips(expected.value))
+    return passed("valid", "valid", "{} acknowledgements kept, {} checks switched off".format(*numbers))
+
+
+def _damage(value):
+    """What is wrong with the reading, "" when nothing is or when it is no reading at all."""
+    if isinstance(value, dict) and isinstance(value.get("unreadable"), str):
+        return value["unreadable"]
+    try:
+        parse_entries(value)
+    except ValueError as error:
+        return str(error) if isinstance(value, list) else ""
+    return ""
+
+
+CHECKS = (
+    Check(
+        id="waivers.valid",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Can every acknowledgement and every switched-off check be followed?",
+        judge=valid,
+        needs_gpu=False,
+        firm_because="it is what shows that a waiver has no effect",
+        action="Correct verify_skip_checks in the inventory, then run: ansible-playbook site.yml --tags verify",
+    ),
+)

@@ -1,0 +1,151 @@
+"""The role system_containers: what it reads of a specification, numbers of rootless users, defaults."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import healthy_node
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+from gpuwright.checks.containers.reading import parse_spec, read_containers
+from host_tree import HostTree
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+ROLE = REPOSITORY / "roles/system_containers"
+SPEC = importlib.util.spec_from_file_location("subordinate_ids", ROLE / "filter_plugins/subordinate_ids.py")
+assert SPEC and SPEC.loader
+ids = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(ids)
+FOUND = {"kind": "nvidia.com/gpu", "all": True, "cards": ["/dev/nvidia0"], "driver": "580.95.05"}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> HostTree:
+    return HostTree(tmp_path / "node")
+
+
+def defaults(role: str) -> dict:
+    return yaml.safe_load((REPOSITORY / f"roles/{role}/defaults/main.yml").read_text())
+
+
+def test_the_rootless_user_is_the_trainers_unless_somebody_says_otherwise():
+    """A lower layer reads no variable of a higher one, so the name stands twice."""
+    assert defaults("system_containers")["system_containers_rootless_users"] == [
+        defaults("model_trainer")["model_trainer_user"]
+    ]
+
+
+# -- the specification -------------------------------------------------------------------------------------------------
+
+
+def test_yaml_and_json_are_read_alike():
+    as_json = json.dumps(yaml.safe_load(healthy_node.CDI))
+    pretty = json.dumps(yaml.safe_load(healthy_node.CDI), indent=2)
+    assert parse_spec(healthy_node.CDI) == parse_spec(as_json) == parse_spec(pretty) == FOUND
+
+
+def test_a_card_counts_once_and_its_capabilities_not_at_all():
+    text = (
+        healthy_node.CDI + "  - path: /dev/nvidia1\n  - path: /dev/nvidia10\n  - path: /dev/nvidia-caps/nvidia-cap1\n"
+    )
+    assert parse_spec(text)["cards"] == ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia10"]
+
+
+def test_a_device_that_is_only_called_alike_is_not_all():
+    assert parse_spec(healthy_node.CDI.replace("name: all", "name: allocated"))["all"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "names no kind"),
+        ("<html>proxy error</html>", "names no kind"),
+        ("kind: nvidia.com/gpu\n", "names 0 versions of libcuda"),
+        (healthy_node.CDI + "  - hostPath: /usr/lib64/libcuda.so.535.261.03\n", "names 2 versions"),
+    ],
+)
+def test_what_is_no_specification_is_unreadable(text, words):
+    with pytest.raises(ValueError, match=words):
+        parse_spec(text)
+
+
+def test_no_record_means_no_containers(host: HostTree):
+    host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
+    assert read_containers(host.root) is None
+
+
+@pytest.mark.parametrize(
+    "record", ["", "{", "[]", '{"schema": 2}', '{"schema": 1, "engine": "lxc", "spec": "/x"}', '{"schema": 1}']
+)
+def test_a_record_that_cannot_be_used_is_unreadable(host: HostTree, record):
+    host.put("/etc/gpuwright/containers.json", record)
+    with pytest.raises(ValueError, match="containers.json"):
+        read_containers(host.root)
+
+
+@pytest.mark.parametrize(
+    ("files", "others"),
+    [
+        ({}, []),
+        ({"/etc/cdi/nvidia.yaml": healthy_node.CDI}, ["/etc/cdi/nvidia.yaml"]),
+        ({"/etc/cdi/old.json": json.dumps(yaml.safe_load(healthy_node.CDI))}, ["/etc/cdi/old.json"]),
+        ({"/var/run/cdi/nvidia-2.yaml": healthy_node.CDI}, ["/var/run/cdi/nvidia-2.yaml"]),
+        ({"/etc/cdi/mlx.yaml": healthy_node.CDI.replace("nvidia.com/gpu", "mellanox.com/nic")}, []),
+        ({"/etc/cdi/nvidia.yaml.rpmsave": healthy_node.CDI, "/etc/cdi/notes.txt": "kind: nvidia.com/gpu"}, []),
+        ({"/etc/cdi/damaged.yaml": b"\xff\xfe"}, []),
+    ],
+)
+def test_a_second_specification_is_seen(host: HostTree, files, others):
+    record = {"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}
+    host.put("/etc/gpuwright/containers.json", json.dumps(record))
+    host.put("/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.link("/var/run", "../run")
+    for path, text in files.items():
+        host.put(path, text)
+    assert read_containers(host.root)["others"] == others
+
+
+def test_the_specification_may_be_a_link_into_the_other_folder(host: HostTree):
+    record = {"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}
+    host.put("/etc/gpuwright/containers.json", json.dumps(record))
+    host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.link("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
+    assert read_containers(host.root)["others"] == []
+
+
+def test_engine_and_specification_may_be_missing(host: HostTree):
+    host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}')
+    assert read_containers(host.root) == {"engine": "docker", "program": False, "spec": None, "others": []}
+    host.put("/usr/bin/dockerd", "")
+    host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
+    assert read_containers(host.root) == {"engine": "docker", "program": True, "spec": FOUND, "others": []}
+
+
+# -- numbers of rootless users -----------------------------------------------------------------------------------------
+
+
+def test_numbers_begin_where_those_of_others_end():
+    text = "alice:100000:65536\nbob:231072:65536\n"
+    assert ids.subordinate_ids(text, ["trainer", "alice"]) == text + "trainer:296608:65536\n"
+
+
+def test_a_first_user_begins_at_the_usual_number_and_a_second_behind():
+    assert ids.subordinate_ids("", ["a", "b", "a"]) == "a:100000:65536\nb:165536:65536\n"
+
+
+def test_comments_and_empty_lines_stay():
+    assert ids.subordinate_ids("# ours\n\n", ["a"]) == "# ours\n\na:100000:65536\n"
+
+
+def test_who_has_numbers_keeps_them():
+    text = ids.subordinate_ids("", ["a", "b"])
+    assert ids.subordinate_ids(text, ["b", "a"]) == text
+
+
+@pytest.mark.parametrize("line", ["alice", "alice:x:5", "alice:1", "a:1:2:3"])
+def test_a_line_that_nobody_understands_stops(line):
+    with pytest.raises(AnsibleFilterError, match="expected name:first:count"):
+        ids.subordinate_ids(f"{line}\n", ["trainer"])

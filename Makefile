@@ -31,7 +31,7 @@ test-deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,
 	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
 
 test-corpus: ## judge saved answers of nvidia-smi, kernel logs and bundles: make test-corpus CORPUS=folder
-	@PYTHONPATH=module_utils $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor import main; sys.exit(main())' \
+	@PYTHONPATH=module_utils $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor.program import main; sys.exit(main())' \
 	  --replay '$(CORPUS)' || [ $$? -ne 2 ]
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin, and the forms of GitHub's files

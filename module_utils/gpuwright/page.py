@@ -3,7 +3,7 @@
 
 import os
 
-from .by_hand import done_by
+from .doctor.by_hand import done_by
 from .page_drawing import draw_share
 from .page_facts import changes
 from .page_host import anchor, entry, host_card, to_do, verdict_of

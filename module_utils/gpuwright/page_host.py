@@ -3,7 +3,7 @@
 
 import collections
 
-from .by_hand import done_by, sentence_of
+from .doctor.by_hand import done_by, sentence_of
 from .page_bench import seed_report
 from .page_drawing import draw_bar, draw_topology
 from .page_facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning

@@ -149,7 +149,7 @@ def test_no_pattern_is_without_use():
         next(row for row in fields.JUDGED if fields.fnmatchcase(path, row)) for path in paths if fields.rule_of(path)
     }
     assert set(fields.JUDGED) - used <= {
-        # Of guests with a part of a card, which tests/unit/test_vgpu_guest.py breaks.
+        # Of guests with a part of a card, which tests/unit/doctor/test_vgpu_guest.py breaks.
         "vgpu_software_licensed_product/license_status",
         "processes/process_info/type",
         "processes/process_info/process_name",

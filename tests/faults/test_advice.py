@@ -1,7 +1,7 @@
 """Advice is followed on a host that had passed: it is broken, gpu-doctor prints what to do, exactly that is run, by
 root on the node or by whoever runs the playbooks, and the check passes after at most three steps.
 
-Rows of what needs a package manager, services or the roles; the others are in tests/unit/test_advice.py.
+Rows of what needs a package manager, services or the roles; the others are in tests/unit/doctor/test_advice.py.
 """
 
 from __future__ import annotations

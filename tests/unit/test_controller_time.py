@@ -42,7 +42,7 @@ def test_the_controller_tells_seconds_since_1970(zone: str) -> None:
 def test_a_report_is_as_old_as_it_is(zone: str) -> None:
     """Ages and metrics are told on the node, whose zone is its own."""
     program = (
-        "import json, time; from gpuwright import metrics; from gpuwright.verdict import report; "
+        "import json, time; from gpuwright.doctor import metrics; from gpuwright.verdict import report; "
         "print(json.dumps([report.now_utc(), report.age_seconds('2026-03-08T06:59:00Z', '2026-03-08T07:01:00Z')]))"
     )
     environment = {**os.environ, "TZ": zone, "PYTHONPATH": str(REPOSITORY / "module_utils")}

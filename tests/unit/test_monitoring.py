@@ -11,8 +11,8 @@ import pytest
 import yaml
 from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.checks.waivers.report import with_waivers
-from gpuwright.metrics import metrics
-from gpuwright.metrics_gpu import QUANTITIES, STATES
+from gpuwright.doctor.metrics import metrics
+from gpuwright.doctor.metrics_gpu import QUANTITIES, STATES
 from gpuwright.verdict.boot_check import RECORD_PATH, UNIT_PATH
 from gpuwright.verdict.report import make_report
 from jinja2 import Environment, StrictUndefined

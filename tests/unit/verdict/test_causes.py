@@ -9,8 +9,8 @@ from collections.abc import Callable
 import healthy_node
 import pytest
 from gpuwright.checks.all import CHECKS, run_checks
-from gpuwright.metrics import nagios_line
-from gpuwright.report_text import finding_lines, report_lines
+from gpuwright.doctor.metrics import nagios_line
+from gpuwright.doctor.report_text import finding_lines, report_lines
 from gpuwright.verdict.causes import CAUSES, consequences, first_causes, own_findings, with_causes
 from gpuwright.verdict.check import FAIL, PASS, UNKNOWN, WARN
 

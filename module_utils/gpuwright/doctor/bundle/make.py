@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpu-doctor --bundle`: the state of a node in one file, for a vendor or a colleague; see docs/architecture.md."""
+
+import errno
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+import tempfile
+import time
+from typing import Callable, List, NamedTuple, Tuple
+
+from ...host.files import below
+from ...verdict.expectations import EXPECTATIONS_PATH, parse_expectations
+from ...verdict.report import now_utc, read_json
+from .answers import Answer, as_json, raw_answers
+from .masking import Masker
+from .masking_known import known_masker
+
+SCHEMA = 1
+FOLDER = "gpuwright-bundle"
+MANIFEST = "manifest.json"
+REPORT = "report.json"
+EXPECTATIONS = "expectations.json"
+QUERY_XML = "nvidia-smi/query.xml"
+KERNEL_LOG = "kernel.log"
+SUFFIX = ".tar.gz"
+# Of the unpacked files together, so that the packed one stays below 20 MB whatever is in it.
+MOST_BYTES = 19 * 1000 * 1000
+MOST_JSON_BYTES = 6 * 1000 * 1000
+OWNER_ONLY = 0o600
+LIBRARY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES)
+
+
+class Made(NamedTuple):
+    """A bundle that was written: its path, the rows of its manifest, its size in bytes, {kind: values masked}."""
+
+    path: str
+    rows: list
+    size: int
+    masked: dict
+
+
+def identity(folder: str = LIBRARY) -> str:
+    """Which library this is: 12 hexadecimal digits of a hash over its sources."""
+    sources = {}
+    for path, _folders, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".py"):
+                with open(os.path.join(path, name), "rb") as file:
+                    sources[os.path.relpath(file.name, folder)] = file.read()
+    digest = hashlib.sha256()
+    for name, text in sorted(sources.items()):
+        digest.update(name.encode() + b"\0" + text + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def make_bundle(path: str, root: str, level: str, masked: bool, examine: Callable, expected_at: str = "") -> Made:
+    """Write the bundle to `path` ("": a name from host and time, in the current folder); OSError when it cannot be.
+
+    `examine(expectations)` returns the report of this moment. A file that exists is never replaced.
+    """
+    if path and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "it exists already; name another file")
+    now = now_utc()
+    report, answers = _report(root, examine, expected_at or below(root, EXPECTATIONS_PATH))
+    answers += raw_answers(root)
+    host = str(report.get("host") or "") if report else ""
+    masker = _masker(root, report, answers) if masked else None
+    rows, files = _files(answers, masker)
+    manifest = {
+        "schema": SCHEMA,
+        "identity": identity(),
+        "time": now,
+        "level": level,
+        "host": masker.value(host, "host") if masker else host,
+        "masked": masked,
+        "masked_values": masker.counts() if masker else {},
+        "files": rows,
+    }
+    files.insert(0, (MANIFEST, _json(manifest)))
+    if not path:
+        name = manifest["host"] or "host"
+        path = "gpuwright-{}-{}{}".format(name, now.replace("-", "").replace(":", ""), SUFFIX)
+    data = packed(files)
+    write_new(path, data)
+    return Made(path, rows, len(data), manifest["masked_values"])
+
+
+def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]]:
+    """The report, {} where the node's expectations cannot be had, and it and they as answers."""
+    what, expected = "the readings and checks of this moment", "what the node was judged by"
+    shown = EXPECTATIONS_PATH if path == below(root, EXPECTATIONS_PATH) else path
+    try:
+        report = examine(parse_expectations(read_json(path)))
+    except (OSError, ValueError) as error:
+        why = "{}: {}".format(shown, getattr(error, "strerror", None) or error)
+        missing = [Answer(REPORT, what, "gpu-doctor", None, "", "nothing was judged: " + why)]
+        return {}, missing + [Answer(EXPECTATIONS, expected, shown, None, "", why)]
+    return report, [
+        Answer(REPORT, what, "gpu-doctor", None, json.dumps(report), ""),
+        Answer(EXPECTATIONS, expected, shown, None, json.dumps(report["expectations"]), ""),
+    ]
+
+
+def _masker(root: str, report: dict, answers: List[Answer]) -> Masker:
+    masker = known_masker(root, report)
+    # All texts are looked at before the first is masked: a name from one of them may stand in any other.
+    for answer in answers:
+        masker.learn_from(answer.text)
+        masker.learn_from(answer.problem)
+    return masker
+
+
+def _files(answers: List[Answer], masker) -> Tuple[list, List[Tuple[str, bytes]]]:
+    """The rows of the manifest, and (name, bytes) of each answer that there is."""
+    rows, files, left = [], [], MOST_BYTES
+    for answer in answers:
+        data, problem = _bytes(answer, masker), answer.problem
+        most = min(left, MOST_JSON_BYTES) if answer.name.endswith(".json") else left
+        if len(data) > most:
+            # A part of a record cannot be read; a part of a log can.
+            data = b"" if answer.name.endswith(".json") else data[:most].rpartition(b"\n")[0]
+            problem = "; ".join([problem] if problem else []) + "too large, {}".format("cut" if data else "left out")
+        left -= len(data)
+        row = {
+            "name": answer.name if data else None,
+            "file": answer.name,
+            "what": answer.what,
+            "command": answer.command,
+            "rc": answer.rc,
+            "bytes": len(data),
+            "problem": problem or ("" if data else "nothing was said"),
+        }
+        rows.append(
+            dict(row, command=masker.text(row["command"]), problem=masker.text(row["problem"])) if masker else row
+        )
+        if data:
+            files.append((answer.name, data))
+    return rows, files
+
+
+def _bytes(answer: Answer, masker) -> bytes:
+    record = as_json(answer.text) if answer.name.endswith(".json") else None
+    if isinstance(record, (dict, list)):
+        return _json(masker.value(record) if masker else record)
+    text = masker.text(answer.text) if masker else answer.text
+    return text.encode("utf-8", "replace")
+
+
+def _json(value) -> bytes:
+    # Escapes of other alphabets would hide a name from whoever searches the file for it.
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def packed(files: List[Tuple[str, bytes]]) -> bytes:
+    """A .tar.gz of (name, bytes) in one folder; no owner, and no name of a file in its head."""
+    moment = int(time.time())
+    plain, buffer = io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in files:
+            member = tarfile.TarInfo("{}/{}".format(FOLDER, name))
+            member.size, member.mtime, member.mode = len(data), moment, OWNER_ONLY
+            archive.addfile(member, io.BytesIO(data))
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=moment) as stream:
+        stream.write(plain.getvalue())
+    return buffer.getvalue()
+
+
+def write_new(path: str, data: bytes) -> None:
+    """Write a file that does not exist yet, for its owner alone, whole or not at all."""
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".new", dir=os.path.dirname(path) or ".")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, OWNER_ONLY)
+        try:
+            # A link, unlike a rename, fails where the name is taken.
+            os.link(temporary, path)
+        except OSError as error:
+            if error.errno not in NO_LINKS or os.path.lexists(path):
+                raise
+            os.rename(temporary, path)
+    finally:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu-doctor's options that write a bundle or judge one; what they do is loaded only when one of them is asked for."""
+
+import os
+import sys
+
+USAGE_ERROR = 2
+NOT_DONE = 3
+BUNDLE = (
+    "write FILE (.tar.gz, for its owner alone) with report, raw answers of the driver, kernel log and packages, names "
+    "and serial numbers masked; without FILE a name from host and time"
+)
+UNMASKED = "with --bundle: leave names, addresses and serial numbers as they are"
+REPLAY = "judge a bundle, or saved answers of nvidia-smi -q -x and kernel logs, also a folder of them, on any machine"
+# What makes no sense beside a file that is written or read.
+ALONE = ("nagios", "prom", "gate", "explain", "record")
+
+
+def add_file_options(parser):
+    """Add --bundle, --unmasked and --replay."""
+    parser.add_argument("--bundle", metavar="FILE", nargs="?", const="", help=BUNDLE)
+    parser.add_argument("--unmasked", action="store_true", help=UNMASKED)
+    parser.add_argument("--replay", metavar="PATH", help=REPLAY)
+
+
+def refuse(parser, options):
+    """End with a usage error where the options contradict each other."""
+    if options.unmasked and options.bundle is None:
+        parser.error("--unmasked: only with --bundle")
+    if options.bundle is not None and options.replay is not None:
+        parser.error("--bundle and --replay: only one of them")
+    if options.bundle is None and options.replay is None:
+        return
+    name = "--bundle" if options.replay is None else "--replay"
+    others = ALONE + (("json",) if options.replay is None else ("expectations",))
+    for other in others:
+        if getattr(options, other, None):
+            parser.error("{} --{}: only one of them".format(name, other))
+
+
+def replay_option(options):
+    """--replay; returns the exit status."""
+    from .replay.judge_files import replay
+
+    if not os.path.exists(options.replay):
+        print("gpu-doctor: {}: there is no such file or folder".format(options.replay), file=sys.stderr)
+        return USAGE_ERROR
+    return replay(options.replay, options.json)
+
+
+def bundle_option(options, root, examine):
+    """--bundle; returns the exit status. `examine(expectations)` returns the report of this moment."""
+    from .bundle.make import make_bundle
+
+    try:
+        made = make_bundle(
+            options.bundle, root, options.level, not options.unmasked, examine, options.expectations or ""
+        )
+    except FileExistsError as error:
+        print("gpu-doctor: {}: {}".format(options.bundle or error.filename2, error.strerror), file=sys.stderr)
+        return USAGE_ERROR
+    except OSError as error:
+        print("gpu-doctor: the bundle cannot be written: {}".format(error.strerror or error), file=sys.stderr)
+        return NOT_DONE
+    missing = [row for row in made.rows if not row["name"]]
+    print("{}: {} files, {:.1f} MB".format(made.path, len(made.rows) - len(missing), made.size / 1e6))
+    if missing:
+        print("not in it (manifest.json says why): " + ", ".join(row["file"] for row in missing))
+    if options.unmasked:
+        print("nothing is masked: it names hosts, users, addresses and serial numbers")
+    else:
+        said = ", ".join("{} {}".format(number, kind) for kind, number in made.masked.items()) or "nothing found"
+        print("masked: {}; look into it before you send it on".format(said))
+    return 0

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report for other programs: metrics for Prometheus, one line for Nagios, and the environment for people."""
+
+import datetime
+
+from ..verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
+from .metrics_gpu import COUNTER, GAUGE, gpu_families
+from .report_text import first_finding
+
+# -1 stands for what nobody knows, so that it can never be taken for good or bad.
+STATUS_VALUE = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: -1, SKIP: -2}
+NAGIOS_STATUS = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: 3}
+VERDICT_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN."
+WAIVED_HELP = "Always 1; a check that root has acknowledged (acknowledgement) or the inventory has switched off."
+STRIKES_HELP = "Failures of a card, once in a boot; counted across boots, drivers and slots."
+CHECK_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP."
+NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"}
+
+
+def escaped(text):
+    """A label value of Prometheus' text format."""
+    return printable(str(text)).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def metrics(report, level, seconds):
+    """The text that node_exporter's textfile collector reads; `seconds` is how long the checks took."""
+    gpus = _gpus(report)
+    epoch = datetime.datetime(1970, 1, 1)
+    ran_at = (datetime.datetime.strptime(report["time"], TIME_FORMAT) - epoch).total_seconds()
+    checks = [
+        ({"id": check["id"], "layer": check["layer"]}, STATUS_VALUE.get(check["status"], -1))
+        for check in report["checks"]
+    ]
+    families = [
+        ("gpuwright_verdict", GAUGE, VERDICT_HELP, [({}, STATUS_VALUE.get(report["verdict"], -1))]),
+        ("gpuwright_check", GAUGE, CHECK_HELP, checks),
+        ("gpuwright_gpus", GAUGE, "GPUs that nvidia-smi found, -1 unknown.", [({}, -1 if gpus is None else len(gpus))]),
+        ("gpuwright_gpus_expected", GAUGE, "GPUs that the inventory expects.", _expected(report)),
+        ("gpuwright_last_run_timestamp_seconds", GAUGE, "When the checks ran.", [({"level": level}, int(ran_at))]),
+        ("gpuwright_last_run_duration_seconds", GAUGE, "How long the checks took.", [({}, round(seconds, 3))]),
+        ("gpuwright_waived", GAUGE, WAIVED_HELP, _waived(report)),
+        ("gpuwright_strikes_total", COUNTER, STRIKES_HELP, _strikes(report)),
+    ]
+    lines = []
+    for name, kind, words, samples in families + gpu_families(gpus or []):
+        if not samples:
+            continue
+        lines.extend(["# HELP {} {}".format(name, words), "# TYPE {} {}".format(name, kind)])
+        lines.extend(_sample(name, labels, value) for labels, value in samples)
+    return "\n".join(lines) + "\n"
+
+
+def _sample(name, labels, value):
+    inside = ",".join('{}="{}"'.format(key, escaped(labels[key])) for key in sorted(labels))
+    # Not {:g}, which would cut bytes and the seconds of this century to six digits.
+    number = "{:d}".format(value) if isinstance(value, int) else repr(round(value, 6))
+    return "{}{} {}".format(name, "{" + inside + "}" if inside else "", number)
+
+
+def _expected(report):
+    count = report["expectations"].get("gpu_count")
+    return [({}, count)] if isinstance(count, int) else []
+
+
+def _waived(report):
+    return [
+        ({"id": check["id"], "by": who}, 1)
+        for who in (BY_ROOT, BY_INVENTORY)
+        for check in waived_by(report["checks"], who)
+    ]
+
+
+def _strikes(report):
+    """One sample for each card and fault; a serial number that two boards share makes one."""
+    cards = report.get("strikes")
+    found = {}
+    for card in cards if isinstance(cards, list) else []:
+        # A card that says neither has its slot for a name, so that no two have the same labels.
+        slot = "" if card["serial"] or card["uuid"] else card["pci_id"]
+        for fault, number in card["counts"].items():
+            found[(card["serial"], card["uuid"], slot, fault)] = number
+    return [
+        ({"serial": serial, "uuid": uuid, "pci_id": slot, "id": fault}, found[(serial, uuid, slot, fault)])
+        for serial, uuid, slot, fault in sorted(found)
+    ]
+
+
+def _gpus(report):
+    """nvidia_smi_info's records, None when it did not answer."""
+    found = report["readings"].get("nvidia_smi")
+    found = found.get("gpus") if isinstance(found, dict) and found.get("reachable") is True else None
+    return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else None
+
+
+def nagios_line(checks, verdict):
+    """For example "GPU CRITICAL: driver.uvm: nvidia_uvm is not loaded | fail=1 ..."."""
+    number = {status: sum(check["status"] == status for check in checks) for status in STATUS_VALUE}
+    worst = first_finding(checks, verdict)
+    # A bar would begin the performance data.
+    words = printable("{}: {}".format(worst["id"], worst["message"])) if worst else summary_line(checks)
+    data = " ".join("{}={}".format(status.lower(), number[status]) for status in (FAIL, UNKNOWN, WARN, PASS, SKIP))
+    return "GPU {}: {} | {}".format(NAGIOS_WORD.get(verdict, "UNKNOWN"), words.replace("|", "/"), data)
+
+
+def environment_lines(readings):
+    """What people ask first: Python, PyTorch, CUDA, cuDNN, and each GPU with what it can do; [] without a venv."""
+    venv = readings.get("venv")
+    if not isinstance(venv, dict) or "unreadable" in venv:
+        return []
+    torch = venv.get("torch") or {}
+    versions = venv.get("versions") or {}
+    rows = [
+        ("Python", venv.get("python")),
+        ("PyTorch", versions.get("torch")),
+        ("CUDA runtime", torch.get("build")),
+        ("cuDNN", torch.get("cudnn")),
+        ("CUDA usable", {True: "yes", False: "no"}.get(torch.get("cuda_available"))),
+    ]
+    for device in torch.get("devices") or []:
+        text = "{name}, capability {capability}, {memory_mib} MiB, {multiprocessors} multiprocessors, {tensor}".format(
+            tensor="Tensor Cores" if device.get("tensor_cores") else "no Tensor Cores", **device
+        )
+        rows.append(("GPU {}".format(device.get("index")), text))
+    if torch.get("product"):
+        rows.append(("matrix product", torch["product"]))
+    lines = [
+        "{:<15} {}".format(name, printable(str(value if value is not None else "unknown"))) for name, value in rows
+    ]
+    return lines + [""]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What root's last check left for everybody: its verdict, when it was made and by what, and whether it still counts."""
+
+import os
+from typing import Dict, NamedTuple, Optional, Tuple
+
+from ..host.files import below, read_text
+from ..verdict.boot_check import BOOT_ID_PATH, CHECK_NOW, RECORD_PATH, UNIT_PATH, doubt, read_uptime
+from ..verdict.check import UNKNOWN
+from ..verdict.report import age_words
+from .metrics import NAGIOS_STATUS, nagios_line
+from .root_result import read_roots
+
+
+class Recorded(NamedTuple):
+    """Root's last record, None where there is none, and why it does not count, "" when it does."""
+
+    record: Optional[Dict]
+    problem: str
+
+
+def is_watched(root: str = "/") -> bool:
+    """Whether the node checks itself as root and has left a record, which then counts or is too old.
+
+    Before the first one an ordinary user's own look is all there is.
+    """
+    return all(os.path.lexists(below(root, path)) for path in (UNIT_PATH, RECORD_PATH))
+
+
+def read_recorded(root: str = "/") -> Recorded:
+    """Root's last record; one of another boot, too old, damaged, or that others could have written does not count."""
+    try:
+        record = read_roots(below(root, RECORD_PATH))
+    except OSError as error:
+        return Recorded(None, "{}: {}".format(RECORD_PATH, error.strerror))
+    except ValueError as error:
+        return Recorded(None, "{} is damaged ({})".format(RECORD_PATH, error))
+    problem = doubt(record, read_text(root, BOOT_ID_PATH), read_uptime(root))
+    if not problem and not isinstance(record.get("checks"), list):
+        problem = "{} is of an older release and lists no checks".format(RECORD_PATH)
+    return Recorded(record, problem)
+
+
+def recorded_words(found: Recorded, uptime_s: Optional[float]) -> str:
+    """For example "PASS, 3 minutes ago (2026-01-05T10:00:00Z, level quick); it counts for 2700 s"."""
+    record = found.record
+    if found.problem or record is None or uptime_s is None:
+        return "none that counts: {}; for a new one: sudo {}".format(found.problem or "no uptime", CHECK_NOW)
+    age = age_words(int(uptime_s - record["uptime_s"]))
+    words = "{}, {} ({}, level {}, gpuwright-check.service); it counts for {:.0f} s"
+    return words.format(record["verdict"], age, record["time"], record.get("level"), record["holds_s"])
+
+
+def nagios_of_recorded(root: str = "/") -> Tuple[str, int]:
+    """The line and the exit status for Nagios from root's record; UNKNOWN where it does not count."""
+    found = read_recorded(root)
+    words = recorded_words(found, read_uptime(root))
+    if found.problem or found.record is None:
+        return "GPU UNKNOWN: root's last check: {}".format(words), NAGIOS_STATUS[UNKNOWN]
+    line, verdict = nagios_line(found.record["checks"], found.record["verdict"]), found.record["verdict"]
+    text, _bar, data = line.partition(" | ")
+    return "{}; checked by root: {} | {}".format(text, words, data), NAGIOS_STATUS.get(verdict, NAGIOS_STATUS[UNKNOWN])

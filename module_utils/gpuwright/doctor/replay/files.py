@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kind of file somebody has handed in, and its parts, read within bounds; the content is believed in nothing."""
+
+import codecs
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+import zlib
+from typing import Dict, List, NamedTuple
+
+from ..bundle.make import MANIFEST
+from .log import Log, kernel_log
+
+# Above any honest bundle (20 MB packed, 19 MB unpacked), answer (1 MiB) or log of a boot.
+MOST_BYTES = 32 * 1024 * 1024
+MOST_UNPACKED = 64 * 1024 * 1024
+MOST_FILES = 20000
+MOST_MEMBERS = 1000
+GZIP = b"\x1f\x8b"
+XML_BEGIN, XML_END = "<nvidia_smi_log", "</nvidia_smi_log>"
+# How nvidia-smi begins when it has a sentence in the place of an answer.
+SENTENCE = re.compile(
+    r"\s*(?:NVIDIA-SMI has failed|NVIDIA-SMI couldn't|Failed to initialize NVML|No devices were found|"
+    r"Unable to determine the device handle|GPU is lost|Insufficient Permissions)"
+)
+LONGEST_SENTENCE = 4096
+
+BUNDLE, XML, LOG, OTHER, DAMAGED = "bundle", "nvidia-smi XML", "kernel log", "not recognised", "damaged"
+
+
+class Piece(NamedTuple):
+    """One thing to judge.
+
+    kind     BUNDLE, XML, LOG, or OTHER and DAMAGED, for which there is nothing to judge
+    text     the answer of nvidia-smi, or why there is nothing
+    log      the kernel's log of a LOG
+    members  {name: bytes} of a BUNDLE
+    cut      the file is longer than what was read of it
+    """
+
+    kind: str
+    text: str = ""
+    log: object = None
+    members: object = None
+    cut: bool = False
+
+
+def files_in(path: str) -> List[str]:
+    """The regular files below a folder in order, without hidden folders and links; the path itself if it is no folder.
+
+    An unpacked bundle is one thing: its folder stands for it.
+    """
+    if not os.path.isdir(path):
+        return [path]
+    found = []
+    for folder, names, files in os.walk(path):
+        if _holds_bundle(folder):
+            found.append(folder)
+            names[:] = []
+            continue
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        for name in sorted(files):
+            full = os.path.join(folder, name)
+            if stat.S_ISREG(os.lstat(full).st_mode):
+                found.append(full)
+        if len(found) > MOST_FILES:
+            break
+    return found[:MOST_FILES]
+
+
+def _holds_bundle(folder: str) -> bool:
+    try:
+        return _manifest(read_bounded(os.path.join(folder, MANIFEST))) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def read_bounded(path: str) -> bytes:
+    """At most MOST_BYTES + 1 bytes of a regular file."""
+    # A pipe in its place would be waited for.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError("it is not a regular file")
+    with open(path, "rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def pieces_of(path: str) -> List[Piece]:
+    """What there is to judge in a file, or in the folder of an unpacked bundle; OSError when it cannot be read."""
+    if os.path.isdir(path):
+        names = [name for name in files_in_plain(path)]
+        return [Piece(BUNDLE, members={name: read_bounded(os.path.join(path, name)) for name in names})]
+    data = read_bounded(path)
+    cut = len(data) > MOST_BYTES
+    if data.startswith(GZIP):
+        data, whole = unzipped(data)
+        members = unpacked(data) if data[257:262] == b"ustar" else None
+        if members is not None and MANIFEST in members:
+            return [Piece(BUNDLE, members=members, cut=not whole)]
+        if members is not None or (not data and not whole):
+            kind = DAMAGED if not whole or not members else OTHER
+            return [Piece(kind, "a packed file that holds no whole bundle of gpu-doctor: {} missing".format(MANIFEST))]
+        cut = cut or not whole
+    elif data[257:262] == b"ustar":
+        members = unpacked(data)
+        if MANIFEST in members:
+            return [Piece(BUNDLE, members=members, cut=cut)]
+    return pieces_of_text(data, cut)
+
+
+def files_in_plain(folder: str) -> List[str]:
+    """Names below an unpacked bundle, as its manifest gives them."""
+    found = []
+    for here, _folders, files in os.walk(folder):
+        for name in files:
+            full = os.path.join(here, name)
+            if stat.S_ISREG(os.lstat(full).st_mode):
+                found.append(os.path.relpath(full, folder))
+    return sorted(found)[:MOST_MEMBERS]
+
+
+def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
+    """The answers of nvidia-smi in a text (a capture may hold several), or the kernel log that it is."""
+    if not data.strip():
+        return [Piece(OTHER, "an empty file")]
+    text = decoded(data)
+    if text is None:
+        return [Piece(OTHER, "a binary file")]
+    if XML_BEGIN in text:
+        return [Piece(XML, answer, cut=cut) for answer in answers_in(text)]
+    log = kernel_log(text)
+    if log.is_log():
+        return [Piece(LOG, log=log, cut=cut)]
+    if len(text) <= LONGEST_SENTENCE and SENTENCE.match(text):
+        return [Piece(XML, text)]
+    if "==NVSMI LOG==" in text:
+        return [Piece(OTHER, "nvidia-smi -q in its form for people; what can be judged is nvidia-smi -q -x")]
+    return [Piece(OTHER, "neither nvidia-smi -q -x, nor a kernel log, nor a bundle of gpu-doctor")]
+
+
+def decoded(data: bytes):
+    """The text, None for a binary file; a shell of Windows saves UTF-16."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data[:8192]:
+        return None
+    return data.decode("utf-8-sig", "replace")
+
+
+def answers_in(text: str) -> List[str]:
+    """Each answer from its prolog to its end, with the lines next to it that warn of something."""
+    starts = [match.start() for match in re.finditer(XML_BEGIN, text)][:100]
+    found = []
+    for index, start in enumerate(starts):
+        limit = starts[index + 1] if index + 1 < len(starts) else len(text)
+        end = text.find(XML_END, start, limit)
+        stop = limit if end < 0 else end + len(XML_END)
+        behind = "" if end < 0 else _warnings(text[stop:limit].splitlines()[:10])
+        before = _warnings(text[max(0, start - 2000) : start].splitlines()[-10:]) if index == 0 else ""
+        found.append(before + text[start:stop] + "\n" + behind)
+    return found
+
+
+def _warnings(lines: List[str]) -> str:
+    return "".join(line + "\n" for line in lines if re.match(r"\s*warning\b", line, re.IGNORECASE))
+
+
+def unzipped(data: bytes):
+    """(bytes, whether that is all): a damaged or endless stream ends where it does."""
+    found, reader = bytearray(), zlib.decompressobj(wbits=31)
+    try:
+        while data and len(found) < MOST_UNPACKED:
+            found += reader.decompress(data, MOST_UNPACKED - len(found))
+            if reader.eof:
+                data, reader = reader.unused_data, zlib.decompressobj(wbits=31)
+                if not data.startswith(GZIP):
+                    return bytes(found), True
+            else:
+                data = reader.unconsumed_tail
+    except zlib.error:
+        pass
+    return bytes(found), False
+
+
+def unpacked(data: bytes) -> Dict[str, bytes]:
+    """{name without the first folder: bytes} of the regular files; those before the damage of a damaged archive."""
+    found = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            for member in archive:
+                if member.isreg() and len(found) < MOST_MEMBERS:
+                    part = archive.extractfile(member).read()
+                    if len(part) == member.size:
+                        found[member.name.partition("/")[2] or member.name] = part
+    except (tarfile.TarError, OSError, ValueError, EOFError):
+        pass
+    return found
+
+
+def _manifest(data: bytes):
+    """The record of a manifest, None for any other JSON."""
+    try:
+        record = json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("{} is nested too deep".format(MANIFEST))
+    fits = isinstance(record, dict) and isinstance(record.get("files"), list) and "identity" in record
+    return record if fits else None
+
+
+def manifest_of(members: Dict[str, bytes]) -> dict:
+    """The manifest of a bundle; ValueError when it is none."""
+    record = _manifest(members.get(MANIFEST, b""))
+    if record is None:
+        raise ValueError("{} is not one of gpu-doctor's".format(MANIFEST))
+    return record
+
+
+def log_of(data: bytes) -> Log:
+    """The kernel log of a bundle."""
+    return kernel_log(data.decode("utf-8", "replace"))

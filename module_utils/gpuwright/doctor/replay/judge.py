@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge what a node has left: a bundle as the node did, a bare answer or log by those checks that it is enough for."""
+
+import json
+from typing import List
+
+from ...checks.all import CHECKS, run_checks
+from ...gpu.nvidia_smi.query import record_of
+from ...host.bounded import Finished
+from ...readings.kernel_log.log import parse_log
+from ...verdict.check import LEVELS, STANDARD, UNKNOWN, judge, worst
+from ...verdict.expectations import PLAN_PARTS, SCHEMA, parse_expectations
+from ..bundle.make import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
+from .files import BUNDLE, LOG, XML, Piece, log_of, manifest_of
+
+REACHABLE = "driver.reachable"
+# What a file without its node leaves open; a check that asks for it is left out.
+OF_THE_NODE = ("plan", "venv", "smoke_device", "trainer_user")
+# What an administrator may have set on a node, and has not for a file; and no job keeps a file from being read.
+NO_CONFINEMENT = {"manager": None, "job": "", "cards": [], "denied": [], "granted": False, "hidden": False}
+UNSET = {"xid_policy": [], "tuning": None, "confinement": NO_CONFINEMENT}
+NOT_MEASURED = "not measured: "
+
+
+class Part(dict):
+    """A record that notes which keys were asked for: those that it has in `found`, others in `missing`."""
+
+    def __init__(self, record):
+        dict.__init__(self, record)
+        self.found, self.missing = set(), set()
+
+    def __contains__(self, key):
+        is_here = dict.__contains__(self, key)
+        # What every record is asked for first: whether it could be read.
+        if key != "unreadable":
+            (self.found if is_here else self.missing).add(key)
+        return is_here
+
+
+def judged(piece: Piece) -> dict:
+    """`{kind, parsed, driver, gpus, verdict, node_verdict, checks, problem}`; ValueError for a damaged piece."""
+    if piece.kind == BUNDLE:
+        return _bundle(piece)
+    if piece.kind == XML:
+        return _bare(piece.kind, {"nvidia_smi": _answer(piece.text)}, "", piece.cut)
+    if piece.kind == LOG:
+        return _bare(piece.kind, {"kernel_log": _log(piece.log, piece.cut)}, _log_words(piece.log), piece.cut)
+    return _result(piece.kind, problem=piece.text)
+
+
+def _result(kind: str, **more) -> dict:
+    empty = {
+        "parsed": "",
+        "driver": None,
+        "gpus": [],
+        "verdict": None,
+        "node_verdict": None,
+        "checks": [],
+        "problem": "",
+    }
+    return dict(empty, kind=kind, **more)
+
+
+# -- bare files
+
+
+def _answer(text: str, rc: int = 0) -> dict:
+    return record_of(Finished(rc, text, "", False, False, False, ""))
+
+
+def _log(log, cut: bool) -> dict:
+    """The reading. A saved part of a log stands for itself: that it does not reach back to the boot is no finding."""
+    parsed = _parsed(log)
+    return dict(parsed, source="file", from_boot=True, whole=parsed["whole"] and not cut)
+
+
+def _parsed(log) -> dict:
+    """The reader may know the form by itself, and more of it than its translation keeps: who finds more is right."""
+
+    def found(parsed):
+        return sum(len(parsed[name]) for name in ("xids", "sxids", "findings")), parsed["lines"]
+
+    raw, translated = parse_log(log.raw), parse_log(log.text)
+    return raw if found(raw) >= found(translated) else translated
+
+
+def _log_words(log) -> str:
+    begins = "" if "] Linux version " in log.text else ", not from the boot on"
+    others = " of {}".format(log.of) if log.of > log.lines else ""
+    return "kernel log, {}{} lines{}".format(log.lines, others, begins)
+
+
+def _bare(kind: str, readings: dict, words: str, cut: bool) -> dict:
+    smi = readings.get("nvidia_smi")
+    # At least one: nobody asks a machine without a GPU, and all checks of GPUs would be skipped.
+    count = max(1, len(smi["gpus"])) if smi else 1
+    checks = checks_of_part(readings, expectations_of_part(count))
+    if smi and not smi["reachable"]:
+        # The others say no more than that the driver cannot be asked.
+        checks = [check for check in checks if check["id"] == REACHABLE]
+    parsed = ", ".join(part for part in (_answer_words(smi) if smi else "", words, "cut off" if cut else "") if part)
+    verdict = worst([check["status"] for check in checks])
+    return _result(kind, parsed=parsed, verdict=verdict, checks=checks, **_identity_of(smi))
+
+
+def expectations_of_part(gpu_count: int) -> dict:
+    """As many GPUs as there are, of any model, and nothing of what only the node's own file would say."""
+    stand_in = {
+        "venv": "/",
+        "smoke_device": "cuda",
+        "trainer_user": "trainer",
+        "plan": {part: {} for part in PLAN_PARTS},
+    }
+    full = parse_expectations(dict(stand_in, schema=SCHEMA, gpu_count=gpu_count, gpu_model=""))
+    return {name: value for name, value in full.items() if name not in OF_THE_NODE}
+
+
+def checks_of_part(readings: dict, expectations: dict) -> List[dict]:
+    """The records of those checks that look at these readings and ask for nothing that is missing."""
+    records = []
+    for check in CHECKS:
+        seen, expected = Part(dict(UNSET, **readings)), Part(expectations)
+        record = judge(check, seen, expected)
+        if seen.found.intersection(readings) and not seen.missing and not expected.missing:
+            records.append(record)
+    return records
+
+
+def _identity_of(smi) -> dict:
+    if not smi:
+        return {"driver": None, "gpus": []}
+    return {"driver": smi.get("driver_version"), "gpus": [str(gpu.get("name")) for gpu in smi.get("gpus", [])]}
+
+
+def _answer_words(smi) -> str:
+    if not smi.get("gpus"):
+        return "nvidia-smi, no GPU ({})".format(smi.get("status"))
+    names = [str(gpu.get("name")) for gpu in smi["gpus"]]
+    counted = ["{} x {}".format(names.count(name), name) for name in sorted(set(names))]
+    return "nvidia-smi, driver {}, {}".format(smi.get("driver_version"), ", ".join(counted))
+
+
+# -- bundles
+
+
+def _record(piece: Piece, name: str) -> dict:
+    try:
+        value = json.loads(piece.members[name].decode("utf-8"))
+    except RecursionError:
+        raise ValueError("{} is nested too deep".format(name))
+    if not isinstance(value, dict):
+        raise ValueError("{} holds no record".format(name))
+    return value
+
+
+def _bundle(piece: Piece) -> dict:
+    manifest = manifest_of(piece.members)
+    is_ours = manifest.get("identity") == identity()
+    words = "bundle of {} at {}, level {}".format(*(str(manifest.get(key)) for key in ("host", "time", "level")))
+    if REPORT not in piece.members:
+        return _without_report(piece, manifest, words)
+    report = _record(piece, REPORT)
+    expected = _record(piece, EXPECTATIONS) if EXPECTATIONS in piece.members else report.get("expectations")
+    readings = report.get("readings")
+    if not isinstance(readings, dict):
+        raise ValueError("{} has no readings".format(REPORT))
+    readings = dict(readings)
+    if report.get("performance") is not None:
+        readings["performance"] = _measured(report["performance"])
+    if not is_ours:
+        # An older reader may have missed what today's sees.
+        readings.update(_read_again(piece, manifest))
+        words += ", of another release: raw answers read again"
+    level = manifest.get("level") if manifest.get("level") in LEVELS else STANDARD
+    checks = run_checks(readings, parse_expectations(expected), report.get("smoke"), level=level)
+    smi = readings.get("nvidia_smi")
+    smi = smi if isinstance(smi, dict) and "gpus" in smi else None
+    return _result(
+        BUNDLE,
+        parsed=", ".join([words] + ([_answer_words(smi)] if smi else []) + (["cut off"] if piece.cut else [])),
+        verdict=worst([check["status"] for check in checks]),
+        node_verdict=report.get("verdict"),
+        checks=checks,
+        **_identity_of(smi),
+    )
+
+
+def _measured(performance):
+    """The reading behind the report's `performance`, the other way round than report.performance_record."""
+    problems = performance.get("problems") if isinstance(performance, dict) else None
+    if problems and str(performance.get("because")) == NOT_MEASURED + str(problems[0]):
+        return {"unreadable": problems[0]}
+    return performance
+
+
+def _read_again(piece: Piece, manifest: dict) -> dict:
+    """The readings of the raw answers that are in the bundle whole."""
+    found = {}
+    rows = {row["name"]: row for row in manifest["files"] if isinstance(row, dict) and isinstance(row.get("name"), str)}
+    if QUERY_XML in piece.members:
+        rc = rows.get(QUERY_XML, {}).get("rc")
+        if isinstance(rc, int):
+            found["nvidia_smi"] = _answer(piece.members[QUERY_XML].decode("utf-8", "replace"), rc)
+    if KERNEL_LOG in piece.members:
+        log = log_of(piece.members[KERNEL_LOG])
+        if log.lines:
+            cut = "cut" in str(rows.get(KERNEL_LOG, {}).get("problem"))
+            parsed = _parsed(log)
+            found["kernel_log"] = dict(parsed, source=KERNEL_LOG, whole=parsed["whole"] and not cut)
+    return found
+
+
+def _without_report(piece: Piece, manifest: dict, words: str) -> dict:
+    """A node that nobody had verified: its raw answers as bare files."""
+    readings = _read_again(piece, manifest)
+    if not readings:
+        return _result(BUNDLE, parsed=words, verdict=UNKNOWN, problem="it holds neither a report nor a raw answer")
+    return dict(_bare(BUNDLE, readings, words + ", without a report", piece.cut))

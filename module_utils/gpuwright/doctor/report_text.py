@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report for people: what is good in rows, what is skipped in one line, and last what is bad, each cause once."""
+
+import re
+import textwrap
+from typing import Dict, List, Optional
+
+from ..verdict.causes import consequences, own_findings
+from ..verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
+from ..verdict.report import BY_ROOT, printable
+from .by_hand import hand_note
+
+VALUE_WIDTH = 22
+# Wider than "UNKNOWN", so that what belongs to a finding stands below its name.
+MARGIN = 9
+LEAST_COLUMNS = 40
+# A family of which more follow from one cause is told by its number.
+FEW = 3
+# Behind a command of several, and behind a sentence.
+PART = re.compile(r"(?<= ;) |(?<=[a-z)]\.) (?=[A-Z])")
+
+
+def report_lines(checks: List[Dict], columns: Optional[int] = None, everything: bool = False) -> List[str]:
+    """The report on as many columns as the terminal has; None: lines are not broken, as for a file.
+
+    Everything that is bad stands last, the worst at the end, where a terminal shows it. Commands are never broken, so
+    that they can be copied; `everything` also gives the reason of each skipped check, and each consequence.
+    """
+    width = max([len(check["id"]) for check in checks] or [0])
+    row = "{:<7}  {:<" + str(width) + "}  {:<" + str(VALUE_WIDTH) + "}  {}"
+    lines = [row.format("STATUS", "CHECK", "VALUE", "EXPECTED")]
+    for check in checks:
+        if check["status"] == PASS:
+            cells = (check["status"], check["id"], _cell(check["value"]), _cell(check["expected"]))
+            lines.append(row.format(*cells).rstrip())
+    lines += skipped_lines([check for check in checks if check["status"] == SKIP], columns, everything)
+    own = {check["id"] for check in own_findings(checks)}
+    told = [check for check in checks if check["id"] in own or (everything and check["status"] not in (PASS, SKIP))]
+    # Mildest first.
+    for status in reversed(SEVERITY[:-1]):
+        for check in told:
+            if check["status"] == status:
+                lines += [""] + finding_block(check, consequences(checks, check["id"]), columns, everything)
+    return lines
+
+
+def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool) -> List[str]:
+    """The checks that say nothing here, in one line or each with its reason; what somebody switched off is told."""
+    lines = []
+    for check in checks:
+        if everything or "waived" in check:
+            lines += _wrapped("{:<7}  {}: {}".format(SKIP, check["id"], check["message"]), columns)
+    quiet = [check["id"] for check in checks if not (everything or "waived" in check)]
+    if quiet:
+        words = "{:<7}  {} checks say nothing of this node; gpu-doctor --all tells why".format(SKIP, len(quiet))
+        lines += _wrapped(words, columns)
+    return lines
+
+
+def finding_block(check: Dict, follows: List[str], columns: Optional[int], everything: bool = False) -> List[str]:
+    """One finding: what, found and expected, what to do, by whom if by hand, and what follows from it."""
+    lines = _wrapped("{:<7}  {}: {}".format(check["status"], check["id"], check["message"]), columns)
+    if check["status"] != UNKNOWN and check["value"] is not None and check["expected"] is not None:
+        lines += _wrapped("found {}, expected {}".format(check["value"], check["expected"]), columns, MARGIN)
+    if everything and check.get("caused_by"):
+        lines += _wrapped("because of {}".format(check["caused_by"]), columns, MARGIN)
+    if check["action"]:
+        lines += action_lines(printable(check["action"]), columns)
+        note = hand_note(check)
+        lines += _wrapped(note, columns, MARGIN) if note else []
+    if follows:
+        lines += _wrapped("{} more because of this: {}".format(len(follows), in_families(follows)), columns, MARGIN)
+    return lines
+
+
+def action_lines(action: str, columns: Optional[int]) -> List[str]:
+    """What to do, in one line where it fits, else a line for each command or sentence; none is broken inside, so that
+    it can be copied."""
+    whole = " " * MARGIN + "-> " + action
+    if columns is None or len(whole) <= columns:
+        return [whole]
+    parts = PART.split(action)
+    return [" " * MARGIN + ("   " if number else "-> ") + part for number, part in enumerate(parts)]
+
+
+def in_families(names: List[str]) -> str:
+    """Ids of checks in few words, for example "50 of gpu.*, driver.uvm"."""
+    families = {}  # type: Dict[str, List[str]]
+    for name in names:
+        families.setdefault(name.split(".")[0], []).append(name)
+    words = []
+    for family in sorted(families):
+        members = families[family]
+        words += ["{} of {}.*".format(len(members), family)] if len(members) > FEW else members
+    return ", ".join(words)
+
+
+def finding_lines(checks: List[Dict]) -> List[str]:
+    """For the journal: one line for each cause, worst first, with what to do and what follows from it."""
+    same = {}  # type: Dict[tuple, List[str]]
+    order = []
+    own = own_findings(checks)
+    for check in sorted(own, key=lambda check: SEVERITY.index(check["status"])):
+        key = (check["status"], check["message"], check["action"])
+        if key not in same:
+            order.append(key)
+        same.setdefault(key, []).append(check["id"])
+    lines = []
+    for status, message, action in order:
+        names = same[(status, message, action)]
+        follows = [name for cause in names for name in consequences(checks, cause)]
+        more = " ({} more because of this: {})".format(len(follows), in_families(follows)) if follows else ""
+        lines.append(printable("{} {}: {} -> {}{}".format(status, ", ".join(names), message, action, more)))
+    return lines
+
+
+def first_finding(checks: List[Dict], verdict: str) -> Optional[Dict]:
+    """The first cause of the verdict, None when nothing is bad; an accepted failure is no cause."""
+    own = own_findings(checks)
+    fitting = [check for check in own if check["status"] == verdict]
+    accepted = [check for check in fitting if (check.get("waived") or {}).get("by") == BY_ROOT and verdict != FAIL]
+    return next((check for check in fitting if check not in accepted), fitting[0] if fitting else None)
+
+
+def _cell(value: object) -> str:
+    text = "-" if value is None else printable(str(value))
+    return text if len(text) <= VALUE_WIDTH else text[: VALUE_WIDTH - 2] + ".."
+
+
+def _wrapped(text: str, columns: Optional[int], margin: int = 0) -> List[str]:
+    """The text in lines of at most `columns`, words whole, later lines below the first one's words."""
+    text = " " * margin + printable(text)
+    if columns is None or len(text) <= columns:
+        return [text]
+    indent = " " * MARGIN
+    width = max(columns, LEAST_COLUMNS)
+    return textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        drop_whitespace=True,
+    )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an ordinary user cannot read, taken from the last result that root left on this node in this boot.
+
+Nobody but root writes these files. A result of an earlier boot, of other expectations, or in a file that others could
+have changed says nothing about this moment, and the check stays skipped.
+"""
+
+import os
+import stat
+
+from ..host.files import below, read_text
+from ..verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, digest
+from ..verdict.check import ONLY_ROOT, SKIP
+from ..verdict.report import REPORT_PATH, TABLE_ORDER, age_seconds, age_words, read_json
+
+TEXTS = ("id", "layer", "status", "unit", "message", "action", "remedy")
+KEYS = set(TEXTS) | {"value", "expected"}
+
+
+def with_roots_results(checks, expectations, now, root="/"):
+    """The records of a run, those that only root can judge replaced by root's own where it left some in this boot.
+
+    `now` is in the report's format.
+    """
+    if not any(_only_root(check) for check in checks):
+        return checks
+    known = roots_results(expectations, now, root)
+    return [known.get(check["id"], check) if _only_root(check) else check for check in checks]
+
+
+def roots_results(expectations, now, root="/"):
+    """`{id: record}` of root's last results of this boot under these expectations, the newest of each check."""
+    boot_id = read_text(root, BOOT_ID_PATH)
+    found = {}
+    for path, parts in ((REPORT_PATH, _of_report), (RECORD_PATH, _of_boot_check)):
+        try:
+            record = read_roots(below(root, path))
+            then, wanted = parts(record)
+            age_s = age_seconds(str(record.get("time")), now)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if not boot_id or then != boot_id or wanted != digest(expectations) or age_s < 0:
+            continue
+        for check in record["checks"] if isinstance(record.get("checks"), list) else []:
+            if _is_record(check) and (check["id"] not in found or age_s <= found[check["id"]][0]):
+                found[check["id"]] = age_s, check
+    return {name: _aged(check, age_s) for name, (age_s, check) in found.items()}
+
+
+def read_roots(path):
+    """The JSON record of a file that root alone may change; ValueError for another."""
+    status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ValueError("{} may be changed by others than root".format(path))
+    return read_json(path)
+
+
+def _of_report(record):
+    return record["readings"]["probe"]["kernel"]["boot_id"], digest(record["expectations"])
+
+
+def _of_boot_check(record):
+    return record["boot_id"], record["expectations_sha256"]
+
+
+def _is_record(check):
+    if not isinstance(check, dict) or not set(check) >= KEYS or check["status"] not in TABLE_ORDER:
+        return False
+    return all(isinstance(check[name], str) for name in TEXTS)
+
+
+def _aged(check, age_s):
+    return dict(
+        {name: check[name] for name in KEYS}, message="{}; seen by root {}".format(check["message"], age_words(age_s))
+    )
+
+
+def _only_root(check):
+    return check["status"] == SKIP and check["message"].startswith(ONLY_ROOT)

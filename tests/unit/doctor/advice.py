@@ -1,0 +1,150 @@
+"""For each check: who follows its advice, how it is tried, or why not; docs/checks.md is written from it.
+
+host      a made or recorded host is broken, the printed command is run as it stands, and the check passes
+fleet     the same on a host with systemd, dnf and pip that site.yml had brought to PASS, by root and by playbook
+playbook  the printed playbook's tasks are run by the test that is named
+look      a command that is not tried, with the reason
+person    a cable, a part, the firmware, the vendor: nobody can type it
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import healthy_node
+import test_checks_sad_paths as sad_paths
+from gpuwright.checks.all import CHECKS, run_checks
+from gpuwright.doctor import by_hand
+from gpuwright.doctor.by_hand import who_acts
+from gpuwright.verdict.check import DEEP, FAIL, UNKNOWN, WARN
+
+# Tried by test_advice.py: the printed command alone ends in PASS.
+HOST = {
+    "containers.device_links": 1,
+    "containers.gpu": 1,
+    "containers.one_specification": 1,
+    "driver.device_nodes": 1,
+    "driver.ecc": 1,
+    "driver.fabric_manager": 1,
+    "driver.initramfs": 1,
+    "driver.module_for_next_kernel": 1,
+    "driver.module_matches_user_space": 1,
+    "driver.modules": 1,
+    "driver.nouveau_absent": 1,
+    "driver.parameters": 1,
+    "driver.persistence": 1,
+    "driver.reachable": 1,
+    "driver.retired_pages": 1,
+    "driver.uvm": 1,
+    "gpu.channel_repair": 1,
+    "gpu.clocks": 1,
+    "gpu.compute_mode": 1,
+    "gpu.ecc_pending": 1,
+    "gpu.fabric": 1,
+    "gpu.graphics": 1,
+    "gpu.mig_mode": 1,
+    "gpu.power_limit": 1,
+    "gpu.recovery_action": 1,
+    "gpu.strikes": 1,
+    "gpu.tpc_repair": 1,
+    "host.environment": 1,
+    "host.services": 1,
+    "model.permissions": 1,
+    "reboot.pending": 1,
+    "waivers.valid": 1,
+}
+# Tried by tests/faults/test_advice.py; a toolkit that is installed again needs a second step, for its link.
+FLEET = {
+    "cuda.link",
+    "cuda.version",
+    "cudnn.version",
+    "driver.libraries",
+    "driver.nvidia_smi_file",
+    "gpu.strikes",
+    "host.tuning",
+    "host.writable",
+    "model.trainer_user",
+    "runtime.launcher",
+    "waivers.valid",
+}
+# The playbook's own tasks repair it in these tests.
+PLAYBOOK = {
+    "framework.files": "test_environment_damage.py",
+    "framework.imports": "test_environment_damage.py",
+    "gpu.plan": "test_kept_plan.py",
+}
+# Why a command is not followed to its end.
+NOT_ALONE = {
+    "secure_boot": "tests/faults/test_secure_boot.py: up to the console, which a person confirms",
+    "driver.packages": "not tried alone: two versions side by side need NVIDIA's repository of both",
+    "driver.source": "not tried alone: NVIDIA's installer is not to be had in tests",
+    "model.trainer_installed": "not tried alone: a row of tests/faults/test_advice.py, which takes minutes",
+    "gpu.acs": "not tried: a bridge's register cannot be written in tests",
+    "gpu.module_power": "not tried: as gpu.power_limit, of a module that tests have no answer of",
+    "gpu.mig_errors": "not tried: as gpu.channel_repair, of a card with slices",
+    "gpu.fabric_domain": "not tried: as gpu.fabric",
+    "gpu.performance_state": "not tried: as gpu.clocks, of a card whose memory has one clock",
+}
+COMMAND = re.compile(
+    r"^(?:.*\b[Rr]un(?: on the node)?: |then )?(?:sudo )?"
+    r"((?:ansible-playbook|apt-get|chmod|chown|dkms|dnf|dracut|gpu-doctor|modprobe|mount|mv|nvidia-ctk|nvidia-modprobe|"
+    r"nvidia-smi|rm|sed|setpci|systemctl|usermod) .*)$"
+)
+CONTROLLER, NODE = by_hand.CONTROLLER, by_hand.NODE
+
+
+def typed(action: str) -> list[tuple[str, str]]:
+    """(who, command) of what the action says to type, in order: each part between " ; " that is a command of a repair.
+
+    What begins with a word, as in "its log says why: journalctl -u x", is for reading.
+    """
+    found = (COMMAND.match(part.strip()) for part in re.split(r" ; |, then (?!run: )", action))
+    lines = [match.group(1).rstrip(".") for match in found if match]
+    return [(CONTROLLER if line.startswith("ansible-playbook") else NODE, line) for line in lines]
+
+
+def commands(action: str) -> list[str]:
+    """Those of them that are for the node."""
+    return [line for who, line in typed(action) if who == NODE]
+
+
+def printed() -> list[tuple[str, str, str]]:
+    """(check, action, remedy) of everything bad that the broken nodes of the tests print, each action once."""
+    by_id, found = {check.id: check for check in CHECKS}, {}
+    for check_id, changes, asked, status, _words in sad_paths.CASES:
+        if status not in (FAIL, WARN, UNKNOWN):
+            continue
+        record = {**healthy_node.readings(), "smoke": healthy_node.smoke()}
+        expectations = healthy_node.expectations()
+        for path, value in changes.items():
+            healthy_node.put(record, path, copy.deepcopy(value))
+        for name, value in asked.items():
+            healthy_node.put(expectations["plan"] if "." in name else expectations, tuple(name.split(".")), value)
+        smoke = record.pop("smoke")
+        [said] = run_checks(record, expectations, smoke, (by_id[check_id],), DEEP)
+        found[(check_id, said["action"])] = said["remedy"]
+    return [(check_id, action, remedy) for (check_id, action), remedy in found.items()]
+
+
+def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
+    """(kind, how or why) of one check."""
+    if check_id in HOST:
+        return "host", "test_advice.py: the printed command, then PASS"
+    if check_id in FLEET:
+        return "fleet", "tests/faults/test_advice.py: the printed lines by root and on the controller, then PASS"
+    if check_id in PLAYBOOK:
+        return "playbook", f"{PLAYBOOK[check_id]}: the playbook's tasks, then PASS"
+    if not by_hand.is_typed(action):
+        return "person", f"by hand; done when {by_hand.BY_HAND[check_id].seen}"
+    if who_acts(action, remedy, check_id) == CONTROLLER:
+        return "playbook", NOT_ALONE.get(check_id, "not tried alone: the roles' own tests and molecule run these tasks")
+    return "look", NOT_ALONE.get(check_id, "not tried: the card's or the firmware's answer cannot be played")
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    """(check, who acts, kind, how it is tried) of all checks."""
+    return [
+        (check.id, who_acts(check.action, check.remedy, check.id), *kind_of(check.id, check.action, check.remedy))
+        for check in CHECKS
+    ]

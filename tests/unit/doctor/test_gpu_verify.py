@@ -1,0 +1,263 @@
+"""The module as a node runs it, and the report that it leaves."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import stat
+from pathlib import Path
+
+import healthy_files
+import healthy_node
+import pytest
+import yaml
+from gpuwright.checks.all import run_checks
+from gpuwright.doctor.report_text import report_lines
+from gpuwright.training.smoke_history import check_mode_smoke
+from gpuwright.verdict import report
+from gpuwright.verdict.expectations import parse_expectations
+from gpuwright.verdict.report import age_seconds, exit_status, make_report, summary_line, write_json, write_report
+
+MODULE = Path(__file__).resolve().parents[3] / "library" / "gpu_verify.py"
+DOCUMENTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
+KEYS = (
+    "schema",
+    "host",
+    "time",
+    "verdict",
+    "checks",
+    "readings",
+    "expectations",
+    "smoke",
+    "performance",
+    "acknowledgements",
+    "strikes",
+)
+NEWER = ("modules", "services", "host", "link_width", "slowdowns")
+CHECK = {
+    "id": "gpu.count",
+    "layer": "system",
+    "status": "PASS",
+    "value": 1,
+    "expected": 1,
+    "unit": "GPUs",
+    "message": "1 of 1 expected",
+    "action": "",
+    "remedy": "",
+}
+
+
+@pytest.fixture
+def node_commands(fake_bin):
+    """This machine's own programs stay out of it; the venv's is the only one that tests on every node need."""
+    healthy_files.put_commands(fake_bin)
+    fake_bin("nvidia-smi", "#!/bin/sh\necho 'NVIDIA-SMI has failed because it could not' ; exit 9\n")
+
+
+def test_a_machine_that_is_no_gpu_node_fails_with_reasons(run_module, node_commands, tmp_path):
+    path = tmp_path / "report.json"
+    verified = tmp_path / "verified.json"
+    args = {"expectations": healthy_node.EXPECTATIONS, "report_path": str(path), "verified_path": str(verified)}
+    answer = run_module("gpu_verify", {**args, "smoke": {"smoke": healthy_node.smoke()}})
+    assert (answer["rc_process"], answer["changed"], answer["verdict"]) == (0, False, "FAIL")
+    checks = {check["id"]: check for check in answer["checks"]}
+    assert checks["driver.reachable"]["status"] == "FAIL"
+    assert "driver is not loaded" in checks["driver.reachable"]["message"]
+    assert checks["smoke.amp"]["status"] == "PASS"
+    assert not verified.exists()
+    written = json.loads(path.read_text())
+    assert set(written) == {*KEYS}
+    assert written["performance"] is None
+    assert written["checks"] == answer["checks"]
+    assert written["smoke"] == healthy_node.smoke()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert sorted(file.name for file in tmp_path.iterdir() if "json" in file.name) == ["args.json", "report.json"]
+
+
+def test_check_mode_judges_and_writes_nothing(run_module, node_commands, tmp_path):
+    path = tmp_path / "not yet made" / "report.json"
+    args = {"expectations": healthy_node.EXPECTATIONS, "report_path": str(path)}
+    args["smoke"] = {"skipped": True, "msg": "check mode skips it", "changed": False}
+    answer = run_module("gpu_verify", args, check=True)
+    assert (answer["verdict"], answer["changed"]) == ("FAIL", False)
+    smoke = next(check for check in answer["checks"] if check["id"] == "smoke.amp")
+    assert (smoke["status"], smoke["message"]) == ("SKIP", "check mode runs no smoke test")
+    assert not path.exists()
+
+
+def test_check_mode_still_tells_what_the_last_smoke_test_found(tmp_path):
+    path = tmp_path / "report.json"
+    readings, then, now = healthy_node.readings(), "2026-01-05T10:00:00Z", "2026-01-07T10:00:00Z"
+    found = {"PASS": healthy_node.smoke(), "FAIL": {**healthy_node.smoke(), "problems": ["the loss is not a number"]}}
+    for status, smoke in found.items():
+        path.write_text(json.dumps({"time": then, "smoke": smoke, "readings": readings}))
+        told = check_mode_smoke(str(path), readings, now)
+        rows = {row["id"]: row for row in run_checks(readings, healthy_node.EXPECTATIONS, told)}
+        assert rows["smoke.amp"]["status"] == ("SKIP" if status == "PASS" else "FAIL")
+        assert "check mode runs no smoke test" in rows["smoke.amp"]["message"] and "2 d" in rows["smoke.amp"]["message"]
+
+
+def test_a_hanging_nvidia_smi_costs_its_seconds_and_no_more(run_module, node_commands, fake_bin):
+    fake_bin("nvidia-smi", "#!/bin/sh\ntrap '' TERM\nsleep 60\n")
+    args = {"expectations": healthy_node.EXPECTATIONS, "nvidia_smi_timeout": 0.5}
+    answer = run_module("gpu_verify", args, timeout=30)
+    assert {c["id"]: c["status"] for c in answer["checks"]}["driver.reachable"] == "FAIL"
+    assert answer["readings"]["nvidia_smi"]["status"] == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({}, "missing required arguments: expectations"),
+        ({"expectations": {}}, "schema is None; expected a whole number"),
+        ({"expectations": {**healthy_node.EXPECTATIONS, "gpu_count": "eight"}}, "gpu_count is 'eight'"),
+        ({"expectations": healthy_node.EXPECTATIONS, "report_path": "/nowhere/report.json"}, "existing folder"),
+        ({"expectations": healthy_node.EXPECTATIONS, "verified_path": "verified.json"}, "verified_path: verified.json"),
+        ({"expectations": healthy_node.EXPECTATIONS, "nvidia_smi_timeout": 0}, "expected seconds above 0"),
+        ({"expectations": healthy_node.EXPECTATIONS, "report_path": "/proc/report.json"}, "cannot be written"),
+    ],
+)
+def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, words):
+    answer = run_module("gpu_verify", args)
+    assert answer["failed"] and words in answer["msg"] and "\n" not in answer["msg"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": 2}, "schema is 2; this program knows 1"),
+        ({"gpu_count": -1}, "gpu_count is -1"),
+        ({"gpu_count": True}, "gpu_count is True"),
+        ({"gpu_count": 1.5}, "gpu_count is 1.5"),
+        ({"gpu_model": None}, "gpu_model is None"),
+        ({"venv": "venvs/current"}, "expected an absolute path"),
+        ({"smoke_device": "gpu"}, "expected cuda or cpu"),
+        ({"trainer_user": "$(id)"}, "the name of a user"),
+        ({"trainer_user": "trainer\n"}, "the name of a user"),
+        ({"modules": "gdrdrv"}, "modules is 'gdrdrv'; expected a list"),
+        ({"services": None}, "services is None; expected a list"),
+        ({"host": []}, "host is []; expected a record"),
+        ({"skip_checks": ["gpu.sram"]}, "skip_checks is ['gpu.sram']; expected a record"),
+        ({"host": {"cpus": "many"}}, "host.cpus is 'many'; expected a whole number"),
+        ({"host": {"cpus": True}}, "host.cpus is True"),
+        ({"host": {"swap_gib": -1}}, "host.swap_gib is -1"),
+        ({"link_width": "many"}, "link_width is 'many'; expected lanes, 0 to 32"),
+        ({"link_width": True}, "link_width is True"),
+        ({"link_width": 33}, "link_width is 33"),
+        ({"link_width": -8}, "link_width is -8"),
+        ({"slowdowns": "sw_power_cap"}, "expected a list of clock event reasons"),
+        ({"slowdowns": ["gpu_idle"]}, "slowdowns has 'gpu_idle'; expected some of applications_clocks_setting"),
+        ({"plan": None}, "plan has no driver, cuda"),
+        ({"plan": {**healthy_node.PLAN, "cudnn": []}}, "plan has no cudnn"),
+    ],
+)
+def test_expectations_that_nobody_can_judge_by(change, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        parse_expectations(healthy_node.expectations(**change))
+
+
+def test_expectations_of_an_older_release_ask_for_nothing_more():
+    record = {name: value for name, value in healthy_node.EXPECTATIONS.items() if name not in NEWER}
+    nothing = {"modules": [], "services": [], "host": {}, "link_width": 0, "slowdowns": []}
+    assert {name: parse_expectations(record)[name] for name in NEWER} == nothing
+    stated = parse_expectations({**record, "link_width": "8", "slowdowns": ["sw_power_cap"]})
+    assert (stated["link_width"], stated["slowdowns"]) == (8, ["sw_power_cap"])
+    assert parse_expectations({**record, "host": {"cpus": "64"}})["host"] == {"cpus": 64}
+
+
+@pytest.mark.parametrize("record", [None, [], "x", 5])
+def test_expectations_must_be_a_record(record):
+    with pytest.raises(ValueError, match="expected a record"):
+        parse_expectations(record)
+
+
+def test_numbers_may_come_as_ansible_makes_them():
+    parsed = parse_expectations(healthy_node.expectations(gpu_count="2", schema="1"))
+    assert (parsed["gpu_count"], parsed["schema"]) == (2, 1)
+    assert parse_expectations(healthy_node.EXPECTATIONS) == healthy_node.EXPECTATIONS
+
+
+@pytest.mark.parametrize(
+    ("status", "marked", "exit_code"), [("PASS", True, 0), ("WARN", True, 0), ("FAIL", False, 1), ("UNKNOWN", False, 3)]
+)
+def test_only_a_node_that_passed_is_marked(tmp_path, status, marked, exit_code):
+    record = make_report("a5-01", "2026-01-05T10:00:00Z", [{**CHECK, "status": status}], {}, {}, None)
+    write_report(record, str(tmp_path / "report.json"), str(tmp_path / "verified.json"))
+    assert (tmp_path / "verified.json").exists() is marked
+    assert exit_status(record["verdict"]) == exit_code
+    if marked:
+        mark = {"schema": 1, "host": "a5-01", "time": "2026-01-05T10:00:00Z", "verdict": status}
+        assert json.loads((tmp_path / "verified.json").read_text()) == mark
+
+
+def test_a_mark_is_left_alone_by_a_later_failure(tmp_path):
+    (tmp_path / "verified.json").write_text("earlier")
+    record = make_report("a5-01", "2026-01-05T10:00:00Z", [], {}, {}, None)
+    assert record["verdict"] == "UNKNOWN"
+    write_report(record, None, str(tmp_path / "verified.json"))
+    assert (tmp_path / "verified.json").read_text() == "earlier"
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_scraps(tmp_path):
+    path = tmp_path / "report.json"
+    write_json(str(path), {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(str(path), {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_the_mode_of_a_report_does_not_depend_on_the_umask(tmp_path):
+    before = os.umask(0o077)
+    try:
+        write_json(str(tmp_path / "report.json"), {})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "report.json").stat().st_mode) == 0o644
+
+
+def test_exit_status_of_a_verdict_that_does_not_exist():
+    assert exit_status("fine") == 3
+
+
+def test_age():
+    assert age_seconds("2026-01-05T10:00:00Z", "2026-01-06T11:00:01Z") == 90001
+    with pytest.raises(ValueError):
+        age_seconds("yesterday", "2026-01-06T11:00:01Z")
+
+
+def test_the_report_for_people_has_the_worst_last_and_says_what_to_do():
+    statuses = {"a": "PASS", "b": "SKIP", "c": "WARN", "d": "UNKNOWN", "e": "FAIL"}
+    checks = [{**CHECK, "id": name, "status": status, "action": "do it"} for name, status in statuses.items()]
+    lines = report_lines(checks)
+    first = [line.split()[0] for line in lines if line and not line.startswith(" ")]
+    assert first == ["STATUS", "PASS", "SKIP", "WARN", "UNKNOWN", "FAIL"]
+    assert sum("-> do it" in line for line in lines) == 3
+    assert summary_line(checks) == "4 checks: 1 FAIL, 1 UNKNOWN, 1 WARN, 1 PASS; 1 skipped"
+    assert summary_line([]) == "0 checks: none; 0 skipped"
+
+
+def test_the_report_for_people_does_not_let_a_name_repaint_the_terminal():
+    lines = report_lines(
+        [{**CHECK, "status": "FAIL", "value": "x\x1b[2Jy", "message": "a\nb\x1b[31m", "action": "c\rd"}]
+    )
+    assert all(line.isprintable() for line in lines)
+    # Headings, what and where, expected, what to do, by whom.
+    assert len(lines) <= 6
+    assert report.printable("a\x1b[0m\u202eb") == "a [0m b"
+
+
+def test_the_module_documents_every_parameter_and_result():
+    source = MODULE.read_text()
+    blocks = {name: yaml.safe_load(source.split(f'{name} = r"""')[1].split('"""')[0]) for name in DOCUMENTS}
+    spec = ast.literal_eval(source.split("SPEC = ")[1].split("\n}\n")[0] + "\n}")
+    options = blocks["DOCUMENTATION"]["options"]
+    assert set(options) == set(spec)
+    for name, option in options.items():
+        assert {key: option[key] for key in ("type", "required", "default", "choices") if key in option} == spec[
+            name
+        ], name
+    assert set(blocks["RETURN"]) == {"verdict", "checks", "readings"}
+    assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived", "caused_by"}

@@ -90,7 +90,7 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.operator_record import CLAIM, FOLDER, Answer, look, release, take
+from ansible.module_utils.gpuwright.operator.record import CLAIM, FOLDER, Answer, look, release, take
 
 
 def main():

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from conftest import MODULE_UTILS, REPOSITORY
-from gpuwright import operator_record, operator_runs
-from gpuwright.operator_record import DAMAGED, GUARD, RECORD, look, release, take
+from gpuwright.operator import record as operator_record
+from gpuwright.operator import runs as operator_runs
+from gpuwright.operator.record import DAMAGED, GUARD, RECORD, look, release, take
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the record must belong to root, and mounts need it")
 ALICE = {
@@ -162,7 +163,7 @@ def test_who_keeps_the_guard_is_not_waited_for_without_end(root: Path) -> None:
 RACE = """
 import json, os, sys, time
 sys.path.insert(0, {folder!r})
-from gpuwright.operator_record import RECORD, release, take
+from gpuwright.operator.record import RECORD, release, take
 root, claims = {root!r}, {claims!r}
 results = []
 for attempt in range(200):

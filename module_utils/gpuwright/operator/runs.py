@@ -13,8 +13,8 @@ import signal
 import time
 from typing import Dict, List, NamedTuple
 
-from .host.files import below
-from .host.processes import command_name, process_ids
+from ..host.files import below
+from ..host.processes import command_name, process_ids
 
 VARIABLE = "GPUWRIGHT_RUN"
 # Helpers that gpg and D-Bus leave behind on purpose. They inherit the environment and work for nobody.

@@ -14,11 +14,11 @@ import os
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
-from .host.files import below, read_text
-from .operator_runs import Work, work_of_others
-from .verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
-from .verdict.kept_file import read_kept
-from .verdict.report import now_utc, write_json
+from ..host.files import below, read_text
+from ..verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
+from ..verdict.kept_file import read_kept
+from ..verdict.report import now_utc, write_json
+from .runs import Work, work_of_others
 
 FOLDER = "/run/gpuwright"
 RECORD = FOLDER + "/operator.json"

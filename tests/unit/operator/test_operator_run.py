@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-PLUGINS = Path(__file__).resolve().parents[2] / "playbooks"
+PLUGINS = Path(__file__).resolve().parents[3] / "playbooks"
 spec = importlib.util.spec_from_file_location("operator_lock", PLUGINS / "action_plugins/operator_lock.py")
 plugin = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(plugin)

@@ -186,7 +186,7 @@ def followed(rows: tuple[Any, ...]) -> list[str]:
     for name in of_kind.get("look", []) + of_kind.get("playbook", []):
         if FOLLOWED[name][2].startswith("not tried"):
             lines += [f"* `{name}`: {cell(FOLLOWED[name][2])}"]
-    lines += ["", "What preflight refuses with, tried by tests/unit/test_refusal_advice.py:", ""]
+    lines += ["", "What preflight refuses with, tried by tests/unit/preflight/test_refusal_advice.py:", ""]
     lines += [f"* {name}: {cell(how)}" for name, how in refusal_advice.table()]
     lines += [
         "",

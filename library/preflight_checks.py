@@ -125,8 +125,8 @@ read_only:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.preflight import find_problems, read_facts
-from ansible.module_utils.gpuwright.preflight_space import read_only_folders
+from ansible.module_utils.gpuwright.preflight.host_checks import find_problems, read_facts
+from ansible.module_utils.gpuwright.preflight.space import read_only_folders
 from ansible.module_utils.gpuwright.probe.host import ask
 
 

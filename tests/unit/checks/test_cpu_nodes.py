@@ -15,7 +15,7 @@ import yaml
 from conftest import REPOSITORY
 from gpuwright.checks.gpu.cards import count
 from gpuwright.plan import solve
-from gpuwright.preflight import find_problems
+from gpuwright.preflight.host_checks import find_problems
 from gpuwright.verdict.check import PASS, WARN
 from gpuwright.verdict.evidence import Evidence
 from test_plan_questions import MATRIX, make_host

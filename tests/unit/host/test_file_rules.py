@@ -14,7 +14,7 @@ import pytest
 from gpuwright.host import trees
 from gpuwright.launch.preload import check_callers_preload, check_library, find_library
 from gpuwright.launch.runtime_policy import LaunchError
-from gpuwright.preflight_space import space_needed, space_problems
+from gpuwright.preflight.space import space_needed, space_problems
 from gpuwright.tuning import store as tuning_store
 from gpuwright.verdict import report
 from healthy_files import ELF_LIBRARY
@@ -383,7 +383,7 @@ def test_folders_that_were_made_go_when_they_are_empty(tmp_path):
     assert tuning_store.drop_folders(str(tmp_path), made) == [] and not (tmp_path / "a").exists()
 
 
-# --- preflight_space: the estimate, scaled
+# --- preflight.space: the estimate, scaled
 
 
 SPACE = {

@@ -8,7 +8,7 @@ fail with "Operation not permitted". Sources: fapolicyd.rules(5), fapolicyd.conf
 
 import re
 
-from .host.files import exists, names_in, read_text
+from ..host.files import exists, names_in, read_text
 from .problem import problem
 
 CONF = "/etc/fapolicyd/fapolicyd.conf"

@@ -3,7 +3,7 @@
 
 import os
 
-from .host.files import below
+from ..host.files import below
 from .problem import problem
 
 # Folders that the roles write into; a driver's images go to /boot, an environment's download to /tmp.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.fapolicyd import fapolicyd_problems, is_allowed, read_fapolicyd
+from gpuwright.preflight.fapolicyd import fapolicyd_problems, is_allowed, read_fapolicyd
 from host_tree import HostTree
 
 # The shape of the shipped policy (rules.d of fapolicyd 1.3): what counts is the order.

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
-from gpuwright.preflight import find_problems, read_facts
-from gpuwright.preflight_space import (
+from gpuwright.preflight.host_checks import find_problems, read_facts
+from gpuwright.preflight.space import (
     largest_initramfs_mib,
     read_filesystem,
     read_only_folders,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import REPOSITORY
-from gpuwright.preflight_accounts import COMMENT, account_problems, read_accounts
+from gpuwright.preflight.accounts import COMMENT, account_problems, read_accounts
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 OWN = f"trainer:x:991:991:{COMMENT}:/var/lib/x:/sbin/nologin"

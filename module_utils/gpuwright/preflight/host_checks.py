@@ -7,26 +7,19 @@ it is pure. A problem says what is wrong, what was seen, and what to do; one tha
 
 import time
 
+from ..gpu.cards import could_be
+from ..gpu.devices import describe_device, find_devices
+from ..host.files import exists
+from ..packages.installed import lock_holder, missing_packages
+from ..packages.repositories import unreachable
+from ..packages.state import read_package_state, state_findings
+from ..probe.workloads import describe_all
+from .accounts import account_problems, read_accounts
+from .driver import downgrade_problems, guard_remarks, read_guarded
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
-from .gpu.cards import could_be
-from .gpu.devices import describe_device, find_devices
-from .host.files import exists
-from .packages.installed import lock_holder, missing_packages
-from .packages.repositories import unreachable
-from .packages.state import read_package_state, state_findings
-from .preflight_accounts import account_problems, read_accounts
-from .preflight_driver import downgrade_problems, guard_remarks, read_guarded
-from .preflight_secure_boot import secure_boot_problems
-from .preflight_space import (
-    FOLDERS,
-    largest_initramfs_mib,
-    read_filesystem,
-    read_only_problems,
-    space_needed,
-    space_problems,
-)
-from .probe.workloads import describe_all
 from .problem import problem
+from .secure_boot import secure_boot_problems
+from .space import FOLDERS, largest_initramfs_mib, read_filesystem, read_only_problems, space_needed, space_problems
 
 # TLS certificates and Kerberos tickets are refused soon after this many seconds.
 MOST_SKEW_SECONDS = 60

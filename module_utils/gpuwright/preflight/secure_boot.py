@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the kernel will take the module that this run builds, or that the next boot loads."""
 
-from .host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, STAGED, UNKNOWN
-from .host.secure_boot.mok_password import hash_problem
+from ..host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, STAGED, UNKNOWN
+from ..host.secure_boot.mok_password import hash_problem
 from .problem import problem
 
 REFUSED = "so the kernel would refuse the NVIDIA module and leave the node without display driver. Nothing was removed"

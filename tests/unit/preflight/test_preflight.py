@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import REPOSITORY
 from gpuwright.plan import solve
-from gpuwright.preflight import find_problems, read_facts
+from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, make_host
 
 _spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "roles/preflight/filter_plugins/problems.py")

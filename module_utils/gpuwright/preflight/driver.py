@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of the driver that a node has: it is kept and guarded, or it would have to go back to an older one."""
 
-from .host.files import exists, read_text
-from .host.versions import is_version, version_key
+from ..host.files import exists, read_text
+from ..host.versions import is_version, version_key
 from .problem import problem
 
 # What the role system_driver writes; the lock list has blocks of other owners, too.

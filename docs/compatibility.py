@@ -12,8 +12,8 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/compatibility.md"
 sys.path.insert(0, str(REPOSITORY / "module_utils"))
-solve = importlib.import_module("gpuwright.plan").solve
-imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
+solve = importlib.import_module("gpuwright.plan.solve").solve
+imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
 cards = importlib.import_module("gpuwright.gpu.cards")
 SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
 

@@ -21,8 +21,8 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
 sys.path.insert(0, str(REPOSITORY / "module_utils"))
-solve = importlib.import_module("gpuwright.plan").solve
-imagined_host = importlib.import_module("gpuwright.plan_question").imagined_host
+solve = importlib.import_module("gpuwright.plan.solve").solve
+imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
 # One card of every compute capability: plans differ in nothing else that a card says.
 CARDS = tuple(card.name for card in importlib.import_module("gpuwright.gpu.cards").examples())
 

@@ -16,8 +16,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "module_utils"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]
 
 from gpuwright.gpu.devices import NAMES  # noqa: E402
-from gpuwright.plan import solve  # noqa: E402
-from gpuwright.plan_question import imagined_host  # noqa: E402
+from gpuwright.plan.question import imagined_host  # noqa: E402
+from gpuwright.plan.solve import solve  # noqa: E402
 from test_plan_questions import MATRIX  # noqa: E402
 
 QUESTIONS, SLOWEST, TRIES = 2000, 60, 6

@@ -16,7 +16,7 @@ _FOLDER = str(Path(__file__).resolve().parents[3] / "module_utils")
 if _FOLDER not in sys.path:
     sys.path.append(_FOLDER)
 plan_choices = importlib.import_module("gpuwright.probe.plan_choices").plan_choices
-plan_table = importlib.import_module("gpuwright.plan_question").plan_table
+plan_table = importlib.import_module("gpuwright.plan.question").plan_table
 
 # Of a fleet with more kinds of nodes, the others are named only.
 MOST_PLANS = 4

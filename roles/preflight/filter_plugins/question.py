@@ -14,7 +14,7 @@ from typing import Any
 _FOLDER = str(Path(__file__).resolve().parents[3] / "module_utils")
 if _FOLDER not in sys.path:
     sys.path.append(_FOLDER)
-_question = importlib.import_module("gpuwright.plan_question")
+_question = importlib.import_module("gpuwright.plan.question")
 
 
 def plan_question(

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 from gpuwright.checks.gpu.cards import count
-from gpuwright.plan import solve
+from gpuwright.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems
 from gpuwright.verdict.check import PASS, WARN
 from gpuwright.verdict.evidence import Evidence

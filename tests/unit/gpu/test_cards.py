@@ -31,8 +31,8 @@ from gpuwright.gpu.cards import (
 from gpuwright.gpu.device_table import ARCHITECTURES, KNOWN_GOOD
 from gpuwright.gpu.nvidia_smi.absent import Card, believed
 from gpuwright.gpu.nvidia_smi.values import UNKNOWN
-from gpuwright.plan import solve
-from gpuwright.plan_question import imagined_host
+from gpuwright.plan.question import imagined_host
+from gpuwright.plan.solve import solve
 from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
 from test_plan_questions import MATRIX
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.plan import solve
+from gpuwright.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, make_host
 

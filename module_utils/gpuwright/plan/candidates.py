@@ -4,7 +4,7 @@
 import collections
 import functools
 
-from .host.versions import is_part_of, major, version_key
+from ..host.versions import is_part_of, major, version_key
 
 # What a user may pin, in the order in which problems are told; the value is the inventory variable behind it.
 PINS = collections.OrderedDict(

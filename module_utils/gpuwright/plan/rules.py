@@ -2,15 +2,15 @@
 """What fits what. Each rule answers with "" when two things fit, or with the sentence that says why they do not.
 
 The numbers and their sources stand in roles/preflight/files/matrix/. Rules about PyTorch and TensorFlow are in
-plan_frameworks.
+`frameworks`.
 """
 
 import collections
 
-from .gpu.cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
-from .host.versions import major, version_key
-from .plan_candidates import CPU_BUILD, NVIDIA, PYPI
-from .plan_frameworks import (
+from ..gpu.cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
+from ..host.versions import major, version_key
+from .candidates import CPU_BUILD, NVIDIA, PYPI
+from .frameworks import (
     cuda_serves_tensorflow,
     cudnn_serves_tensorflow,
     python_has_wheels,

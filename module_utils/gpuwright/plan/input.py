@@ -5,13 +5,13 @@ import collections
 import difflib
 import re
 
-from .gpu.cards import card_of
-from .host.versions import is_version, major, version_key
-from .plan_candidates import AT_LEAST, CPU_BUILD, PINS, accepts
-from .plan_clash import conflict
-from .plan_labels import pin_label
-from .plan_rules import Gpu
-from .plan_unknown import is_released
+from ..gpu.cards import card_of
+from ..host.versions import is_version, major, version_key
+from .candidates import AT_LEAST, CPU_BUILD, PINS, accepts
+from .clash import conflict
+from .labels import pin_label
+from .rules import Gpu
+from .unknown import is_released
 
 # Who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")

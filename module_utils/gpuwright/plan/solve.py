@@ -2,28 +2,20 @@
 """The one place that decides versions: what a host is and what its owner pinned go in, a plan or a refusal comes out.
 
 Pure and deterministic: no clock, no file, no network. What fits what is data (roles/preflight/files/matrix/). The
-rules over it are in plan_rules, the search in plan_search, refusals in plan_input and plan_clash; plan_result gives the
-plan its form, plan_reasons its sentences.
+rules over it are in `rules`, the search in `search`, refusals in `input` and `clash`; `result` gives the plan its form,
+`reasons` its sentences.
 """
 
 import collections
 
-from .plan_candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
-from .plan_clash import conflict, find_conflicts, with_choice
-from .plan_input import (
-    find_release,
-    held_pins,
-    kinds_of_gpu,
-    misspelt_pins,
-    profile_pins,
-    unknown_pins,
-    unsupported_host,
-)
-from .plan_labels import pin_label
-from .plan_names import newest_release
-from .plan_result import describe, requirements
-from .plan_search import Fact, Problem
-from .plan_unknown import unknown_value
+from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
+from .clash import conflict, find_conflicts, with_choice
+from .input import find_release, held_pins, kinds_of_gpu, misspelt_pins, profile_pins, unknown_pins, unsupported_host
+from .labels import pin_label
+from .names import newest_release
+from .result import describe, requirements
+from .search import Fact, Problem
+from .unknown import unknown_value
 
 
 def solve(matrix, host, pins):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import REPOSITORY
-from gpuwright.plan import solve
+from gpuwright.plan.solve import solve
 from gpuwright.probe.plan_choices import plan_choices, read_kept_plan
 from host_tree import HostTree
 from test_plan_questions import MATRIX, make_host

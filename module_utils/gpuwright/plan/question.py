@@ -5,10 +5,10 @@ import difflib
 import re
 import textwrap
 
-from .gpu.devices import describe_device
-from .plan_candidates import PINS
-from .plan_names import find_card, find_system, machine_of, split_cards
-from .probe.plan_choices import plan_choices
+from ..gpu.devices import describe_device
+from ..probe.plan_choices import plan_choices
+from .candidates import PINS
+from .names import find_card, find_system, machine_of, split_cards
 
 BECAUSE_WIDTH = 90
 CHOICE_WIDTH = 34

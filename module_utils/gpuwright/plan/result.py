@@ -3,10 +3,10 @@
 
 import collections
 
-from .host.versions import is_part_of, major
-from .plan_candidates import CPU_BUILD, DISTRIBUTION, KINDS
-from .plan_reasons import choice_reason, find_warnings
-from .plan_rules import fits_dcgm
+from ..host.versions import is_part_of, major
+from .candidates import CPU_BUILD, DISTRIBUTION, KINDS
+from .reasons import choice_reason, find_warnings
+from .rules import fits_dcgm
 
 SCHEMA = 1
 # Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from gpuwright.plan_candidates import KINDS, list_candidates
-from gpuwright.plan_rules import Rules
+from gpuwright.plan.candidates import KINDS, list_candidates
+from gpuwright.plan.rules import Rules
 from test_plan_questions import MATRIX
 
 RULES = Rules(MATRIX)

@@ -7,8 +7,8 @@ question to remain without an answer is the clash.
 
 import collections
 
-from .plan_candidates import ON_DEMAND, accepts, is_from_pypi, preference
-from .plan_rules import Rules
+from .candidates import ON_DEMAND, accepts, is_from_pypi, preference
+from .rules import Rules
 
 Fact = collections.namedtuple("Fact", "kind name value label origin")
 Fact.__doc__ = """Something that an answer must respect.

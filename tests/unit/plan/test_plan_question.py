@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 from gpuwright.gpu.devices import NAMES, describe_device
-from gpuwright.plan_names import find_card
-from gpuwright.plan_question import imagined_host, pins_from
+from gpuwright.plan.names import find_card
+from gpuwright.plan.question import imagined_host, pins_from
 from test_plan_questions import MATRIX
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from conftest import REPOSITORY
-from gpuwright.plan import solve
+from gpuwright.plan.solve import solve
 
 FOLDER = REPOSITORY / "roles/preflight/files/matrix"
 MATRIX = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the parts of a question are called in sentences."""
 
-from .plan_candidates import PINS
+from .candidates import PINS
 
 
 def pin_label(name: str, value: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from gpuwright.gpu.cards import CARDS, card_of, first_driver
-from gpuwright.plan import solve
-from gpuwright.plan_question import imagined_host
+from gpuwright.plan.question import imagined_host
+from gpuwright.plan.solve import solve
 from test_plan_questions import MATRIX
 
 

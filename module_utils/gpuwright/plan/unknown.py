@@ -7,10 +7,10 @@ What exists is named in roles/preflight/files/matrix/released.yml, whether it ha
 import difflib
 from typing import Any, Callable, Dict, List, Optional
 
-from .host.versions import is_part_of, is_version, major, version_key
-from .plan_candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, as_sentence
-from .plan_clash import MOST_CHOICES, conflict, value_in
-from .plan_labels import pin_label
+from ..host.versions import is_part_of, is_version, major, version_key
+from .candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, as_sentence
+from .clash import MOST_CHOICES, conflict, value_in
+from .labels import pin_label
 
 FOLDER = "roles/preflight/files/matrix/"
 # Where a new version gets its row.

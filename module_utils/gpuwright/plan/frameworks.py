@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules about PyTorch and TensorFlow: for which GPUs their wheels have code, what they bring, and what they share.
 
-As in plan_rules, each answers with "" when two things fit, or with the sentence that says why they do not. What the
+As in `rules`, each answers with "" when two things fit, or with the sentence that says why they do not. What the
 wheels demand was read from their metadata on PyPI; the rows are roles/preflight/files/matrix/pytorch.yml and
 tensorflow.yml.
 """
 
 from typing import Any, List, Sequence
 
-from .host.versions import major, version_key
-from .plan_candidates import CPU_BUILD, PYPI, Candidate
+from ..host.versions import major, version_key
+from .candidates import CPU_BUILD, PYPI, Candidate
 
 
 def sm(capability: str) -> str:

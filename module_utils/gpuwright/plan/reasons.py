@@ -4,8 +4,8 @@
 import collections
 import datetime
 
-from .host.versions import major, version_key
-from .plan_candidates import as_sentence, has_ended
+from ..host.versions import major, version_key
+from .candidates import as_sentence, has_ended
 
 # After so many days, which is two releases of PyTorch, a matrix says so.
 OLD_MATRIX_DAYS = 180

@@ -280,7 +280,7 @@ def test_every_python_gives_the_same_answers(tmp_path: Path) -> None:
     asked = [[make_host(question.gpus, question.system), question.pins] for question in [*PLANS, *REFUSALS]]
     questions.write_text(json.dumps({"matrix": MATRIX, "asked": asked}))
     program = (
-        "import json, sys; sys.path.insert(0, sys.argv[1]); from gpuwright.plan import solve; "
+        "import json, sys; sys.path.insert(0, sys.argv[1]); from gpuwright.plan.solve import solve; "
         "data = json.load(open(sys.argv[2])); "
         "print(json.dumps([solve(data['matrix'], host, pins) for host, pins in data['asked']], sort_keys=True))"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.plan import solve
+from gpuwright.plan.solve import solve
 from test_plan_questions import MATRIX, NEWEST, PLANS, ask, make_host
 from test_plan_refusals import REFUSALS
 

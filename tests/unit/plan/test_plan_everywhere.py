@@ -11,8 +11,8 @@ import pytest
 from conftest import REPOSITORY
 from gpuwright.gpu.cards import card_of
 from gpuwright.gpu.devices import NAMES, describe_device
-from gpuwright.plan import solve
-from gpuwright.plan_question import imagined_host
+from gpuwright.plan.question import imagined_host
+from gpuwright.plan.solve import solve
 from test_plan_questions import MATRIX
 
 LOCKS = {file.name for file in (REPOSITORY / "roles/framework_pytorch/files/locks").glob("*.txt")}

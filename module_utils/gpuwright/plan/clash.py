@@ -3,8 +3,8 @@
 
 import collections
 
-from .host.versions import is_version, major, version_key
-from .plan_candidates import AT_LEAST, ON_DEMAND, PINS, as_sentence, has_ended
+from ..host.versions import is_version, major, version_key
+from .candidates import AT_LEAST, ON_DEMAND, PINS, as_sentence, has_ended
 
 MOST_CHOICES = 3
 MOST_REASONS = 3

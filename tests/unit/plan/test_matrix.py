@@ -13,7 +13,7 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 from gpuwright.host.versions import version_key
-from gpuwright.plan_candidates import PINS
+from gpuwright.plan.candidates import PINS
 from test_plan_questions import MATRIX, ask
 
 SCHEMA = json.loads((REPOSITORY / "roles/preflight/files/matrix.schema.json").read_text())

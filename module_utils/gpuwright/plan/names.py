@@ -5,9 +5,9 @@ import difflib
 import re
 from typing import Any, Dict, List, Sequence, Tuple
 
-from .gpu.cards import BY_ID, card_of
-from .gpu.devices import NAMES, describe_device, find_devices, without_maker
-from .host.versions import version_key
+from ..gpu.cards import BY_ID, card_of
+from ..gpu.devices import NAMES, describe_device, find_devices, without_maker
+from ..host.versions import version_key
 
 MOST_HINTS = 3
 # What is asked for and is no card of a server that this plan is for; the first that fits is the answer.

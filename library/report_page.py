@@ -49,7 +49,7 @@ hosts:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.page import make_page, read_folder
+from ansible.module_utils.gpuwright.page.fleet import make_page, read_folder
 from ansible.module_utils.gpuwright.verdict.report import now_utc, write_text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import page_samples
 import pytest
-from gpuwright.page import make_page
+from gpuwright.page.fleet import make_page
 
 BACKGROUND = {False: "rgb(255, 255, 255)", True: "rgb(15, 19, 24)"}
 

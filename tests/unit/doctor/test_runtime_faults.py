@@ -17,7 +17,7 @@ import healthy_files
 import healthy_node
 import pytest
 from fault_rows import ROWS, TOKEN_FIELDS, TOKENS, Row
-from gpuwright.page import make_page
+from gpuwright.page.fleet import make_page
 from host_tree import HostTree
 
 CAPTURES = Path(__file__).parents[1] / "data/nvidia_smi"

@@ -12,14 +12,14 @@ from pathlib import Path
 import healthy_node
 import jsonschema
 import pytest
-from gpuwright.page import make_page, read_folder
-from gpuwright.page_facts import as_built, changes, tuning
-from gpuwright.page_host import to_do
-from gpuwright.page_markup import el, escape
-from gpuwright.page_speed import performance_bars, smoke_bars, status_of
+from gpuwright.page.facts import as_built, changes, tuning
+from gpuwright.page.fleet import make_page, read_folder
+from gpuwright.page.host import to_do
+from gpuwright.page.markup import el, escape
+from gpuwright.page.speed import performance_bars, smoke_bars, status_of
 from page_samples import HOSTILE, broken, everywhere, fleet, report, unread, waived, whole
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((REPOSITORY / "roles/verify/files/report.schema.json").read_text())
 NOW = "2026-01-06T10:00:00Z"
 VOID = ("meta", "rect", "line")

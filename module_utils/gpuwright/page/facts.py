@@ -3,9 +3,9 @@
 
 import collections
 
-from .page_speed import performance_bars, smoke_bars
-from .page_values import NOT_READ, as_list, in_words, is_number, look
-from .verdict.check import SKIP
+from ..verdict.check import SKIP
+from .speed import performance_bars, smoke_bars
+from .values import NOT_READ, as_list, in_words, is_number, look
 
 NOTABLE_CHANGE = 0.05
 GROUPS = ("Hardware", "System", "Driver", "CUDA", "Framework", "Locks")

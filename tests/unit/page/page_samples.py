@@ -172,7 +172,7 @@ def warned() -> dict:
 
 
 def fleet(number: int) -> list[tuple]:
-    """Hosts as `page.read_folder` returns them: of every verdict when there are enough of them."""
+    """Hosts as `page.fleet.read_folder` returns them: of every verdict when there are enough of them."""
     long = whole(broken())
     long["checks"][0]["message"] = "x" * 400
     kinds = [

@@ -3,9 +3,9 @@
 
 import collections
 
-from .gpu.floors import amp_floor
-from .page_values import as_list, in_words, is_number, look, shorten
-from .verdict.check import FAIL, PASS, WARN
+from ..gpu.floors import amp_floor
+from ..verdict.check import FAIL, PASS, WARN
+from .values import as_list, in_words, is_number, look, shorten
 
 MEASURES = (
     ("h2d_gb_s", "host to GPU"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The seed report: documented numbers of the reference server beside those that `train-gan bench` measured here."""
 
-from .page_markup import el, join, listed, soft, table
-from .page_values import as_list, in_words, is_number, look
+from .markup import el, join, listed, soft, table
+from .values import as_list, in_words, is_number, look
 
 NO_BENCH = "Not measured: nobody has run train-gan bench on this node."
 PRECISIONS = {"fp32": "full precision", "amp": "mixed precision", "amp_2_gpus": "mixed precision, 2 GPUs"}

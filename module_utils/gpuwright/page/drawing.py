@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drawings of the page as inline SVG: processors, NUMA nodes and GPUs; one bar with its floor."""
 
-from .page_markup import Markup, el
-from .page_values import as_list, in_words, is_number, look, shorten
+from .markup import Markup, el
+from .values import as_list, in_words, is_number, look, shorten
 
 WIDTH = 360
 GPU_HEIGHT = 66

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTML in which nothing that was read can become markup: every text is escaped where it is put in."""
 
-from .verdict.check import UNKNOWN
-from .verdict.report import TABLE_ORDER, printable
+from ..verdict.check import UNKNOWN
+from ..verdict.report import TABLE_ORDER, printable
 
 VOID = ("meta", "br", "rect", "line", "hr")
 # No line break behind these: it would be read as a space.

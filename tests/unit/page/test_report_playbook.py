@@ -10,7 +10,7 @@ from pathlib import Path
 import page_samples
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 INVENTORY = """\
 gpu_nodes:
   hosts:

@@ -7,8 +7,8 @@ import copy
 import healthy_node
 import pytest
 from gpuwright.checks.all import run_checks
-from gpuwright.page import make_page
-from gpuwright.page_people import question, since, usable
+from gpuwright.page.fleet import make_page
+from gpuwright.page.people import question, since, usable
 from gpuwright.verdict.report import make_report
 from page_samples import NOW, report
 

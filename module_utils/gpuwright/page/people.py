@@ -3,9 +3,9 @@
 
 from typing import Any, Dict, List, Optional
 
-from .checks.all import CHECKS
-from .page_values import look
-from .verdict.check import FAIL, PASS, SKIP
+from ..checks.all import CHECKS
+from ..verdict.check import FAIL, PASS, SKIP
+from .values import look
 
 QUESTIONS = {check.id: check.question for check in CHECKS}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page's part on what people have decided about findings, and on cards that have failed: for a warranty claim."""
 
-from .page_markup import el, join, listed, table, word
-from .page_values import as_list, in_words, is_number, look
-from .verdict.report import BY_INVENTORY, BY_ROOT
+from ..verdict.report import BY_INVENTORY, BY_ROOT
+from .markup import el, join, listed, table, word
+from .values import as_list, in_words, is_number, look
 
 WAIVED_HEAD = ("Check", "Status", "Decided by", "Until", "Reason", "The finding")
 STRIKES_HEAD = ("Card", "What failed", "In boots", "First", "Last", "Last finding")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The looks of the page: one style sheet for screen, phone, dark mode and paper."""
 
-from .page_markup import Markup
+from .markup import Markup
 
 STYLE = Markup("""
 :root { color-scheme: light dark; --bg: #fff; --fg: #1c2128; --soft: #57606a; --line: #d0d7de; --panel: #f6f8fa;

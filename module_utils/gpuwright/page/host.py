@@ -3,18 +3,18 @@
 
 import collections
 
-from .doctor.by_hand import done_by, sentence_of
-from .page_bench import seed_report
-from .page_drawing import draw_bar, draw_topology
-from .page_facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning
-from .page_markup import Markup, el, join, listed, soft, table, word
-from .page_people import question, since, usable
-from .page_speed import missing_measures, performance_bars, smoke_bars, status_of, why_no_performance
-from .page_values import NOT_READ, look
-from .page_waivers import strikes, waivers
-from .verdict.causes import consequences, own_findings
-from .verdict.check import PASS, SEVERITY, SKIP, UNKNOWN, WARN
-from .verdict.report import counts, summary_line
+from ..doctor.by_hand import done_by, sentence_of
+from ..verdict.causes import consequences, own_findings
+from ..verdict.check import PASS, SEVERITY, SKIP, UNKNOWN, WARN
+from ..verdict.report import counts, summary_line
+from .bench import seed_report
+from .drawing import draw_bar, draw_topology
+from .facts import AS_WANTED, DIFFERS, as_built, changes, skipped, tuning
+from .markup import Markup, el, join, listed, soft, table, word
+from .people import question, since, usable
+from .speed import missing_measures, performance_bars, smoke_bars, status_of, why_no_performance
+from .values import NOT_READ, look
+from .waivers import strikes, waivers
 
 RANK = {status: rank for rank, status in enumerate(SEVERITY + (SKIP,))}
 BAR_HEAD = ("Measurement", "Value", "Against its floor", "Floor", "Peak")

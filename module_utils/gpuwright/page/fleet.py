@@ -3,16 +3,16 @@
 
 import os
 
-from .doctor.by_hand import done_by
-from .page_drawing import draw_share
-from .page_facts import changes
-from .page_host import anchor, entry, host_card, to_do, verdict_of
-from .page_markup import el, join, soft, table, word
-from .page_people import usable
-from .page_style import STYLE
-from .page_values import in_words, look, shorten
-from .verdict.check import SEVERITY, SKIP
-from .verdict.report import SCHEMA, age_seconds, read_json
+from ..doctor.by_hand import done_by
+from ..verdict.check import SEVERITY, SKIP
+from ..verdict.report import SCHEMA, age_seconds, read_json
+from .drawing import draw_share
+from .facts import changes
+from .host import anchor, entry, host_card, to_do, verdict_of
+from .markup import el, join, soft, table, word
+from .people import usable
+from .style import STYLE
+from .values import in_words, look, shorten
 
 PREVIOUS = "previous"
 CHECK_KEYS = ("id", "status", "message", "action")

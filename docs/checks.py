@@ -1,4 +1,4 @@
-"""Write docs/checks.md from the rows of the checks (`make docs`). tests/unit/test_checks_page.py finds drift.
+"""Write docs/checks.md from the rows of the checks (`make docs`). tests/unit/docs/test_checks_page.py finds drift.
 
 How often each check was right is counted here and now: on the nodes that the rows of the tests make, on whole records
 of the kernel's log, and on healthy answers of nvidia-smi. What takes longer, breaking every field of those answers, is
@@ -190,7 +190,7 @@ def followed(rows: tuple[Any, ...]) -> list[str]:
     lines += [f"* {name}: {cell(how)}" for name, how in refusal_advice.table()]
     lines += [
         "",
-        "What a role refuses with; what is not named here is followed by tests/unit/test_role_refusals.py:",
+        "What a role refuses with; what is not named here is followed by tests/unit/roles/test_role_refusals.py:",
         "",
     ]
     rows = role_refusals.NOT_FOLLOWED.items()

@@ -1,4 +1,4 @@
-"""Write docs/compatibility.md from the matrix (`make docs`). tests/unit/test_compatibility.py finds drift."""
+"""Write docs/compatibility.md from the matrix (`make docs`). tests/unit/docs/test_compatibility.py finds drift."""
 
 from __future__ import annotations
 

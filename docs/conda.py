@@ -2,7 +2,7 @@
 
     python docs/conda.py py3.11-torch2.10.0-cu128 [--folder FOLDER]
 
-Without a name, the files in docs/conda are written anew (`make docs`); tests/unit/test_conda.py finds drift.
+Without a name, the files in docs/conda are written anew (`make docs`); tests/unit/docs/test_conda.py finds drift.
 conda brings Python and pip alone: every package comes from the lock, with its hashes, so that a conda environment and
 a node's environment hold the same files. The environment file names the lock by a relative path, so it stays where it
 was written.

@@ -1,4 +1,4 @@
-"""Write docs/tuning.md from the table of settings (`make docs`). tests/unit/test_tuning_page.py finds drift."""
+"""Write docs/tuning.md from the table of settings (`make docs`). tests/unit/docs/test_tuning_page.py finds drift."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from enum import Enum
 class Place(Enum):
     """Where a command is run."""
 
-    CONTROLLER = "in the checkout, by tests/unit/test_readme_commands.py"
+    CONTROLLER = "in the checkout, by tests/unit/docs/test_readme_commands.py"
     NODE = "on a finished node, by tests/testinfra/test_readme_commands.py"
     FLEET = "in the checkout, beside the running fleet, by tests/testinfra/test_readme_commands.py"
     LANE = "by the test whose file the row names"

@@ -1,6 +1,6 @@
 """Faults at run time on a node that had passed, through gpu_verify, the playbook's exit code, gpu-doctor and the page.
 
-The rows are those of tests/unit/fault_rows.py. What can be wrong together is played together, since each
+The rows are those of tests/unit/nodes/fault_rows.py. What can be wrong together is played together, since each
 run of the playbook costs some ten seconds. What a row breaks, it mends.
 """
 

@@ -1,0 +1,140 @@
+"""Every module documents exactly the options that it takes, and every example and return value is real YAML."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+LIBRARY = Path(__file__).resolve().parents[3] / "library"
+MODULES = sorted(LIBRARY.glob("*.py"))
+# Keys of an argument_spec that documentation repeats under the same name, with what Ansible takes when they are absent.
+SHARED = {"type": "str", "required": False, "default": None, "choices": None, "elements": None, "aliases": []}
+
+
+def constants(path: Path) -> dict[str, str]:
+    """The module's top-level strings by name."""
+    tree = ast.parse(path.read_text())
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            found.update({target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)})
+    return found
+
+
+class SpecTaken(Exception):
+    """Carries what the module gave to AnsibleModule."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        super().__init__("spec taken")
+        self.arguments = arguments
+
+
+def argument_spec(path: Path) -> dict[str, Any]:
+    """The keyword arguments of the module's AnsibleModule call, taken by calling its main()."""
+
+    def take_spec(*_args: Any, **arguments: Any) -> None:
+        raise SpecTaken(arguments)
+
+    # ansible.module_utils.gpuwright is what Ansible makes of our folder on the node.
+    source = path.read_text().replace("ansible.module_utils.gpuwright", "gpuwright")
+    space: dict[str, Any] = {"__name__": "module_under_test", "__file__": str(path)}
+    exec(compile(source, str(path), "exec"), space)
+    space["AnsibleModule"] = take_spec
+    with pytest.raises(SpecTaken) as taken:
+        space["main"]()
+    return taken.value.arguments
+
+
+@pytest.fixture(params=MODULES, ids=lambda path: path.stem)
+def module(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def documentation(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(constants(path)["DOCUMENTATION"])
+
+
+def differences(documented: dict[str, Any], taken: dict[str, Any], where: str = "") -> list[str]:
+    """Sentences, one for each option or property on which documentation and argument_spec disagree."""
+    found = [f"{where}{name} is taken but not documented" for name in sorted(set(taken) - set(documented))]
+    found += [f"{where}{name} is documented but not taken" for name in sorted(set(documented) - set(taken))]
+    for name in sorted(set(documented) & set(taken)):
+        if not documented[name].get("description"):
+            found.append(f"{where}{name} has no description")
+        for key, absent in SHARED.items():
+            said, meant = documented[name].get(key, absent), taken[name].get(key, absent)
+            if said != meant or type(said) is not type(meant) and not isinstance(said, (int, float)):
+                found.append(f"{where}{name}: {key} is documented as {said!r} and taken as {meant!r}")
+        nested = documented[name].get("suboptions"), taken[name].get("options")
+        if any(nested):
+            found += differences(nested[0] or {}, nested[1] or {}, f"{where}{name}.")
+    return found
+
+
+def test_there_are_modules():
+    assert MODULES
+
+
+def test_the_documentation_names_the_module_and_says_what_it_does(module):
+    said = documentation(module)
+    assert said["module"] == module.stem
+    assert said["short_description"] and not said["short_description"].endswith(".")
+    assert said["description"]
+
+
+def test_options_and_argument_spec_agree(module):
+    said = documentation(module).get("options") or {}
+    assert differences(said, argument_spec(module).get("argument_spec") or {}) == []
+
+
+def test_every_module_supports_check_mode(module):
+    assert argument_spec(module).get("supports_check_mode") is True
+
+
+def test_the_examples_are_tasks_that_use_the_module_with_known_options(module):
+    tasks = yaml.safe_load(constants(module)["EXAMPLES"])
+    known = set(documentation(module).get("options") or {})
+    uses = [task[module.stem] or {} for task in tasks if module.stem in task]
+    assert uses, "no example uses the module"
+    assert all(task.get("name") for task in tasks)
+    assert {option for use in uses for option in use} <= known
+
+
+def unfinished_values(values: dict[str, Any], where: str = "") -> list[str]:
+    """Names of return values without description or type, those inside `contains` included."""
+    found = []
+    for name, value in values.items():
+        if not value.get("description") or not value.get("type"):
+            found.append(f"{where}{name}")
+        found += unfinished_values(value.get("contains") or {}, f"{where}{name}.")
+    return found
+
+
+def test_every_return_value_has_description_and_type(module):
+    values = yaml.safe_load(constants(module)["RETURN"])
+    assert values and unfinished_values(values) == []
+
+
+@pytest.mark.parametrize(
+    ("documented", "taken", "words"),
+    [
+        ({}, {"a": {}}, "a is taken but not documented"),
+        ({"a": {"description": "x"}}, {}, "a is documented but not taken"),
+        ({"a": {}}, {"a": {}}, "a has no description"),
+        ({"a": {"description": "x", "default": 30}}, {"a": {"default": 31}}, "default is documented as 30"),
+        ({"a": {"description": "x"}}, {"a": {"required": True}}, "required is documented as False"),
+        ({"a": {"description": "x"}}, {"a": {"type": "int"}}, "type is documented as 'str'"),
+        (
+            {"a": {"description": "x", "type": "dict", "suboptions": {"b": {"description": "y"}}}},
+            {"a": {"type": "dict", "options": {}}},
+            "a.b is documented but not taken",
+        ),
+    ],
+)
+def test_a_difference_is_seen(documented, taken, words):
+    (sentence,) = differences(documented, taken)
+    assert words in sentence

@@ -1,0 +1,171 @@
+"""What `fleet up` writes, and how it plans addresses, sources and wheels."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+FLEET = Path(__file__).resolve().parents[2] / "fleet"
+sys.path.insert(0, str(FLEET))
+
+from gpuwright_fleet import base, cli, containers, image, inventory, paths, wheelhouse  # noqa: E402
+from gpuwright_fleet.shell import FleetError  # noqa: E402
+
+HOSTS = yaml.safe_load((FLEET / "hosts.yml").read_text())
+NOW = 1_800_000_000
+FINGERPRINTS = {"epel": "1" * 40, "nvidia": "2" * 40, "redhat": "3" * 40}
+
+
+def hosts() -> list[containers.Host]:
+    names = HOSTS["fleets"]["demo"]
+    plan = containers.address_plan(ipaddress.IPv4Network("10.9.8.0/24"), list(HOSTS["hosts"]))
+    return [containers.Host(name, plan[name], HOSTS["hosts"][name]) for name in names]
+
+
+def test_every_fleet_names_known_hosts_with_complete_gpus() -> None:
+    for names in HOSTS["fleets"].values():
+        for name in names:
+            for gpu in HOSTS["hosts"][name]["gpus"]:
+                assert {"pci", "device", "name", "uuid", "serial", "numa_node"} <= set(gpu)
+    uuids = [gpu["uuid"] for host in HOSTS["hosts"].values() for gpu in host["gpus"]]
+    assert len(uuids) == len(set(uuids))
+
+
+def test_inventory_is_read_back_as_it_was_meant() -> None:
+    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS, {}))
+    group = yaml.safe_load(text)["gpu_nodes"]
+    assert group["hosts"]["a5-01"] == {"ansible_host": "10.9.8.10", "verify_expected_gpu_count": 1}
+    assert group["hosts"]["a5-02"] == {"ansible_host": "10.9.8.11", "verify_expected_gpu_count": 2}
+    assert group["vars"]["verify_expected_gpu_model"] == "Tesla V100-PCIE-16GB"
+    assert group["vars"]["framework_pytorch_version"] == "2.13.0"
+    assert group["vars"]["system_driver_repository_key_fingerprint"] == "2" * 40
+    assert "StrictHostKeyChecking=yes" in group["vars"]["ansible_ssh_common_args"]
+
+
+def test_versions_and_fingerprints_are_quoted_strings() -> None:
+    text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS, {}))
+    assert 'framework_pytorch_version: "2.13.0"' in text
+    assert f'system_kernel_epel_key_fingerprint: "{"1" * 40}"' in text
+
+
+def test_ssh_config_checks_host_keys() -> None:
+    text = inventory.ssh_config_text(hosts(), Path("/state"))
+    assert "Host a5-02\n    HostName 10.9.8.11\n" in text
+    assert "StrictHostKeyChecking yes" in text
+
+
+@pytest.mark.parametrize(("fleet", "follows"), [("demo", True), ("el8", False), ("my-own", False)])
+def test_the_demo_alone_loads_the_group_vars_that_a_user_edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fleet: str, follows: bool
+) -> None:
+    """In the demo a variable of the checkout counts, before the fleet's own; tests follow nobody's edits."""
+    folder = tmp_path / "inventory/group_vars"
+    shutil.copytree(paths.REPO_ROOT / "inventory/group_vars", folder)
+    for name, line in (("system", 'system_driver_branch: "575"'), ("framework", 'framework_pytorch_version: "2.10.0"')):
+        with (folder / f"gpu_nodes/{name}.yml").open("a") as file:
+            file.write(line + "\n")
+    state = tmp_path / ".fleet" / fleet
+    state.mkdir(parents=True)
+    (tmp_path / "fingerprints.yml").write_text(json.dumps(FINGERPRINTS))
+    monkeypatch.setattr(inventory, "REPO_ROOT", tmp_path)
+    monkeypatch.setattr(containers, "host_keys", lambda fleet, host: [])
+    # A second `up` finds what the first one wrote.
+    for _ in range(2):
+        cli.write_files(fleet, hosts(), state, tmp_path)
+    shown = subprocess.run(
+        [Path(sys.executable).with_name("ansible-inventory"), "-i", state / "inventory.yml", "--host", "a5-01"],
+        cwd=paths.REPO_ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(shown.stdout)
+    wanted = ("575", "2.10.0") if follows else (None, inventory.PYTORCH_VERSION)
+    assert (told.get("system_driver_branch"), told["framework_pytorch_version"]) == wanted
+    assert told["verify_expected_gpu_count"] == 1
+    monkeypatch.setattr(cli, "state_dir", lambda fleet: state)
+    monkeypatch.setattr(containers, "take_down", lambda fleet: 0)
+    cli.down(fleet)
+    assert not state.exists() and (folder / "gpu_nodes/system.yml").exists()
+
+
+def test_hosts_may_be_chosen() -> None:
+    assert cli.host_names(HOSTS, "demo", None) == ["a5-01", "a5-02"]
+    assert cli.host_names(HOSTS, "my-own", "a5-21") == ["a5-21"]
+
+
+@pytest.mark.parametrize(("fleet", "only"), [("nowhere", None), ("demo", "a5-01,a5-99")])
+def test_an_unknown_name_is_an_error(fleet: str, only: str | None) -> None:
+    with pytest.raises(FleetError, match="Unknown"):
+        cli.host_names(HOSTS, fleet, only)
+
+
+def test_only_debian_12_sources_are_used() -> None:
+    targets = (
+        "Debian|bookworm|http://mirror.test/debian/|main\n"
+        "Debian|bookworm-security|http://mirror.test/security/|main\n"
+        "Node Source|nodistro|http://other.test/|main\n"
+        "Debian|trixie|http://mirror.test/debian/|main\n"
+    )
+    assert base.source_lines(targets) == [
+        "deb http://mirror.test/debian/ bookworm main",
+        "deb http://mirror.test/security/ bookworm-security main",
+    ]
+
+
+def test_a_bundle_is_split_into_its_certificates() -> None:
+    one = "-----BEGIN CERTIFICATE-----\nAAA\n-----END CERTIFICATE-----\n"
+    two = one.replace("AAA", "BBB")
+    assert image.split_certificates(f"# comment\n{one}\n# other\n{two}") == [one, two]
+
+
+def test_wheels_are_chosen_for_the_hosts_python() -> None:
+    command = wheelhouse.download_command("python", Path("lock.txt"), Path("wheels"), native=False)
+    assert "--require-hashes" in command
+    assert command[command.index("--python-version") + 1] == "3.11"
+    assert "manylinux_2_28_x86_64" in command
+    assert "--platform" not in wheelhouse.download_command("python", Path("l"), Path("w"), native=True)
+
+
+def test_a_host_keeps_its_mac_address_when_it_is_made_anew() -> None:
+    assert containers.mac_address("10.89.0.11") == "02:67:0a:59:00:0b"
+
+
+def test_the_cache_forgets_what_is_old_unused_and_not_the_newest(tmp_path: Path) -> None:
+    """Folders of two kinds; a number is the age in hours."""
+    ages = {
+        "base_el8-a": 9,
+        "base_el8-b": 8,
+        "base_el8-c": 7,
+        "base_el8-d": 6,
+        "repositories-a": 0.5,
+        "repositories-b": 0.4,
+    }
+    ages |= {"repositories-c": 0.3}
+    folders = []
+    for name, hours in ages.items():
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (NOW - hours * 3600,) * 2)
+        folders.append(tmp_path / name)
+    # b serves a running fleet; the repositories were all used within the hour.
+    assert cli.surplus(folders, {str(tmp_path / "base_el8-b")}, NOW) == [tmp_path / "base_el8-a"]
+
+
+def test_a_fleet_without_ipv4_has_addresses_of_its_own() -> None:
+    subnets = {containers.ipv6_subnet(fleet) for fleet in ("world", "demo")}
+    assert len(subnets) == 2
+    for subnet in subnets:
+        network = ipaddress.ip_network(subnet)
+        assert network.subnet_of(ipaddress.ip_network("fd00::/8"))
+        plan = containers.address_plan(network, ["a5-01", "a5-02"])
+        assert len(set(map(containers.mac_address, plan.values()))) == len(plan) == 3
+        assert containers.address_words(plan["repo"])[0] == "--ip6"
+    assert containers.address_words("10.9.8.2") == ["--ip", "10.9.8.2", "--mac-address", "02:67:0a:09:08:02"]

@@ -1,0 +1,103 @@
+"""A run that would do nothing, or cannot work, says so and ends with an error: tried with ansible-playbook itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+SPEC = importlib.util.spec_from_file_location("gpu_nodes", REPOSITORY / "playbooks/lookup_plugins/gpu_nodes.py")
+LOOKUP = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(LOOKUP)
+LIMIT_SPEC = importlib.util.spec_from_file_location("gpu_limit", REPOSITORY / "playbooks/vars_plugins/gpu_limit.py")
+LIMIT = importlib.util.module_from_spec(LIMIT_SPEC)
+LIMIT_SPEC.loader.exec_module(LIMIT)
+HOSTS = "gpu_nodes: {hosts: {a5-01: {}, a5-02: {}}}\nother: {hosts: {web: {}}}\n"
+
+
+def play(tmp_path: Path, inventory: str | None, *arguments: str) -> subprocess.CompletedProcess:
+    file = tmp_path / "inventory.yml"
+    if inventory is not None:
+        file.write_text(inventory)
+    command = [str(PLAYBOOK), "-i", str(file), "site.yml", "--list-tasks", *arguments]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "arguments", "message"),
+    [
+        ("gpu_nodes: {hosts: {}}\n", [], "no host in the group gpu_nodes"),
+        ("gpu_node: {hosts: {a5-01: {}}}\n", [], "no host in the group gpu_nodes"),
+        ("", [], "no host in the group gpu_nodes"),
+        (None, [], "parse"),
+        (HOSTS, ["-l", "web"], "--limit web selects none of the hosts of gpu_nodes: a5-01, a5-02"),
+        (HOSTS, ["-l", "a5-03"], "a5-03 is no host and no group of the inventory; did you mean a5-0"),
+        (HOSTS, ["-l", "gpu_node"], "gpu_node is no host and no group of the inventory; did you mean gpu_nodes?"),
+        (HOSTS, ["-l", "a5-01,a5-20"], "a5-20 is no host and no group"),
+        (HOSTS, ["-l", "gpu_nodes:!a5-2"], "a5-2 is no host and no group of the inventory; did you mean a5-02?"),
+        (HOSTS, ["--tags", "systm"], "no task has the tag systm (did you mean system?)"),
+        (HOSTS, ["--skip-tags", "framwork"], "did you mean framework?"),
+    ],
+)
+def test_stops(tmp_path: Path, inventory: str | None, arguments: list[str], message: str) -> None:
+    done = play(tmp_path, inventory, *arguments)
+    assert done.returncode != 0
+    assert message in " ".join((done.stdout + done.stderr).split())
+    assert (done.stdout + done.stderr).count("ERROR!") == 1 or inventory in ("", None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "wrong"),
+    [
+        ("a5-01", ""),
+        ("a5-0*", ""),
+        ("~a5-0[12]", ""),
+        ("~a6", "~a6"),
+        ("gpu_nodes[0]", ""),
+        ("gpu_nodes[0:1]:!a5-02", ""),
+        ("all:&gpu_nodes", ""),
+        ("@hosts.txt", ""),
+        ("localhost", ""),
+        ("a5-01, a5-02", ""),
+        ("a5-01,A5-02", "A5-02"),
+        ("a6-*", "a6-*"),
+        ("gpu_nodse[0:3]", "gpu_nodse[0:3]"),
+    ],
+)
+def test_each_part_of_a_limit_must_fit(limit: str, wrong: str) -> None:
+    found = LIMIT.limit_problems(limit, ["a5-01", "a5-02", "gpu_nodes"])
+    assert [row.split(": ")[1].split(" is no host")[0] for row in found] == ([wrong] if wrong else [])
+
+
+@pytest.mark.parametrize("arguments", [[], ["-l", "a5-02"], ["-l", "gpu_nodes"], ["--tags", "system_driver,verify"]])
+def test_lets_a_good_run_start(tmp_path: Path, arguments: list[str]) -> None:
+    done = play(tmp_path, HOSTS, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "Preflight" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [
+        ("2.16.19", True),
+        ("2.16.0", True),
+        # A fleet without RHEL 8 is managed by a newer one; the plan refuses RHEL 8 hosts under it.
+        ("2.17.3", True),
+        ("2.19.0rc1", True),
+        ("3.0.0", True),
+        ("2.15.13", False),
+        ("2.9.27", False),
+    ],
+)
+def test_refuses_an_older_ansible_core(version: str, fits: bool) -> None:
+    variables = {"ansible_version": {"full": version}, "groups": {"gpu_nodes": ["a5-01"]}}
+    found = LOOKUP.problems(variables, ["a5-01"], ["system"])
+    assert (found == []) is fits
+    assert fits or f"ansible-core {version} is too old" in found[0]

@@ -1,0 +1,63 @@
+"""Each task of a role that refuses: how what it prints is followed, or why not; docs/checks.md is written from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+# By file of a role's tasks and the beginning of the task's name. Those of test_role_refusals.py are not repeated here.
+NOT_FOLLOWED = {
+    ("framework_pytorch/proof.yml", "Stop where a new environment"): "by hand: root looks at the system's Python",
+    ("model_trainer/researchers.yml", "Make no account"): "preflight says it first, and by hand",
+    ("preflight/leave_out.yml", "Stop every host"): "the end of the run prints the host's own step",
+    ("preflight/leave_out.yml", "Leave this host out"): "the end of the run prints the host's own step",
+    ("preflight/question.yml", "Check every variable"): "test_bad_inventory.py corrects the variable that is named",
+    ("preflight/question.yml", "Understand the question"): "test_plan_question.py asks what is offered",
+    ("preflight/question.yml", "A refusal is no success"): "test_plan_refusals.py sets what the refusal names",
+    ("preflight/variables.yml", "Check every variable"): "test_bad_inventory.py corrects the variable that is named",
+    ("preflight/variables.yml", "End a run"): "test_bad_inventory.py corrects the variable that is named",
+    ("system_cuda/missing.yml", "Say what failed"): "the package manager's own words; tests/faults break repositories",
+    (
+        "system_driver/guards.yml",
+        "Say how to go on",
+    ): "the package manager's own words; its variable leaves the step out",
+    ("system_driver/proof.yml", "Stop where the kernel would"): "tests/faults/test_secure_boot.py and tests/vm",
+    ("system_driver/put_back.yml", "Say what failed"): "tests/faults/test_driver_order.py runs it again",
+    ("system_driver/secure_boot.yml", "Stop where Secure Boot"): "preflight says it first, and is followed there",
+    ("system_driver/unbuilt.yml", "Stop before any reboot"): "by hand: root mends what DKMS's log names",
+    (
+        "system_kernel/available.yml",
+        "Stop before anything",
+    ): "tests/faults/test_bare_host.py runs it again with headers there",
+    ("system_kernel/update.yml", "Stop where the new kernel"): "tests/faults and tests/vm boot the new kernel",
+    ("system_packages/complete.yml", "Stop where a newer"): "tests/faults/test_driver_order.py sets what is named",
+    ("system_packages/debian.yml", "Say what apt"): "the package manager's own words",
+    ("system_packages/redhat.yml", "Say what dnf"): "the package manager's own words; tests/faults break repositories",
+    ("system_reboot/reboot.yml", "Hold the node"): "by hand: root reads the log of the boot",
+    ("system_repository/apt_back.yml", "Say what was wrong"): "by hand: the vendor tells the new key's fingerprint",
+    ("system_repository/redhat.yml", "Say what was wrong"): "by hand: the vendor tells the new key's fingerprint",
+    ("verify/judge.yml", "End with the verdict"): "the checks' own actions, above",
+    ("verify/xid.yml", "Leave an administrator"): "test_xid_overrides_role.py leaves the variable empty",
+}
+
+
+def refusing_tasks() -> list[tuple[str, str]]:
+    """(file, name) of each task of a role that can end a host's run with a message of its own."""
+    found = []
+    for file in sorted((REPOSITORY / "roles").glob("*/tasks/*.yml")):
+        place = f"{file.parts[-3]}/{file.name}"
+        found += [(place, name) for name in refusals(yaml.safe_load(file.read_text()) or [])]
+    return found
+
+
+def refusals(tasks: list[dict[str, Any]]) -> list[str]:
+    names = []
+    for task in tasks:
+        for part in ("block", "rescue", "always"):
+            names += refusals(task.get(part) or [])
+        if "ansible.builtin.assert" in task or "ansible.builtin.fail" in task:
+            names.append(task["name"])
+    return names

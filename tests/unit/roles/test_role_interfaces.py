@@ -1,0 +1,109 @@
+"""Defaults and argument_specs of every role say the same; roles decide no versions; names carry their role."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROLES = sorted(path for path in (Path(__file__).resolve().parents[3] / "roles").iterdir() if path.is_dir())
+TYPES = {"str": str, "bool": bool, "int": int, "float": float, "list": list, "dict": dict}
+
+
+def load(path: Path) -> dict:
+    return (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
+
+
+def options(role: Path) -> dict:
+    return load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_defaults_and_specs_agree(role: Path) -> None:
+    defaults = load(role / "defaults/main.yml")
+    assert {name: option["default"] for name, option in options(role).items()} == defaults
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_options_are_typed_described_and_named_after_their_role(role: Path) -> None:
+    for name, option in options(role).items():
+        # What is said to the whole toolkit begins with its name; one internal role asks for it.
+        assert name.startswith(f"{role.name}_") or (role.name == "system_busy" and name.startswith("gpuwright_"))
+        assert isinstance(option["default"], TYPES[option["type"]]), name
+        assert len(option["description"]) > 10, name
+        defaults = option["default"] if option["type"] == "list" else [option["default"]]
+        assert set(map(str, defaults)) <= set(map(str, option.get("choices", defaults))), name
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_default_has_a_comment(role: Path) -> None:
+    file = role / "defaults/main.yml"
+    lines = file.read_text().splitlines() if file.exists() else []
+    for before, line in zip(lines, lines[1:], strict=False):
+        if re.match(r"[a-z]\w*:", line):
+            assert before.startswith("# "), f"{role.name}: {line}"
+
+
+def task_files() -> list[Path]:
+    return sorted(file for role in ROLES for file in role.glob("tasks/*.yml"))
+
+
+# What compares versions, or decides by the name of a system what only the matrix should know.
+VERSION_LOGIC = re.compile(
+    r"\bis version|version_compare|\.split\(\s*'\.'|ansible_distribution|ansible_facts\.distribution"
+    r"|(version|branch|stream|cuda|cudnn|python|pytorch|\bos\.(id|major))[\w.]*\)?(\s*\|\s*(int|float))?\s*"
+    r"(<=|>=|<|>|==|!=)\s*['\"\d]"
+)
+
+
+def logic_files() -> list[Path]:
+    folders = ("tasks", "vars", "handlers", "defaults")
+    return sorted(file for role in ROLES for folder in folders for file in role.glob(f"{folder}/*.yml"))
+
+
+@pytest.mark.parametrize("file", logic_files(), ids=lambda file: "/".join(file.parts[-3:]))
+def test_roles_hold_no_version_logic(file: Path) -> None:
+    """Versions are compared in gpu_plan and nowhere else."""
+    assert not VERSION_LOGIC.search(re.sub(r"(?m)#.*$", "", file.read_text()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "when: gpu_node_plan.cuda.version is version('12', '<')",
+        "when: gpu_node.nvidia.loaded.version.split('.')[0] == '580'",
+        "when: gpu_node_plan.driver.branch | int >= 590",
+        "when: gpu_node_plan.python.version == '3.11'",
+        "when: ansible_distribution == 'RedHat'",
+        "when: gpu_node.os.major >= 8",
+    ],
+)
+def test_version_logic_is_recognised(line: str) -> None:
+    assert VERSION_LOGIC.search(line)
+
+
+@pytest.mark.parametrize("file", task_files(), ids=lambda file: f"{file.parents[1].name}/{file.name}")
+def test_task_files_are_short_and_honest(file: Path) -> None:
+    text = file.read_text()
+    assert len(text.splitlines()) <= 75
+    for silenced in ("ignore_errors", "ansible.builtin.shell", "disable_gpg_check", "validate_certs: false", "noqa"):
+        assert silenced not in text
+    tasks = yaml.safe_load(text)
+    for task in walk(tasks):
+        for module in ("copy", "template", "file", "get_url", "blockinfile", "yum_repository"):
+            arguments = task.get(f"ansible.builtin.{module}", {})
+            if arguments.get("state") in ("absent", "link") or "delegate_to" in task or not arguments:
+                continue
+            assert "owner" in arguments and "mode" in arguments, task["name"]
+
+
+def walk(tasks: list[dict]) -> list[dict]:
+    """All tasks of a file, those in blocks included."""
+    found = []
+    for task in tasks:
+        found.append(task)
+        for part in ("block", "rescue", "always"):
+            found += walk(task.get(part, []))
+    return found

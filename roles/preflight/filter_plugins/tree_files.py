@@ -4,19 +4,27 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 # Kinds of files that are sources. Caches and other products lie beside them on a developer's controller.
 SUFFIXES = (".py", ".toml", ".md")
 
 
-def tree_files(folder: str) -> dict[str, str]:
-    """Relative name and content of every source below `folder`. Raises FileNotFoundError where there is none."""
+def tree_files(folder: str, without: Iterable[str] = ()) -> dict[str, str]:
+    """Relative name and content of every source below `folder`, but for what lies in its folders `without`.
+
+    Raises FileNotFoundError where there is none, or no folder of such a name.
+    """
     root = Path(folder)
+    unknown = [name for name in without if not (root / name).is_dir()]
+    if unknown:
+        raise FileNotFoundError(f"no folder {', '.join(unknown)} in {folder}")
     files = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
         for path in sorted(root.rglob("*"))
         if path.suffix in SUFFIXES and path.is_file() and not is_product(path.relative_to(root))
+        if path.relative_to(root).parts[0] not in without
     }
     if not files:
         raise FileNotFoundError(f"no sources below {folder}")

@@ -31,6 +31,8 @@ SUFFIX = ".tar.gz"
 MOST_BYTES = 19 * 1000 * 1000
 MOST_JSON_BYTES = 6 * 1000 * 1000
 OWNER_ONLY = 0o600
+# Packages that only modules and the controller import: the library on a node has none of them.
+NOT_ON_NODES = ("operator", "page", "plan", "preflight")
 LIBRARY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES)
 
@@ -45,9 +47,11 @@ class Made(NamedTuple):
 
 
 def identity(folder: str = LIBRARY) -> str:
-    """Which library this is: 12 hexadecimal digits of a hash over its sources."""
+    """Which library this is: 12 hexadecimal digits of a hash over its sources, the same in a checkout and on a node."""
     sources = {}
-    for path, _folders, names in os.walk(folder):
+    for path, folders, names in os.walk(folder):
+        if path == folder:
+            folders[:] = [name for name in folders if name not in NOT_ON_NODES]
         for name in names:
             if name.endswith(".py"):
                 with open(os.path.join(path, name), "rb") as file:

@@ -1,0 +1,171 @@
+"""The library's packages: layers without a cycle, as docs/architecture.md lists them, and what a node gets of them."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import MODULE_UTILS, REPOSITORY
+from gpuwright.doctor.bundle.make import NOT_ON_NODES, identity
+
+LIBRARY = MODULE_UTILS / "gpuwright"
+UNIT = REPOSITORY / "tests/unit"
+MOST_FILES = 25
+TOOLS = sorted(REPOSITORY.glob("roles/*/files/gpu-*"))
+INSTALLED = "/usr/local/lib/gpuwright"
+
+
+def name_of(path: Path) -> str:
+    """Dotted name below gpuwright; that of a package is its folder's."""
+    parts = path.relative_to(LIBRARY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in LIBRARY.rglob("*.py") if path != LIBRARY / "__init__.py"}
+
+
+def imports_of(name: str) -> set[str]:
+    """Modules of the library that this one imports, at its top or later."""
+    package = (name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]).split(".")
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) + 1 - node.level], *(node.module or "").split(".")]
+            names = {".".join([*filter(None, base), alias.name]) for alias in node.names}
+            found |= {full if full in MODULES else full.rpartition(".")[0] for full in names}
+    return found
+
+
+def package_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def graph() -> dict[str, set[str]]:
+    """Package: the other packages that its modules import."""
+    found: dict[str, set[str]] = {}
+    for name in MODULES:
+        package = package_of(name)
+        found.setdefault(package, set()).update({package_of(used) for used in imports_of(name)} - {package})
+    return found
+
+
+def listed() -> dict[str, list[str]]:
+    """The table of docs/architecture.md: package, and what it imports, in the page's order."""
+    text = (REPOSITORY / "docs/architecture.md").read_text()
+    section = text.partition("\n## Packages\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\w, -]+) \|$", section, re.MULTILINE)
+    return {package: [] if used == "-" else used.split(", ") for package, used in rows}
+
+
+def test_the_library_imports_itself_by_relative_names_alone() -> None:
+    """They hold in Ansible, on a node and in a collection alike."""
+    for path in MODULES.values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert not [name for name in names if "gpuwright" in name], path
+
+
+def test_no_module_lies_flat() -> None:
+    assert [name for name, path in MODULES.items() if path.parent == LIBRARY] == []
+
+
+def test_packages_have_no_cycle() -> None:
+    graphlib.TopologicalSorter(graph()).prepare()
+
+
+def test_the_page_lists_each_package_with_what_it_imports_lowest_first() -> None:
+    table = listed()
+    order = list(table)
+    found = {package: sorted(used, key=order.index) for package, used in graph().items()}
+    assert table == {package: found[package] for package in order} and set(order) == set(found)
+    for place, package in enumerate(order):
+        assert set(table[package]) <= set(order[:place]), f"{package} imports a package that stands below it"
+
+
+@pytest.mark.parametrize("top", [LIBRARY, UNIT], ids=["module_utils", "tests"])
+def test_no_folder_has_more_than_25_files(top: Path) -> None:
+    for folder in [path for path in [top, *top.rglob("*")] if path.is_dir() and path.name != "__pycache__"]:
+        files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".pyc"]
+        assert len(files) <= MOST_FILES, folder
+
+
+def test_every_folder_is_a_package_that_says_what_it_holds() -> None:
+    """Without __init__.py a folder would be a namespace package, which anybody's folder of that name could join."""
+    for folder in {path.parent for path in MODULES.values()}:
+        file = folder / "__init__.py"
+        assert file.exists() and ast.get_docstring(ast.parse(file.read_text())), folder
+
+
+def test_no_module_repeats_the_name_of_its_package() -> None:
+    for name in MODULES:
+        parent, _dot, last = name.rpartition(".")
+        assert last != parent.rpartition(".")[2] and not last.startswith(parent.rpartition(".")[2] + "_"), name
+
+
+def test_tests_lie_in_folders_of_the_packages_names() -> None:
+    for name in {path.parent.relative_to(UNIT).parts[0] for path in UNIT.glob("*/**/test_*.py")}:
+        assert name in graph() or name in {"docs", "fleet", "nodes", "playbooks", "roles"}, name
+
+
+def imported_by_tools() -> set[str]:
+    """Every module that a tool of the node can come to import."""
+    waiting = [name for tool in TOOLS for name in re.findall(r"^from gpuwright\.(\S+) import", tool.read_text(), re.M)]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += imports_of(name)
+    return found
+
+
+def test_a_node_gets_the_packages_that_its_tools_import_and_no_other() -> None:
+    variables = yaml.safe_load((REPOSITORY / "roles/system_runtime/vars/main.yml").read_text())
+    tasks = (REPOSITORY / "roles/system_runtime/tasks/tools.yml").read_text()
+    assert "tree_files(__system_runtime_not_on_nodes)" in tasks
+    assert {path.name for path in TOOLS} == {"gpu-doctor", "gpu-run", "gpu-tune"}
+    needed = {package_of(name) for name in imported_by_tools()}
+    assert variables["__system_runtime_not_on_nodes"] == sorted(set(graph()) - needed) == list(NOT_ON_NODES)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The library as the role's task installs it."""
+    path = REPOSITORY / "roles/preflight/filter_plugins/tree_files.py"
+    spec = importlib.util.spec_from_file_location("tree_files", path)
+    filters = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(filters)
+    for name, text in filters.tree_files(str(LIBRARY), NOT_ON_NODES).items():
+        file = tmp_path / "library/gpuwright" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path / "library"
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_tools_start_from_what_a_node_gets(tool: Path, installed: Path, node_python: str) -> None:
+    text = tool.read_text()
+    assert INSTALLED in text and "/usr/libexec/platform-python" in text
+    program = installed.parent / tool.name
+    program.write_text(text.replace(INSTALLED, str(installed)).replace("/usr/libexec/platform-python", node_python))
+    done = subprocess.run(["/bin/sh", str(program), "--help"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "") and tool.name in done.stdout
+
+
+def test_a_node_s_library_is_known_as_that_of_the_checkout(installed: Path, tmp_path: Path) -> None:
+    """A bundle of this release is judged by what the node itself saw, whoever judges it."""
+    assert identity(str(installed / "gpuwright")) == identity()
+    copy = tmp_path / "copy"
+    shutil.copytree(LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "page/fleet.py").write_text("")
+    assert identity(str(copy)) == identity()
+    (copy / "gpu/xid/table.py").write_text("")
+    assert identity(str(copy)) != identity()

@@ -23,6 +23,7 @@ from gpuwright.verdict.check import judge
 
 MODULES = (
     "gpu.cards",
+    "driver.memory_errors",
     "gpu.identity",
     "gpu.memory",
     "gpu.power",
@@ -32,15 +33,24 @@ MODULES = (
     "gpu.repair",
     "driver.loaded",
     "driver.next_boot",
+    "reboot.pending",
+    "secure_boot.key",
+    "driver.files",
     "host.system",
     "host.space",
     "kernel.log",
     "kernel.xid",
     "gpu.links",
+    "host.infiniband",
     "host.disks",
-    "cuda.software",
+    "model.limits",
+    "cuda.toolkit",
+    "cudnn.version",
+    "nccl.version",
+    "runtime.launcher",
     "framework.files",
     "framework.pytorch",
+    "model.trainer",
     "smoke.training",
     "performance.speed",
     "host.tuning",
@@ -74,9 +84,7 @@ EQUIVALENT = {
     'gpu.cards return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")': (
         "the action, in test_the_cards_come_before_the_plan"
     ),
-    "framework.pytorch if not folders:": (
-        "the action, in test_advice.py and test_files_elsewhere_keep_the_checks_action"
-    ),
+    "model.trainer if not folders:": "the action, in test_advice.py and test_files_elsewhere_keep_the_checks_action",
     'driver.packages if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):': (
         "of one version alone the libraries' own changes nothing: it is not read for its own sake"
     ),
@@ -198,8 +206,8 @@ def test_every_mutant_is_noticed(name):
         if not noticed and f"{name} {lines[line - 1].strip()}" not in EQUIVALENT:
             survivors.append(f"{line}: {lines[line - 1].strip()}")
     print(f"\n{name}: {total} mutants, {len(survivors)} survived")
-    # The smallest module has one comparison and one `not`.
-    assert total >= 3
+    # The smallest modules have one `not`.
+    assert total >= 1
     assert survivors == [], "\n".join(survivors)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import MODULE_UTILS, REPOSITORY
+from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.doctor.bundle.make import NOT_ON_NODES, identity
 
 LIBRARY = MODULE_UTILS / "gpuwright"
@@ -108,6 +109,13 @@ def test_no_module_repeats_the_name_of_its_package() -> None:
     for name in MODULES:
         parent, _dot, last = name.rpartition(".")
         assert last != parent.rpartition(".")[2] and not last.startswith(parent.rpartition(".")[2] + "_"), name
+
+
+def test_the_id_of_a_check_says_where_it_is() -> None:
+    """`gpu.count` in checks/gpu; a check alone under its word has the folder of that word."""
+    for module in CHECKED:
+        for check in module.CHECKS:
+            assert module.__name__.split(".")[:3] == ["gpuwright", "checks", check.id.partition(".")[0]], check.id
 
 
 def test_tests_lie_in_folders_of_the_packages_names() -> None:

@@ -4,14 +4,21 @@
 from ..verdict.causes import with_causes
 from ..verdict.check import STANDARD, within
 from .containers import access
-from .cuda import software
-from .driver import loaded, modules, next_boot, packages
+from .cuda import toolkit
+from .cudnn import version as cudnn
+from .driver import files as driver_files
+from .driver import loaded, memory_errors, modules, next_boot, packages
 from .framework import files, pytorch
 from .gpu import bus, cards, clocks, fabric, heat, identity, isolation, links, memory, power, repair, strikes
 from .gpu.strikes_kept import counted
-from .host import disks, services, size, space, system, tuning
+from .host import disks, infiniband, services, size, space, system, tuning
 from .kernel import log, xid
+from .model import limits, trainer
+from .nccl import version as nccl
 from .performance import speed
+from .reboot import pending
+from .runtime import launcher
+from .secure_boot import key
 from .smoke import training
 from .smoke.training import smoke_record
 from .waivers import valid
@@ -19,6 +26,7 @@ from .waivers.rules import run_with_waivers
 
 MODULES = (
     cards,
+    memory_errors,
     identity,
     memory,
     repair,
@@ -29,8 +37,11 @@ MODULES = (
     fabric,
     loaded,
     next_boot,
+    pending,
+    key,
     modules,
     packages,
+    driver_files,
     system,
     space,
     size,
@@ -39,12 +50,18 @@ MODULES = (
     xid,
     log,
     links,
+    infiniband,
     isolation,
     disks,
+    limits,
     services,
-    software,
+    toolkit,
+    cudnn,
+    nccl,
+    launcher,
     files,
     pytorch,
+    trainer,
     training,
     speed,
     strikes,

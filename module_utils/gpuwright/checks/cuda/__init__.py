@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks `cuda.*`, and of the other software on top of the driver."""
+"""Checks `cuda.*`: the toolkit."""

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the cards themselves: number, model, who holds them, memory errors.
+"""Checks of the cards themselves: number, model, who holds them.
 
 Readings are those of `checks.collect`. The rules are those of the field's trusted checkers (DCGM, gpud, the health
 checks of Azure and AWS), without their habit of passing a value that cannot be read.
 """
 
-from ...gpu.cards import card_of, could_be, is_strict, may_lack_ecc, needs_ecc
-from ...gpu.nvidia_smi.absent import VGPU
-from ...verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, Check, failed, passed, skipped, unknown, warned
+from ...gpu.cards import card_of, could_be
+from ...verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, Check, failed, passed, skipped, unknown, warned
 from ..confined import given_some
 from .kept_plan import made_for
 
 # What helps where the driver is silent and the check therefore knows nothing.
 ASK_FIRST = "First do what driver.reachable says."
-RETIREMENT = ("retired_pages_pending", "remapped_rows_pending", "remapped_rows_failure")
 
 
 def count(readings, expected):
@@ -89,88 +87,12 @@ def bound_driver(readings, expected):
     return passed("nvidia", "nvidia", "bound to nvidia")
 
 
-def ecc(readings, expected):
-    """ECC is on, and no uncorrected error was counted since boot; only cards that have no ECC are left out.
-
-    Whether a card may say N/A is decided where its answer is read; here null means that the card has none.
-    """
-    gpus = answering_gpus(readings)
-    if not gpus:
-        return unknown("the driver cannot be asked", expected="Enabled", action=ASK_FIRST)
-    errors, off, without = [], [], []
-    for gpu in gpus:
-        pci_id = gpu.pci_id("pci_id")
-        mode = None if gpu.absent("ecc_mode") else gpu.text("ecc_mode")
-        # Some drivers count in the slices alone while MIG is on; where the answer is read decides which may.
-        in_slices = mode == "Enabled" and gpu.absent("ecc_uncorrected_volatile")
-        if in_slices and gpu.absent("health", "mig_uncorrected_volatile"):
-            without.append(pci_id)
-        elif mode == "Enabled":
-            place = ("health", "mig_uncorrected_volatile") if in_slices else ("ecc_uncorrected_volatile",)
-            number = gpu.number(*place)
-            errors += ["{} on {}".format(number, pci_id)] if number else []
-        elif mode == "Disabled" and needs_ecc(card_row(gpu)):
-            off.append(pci_id)
-        elif mode == "Disabled" or (mode is None and (may_lack_ecc(card_row(gpu)) or is_vgpu(gpu))):
-            # Workstation cards are delivered with ECC off, and whoever leaves it so gives nothing away.
-            without.append(pci_id)
-        else:
-            return unknown("the ECC mode of {} reads {!r}".format(pci_id, mode), mode, "Enabled")
-    if errors:
-        action = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if errors come back."
-        return failed(", ".join(errors), 0, "uncorrected memory errors: {}".format(", ".join(errors)), action)
-    if off:
-        return failed("off", "Enabled", "ECC is off on {}".format(", ".join(off)))
-    if without:
-        return skipped("no ECC, delivered with it off, or not counted in MIG mode: {}".format(", ".join(without)))
-    return passed("Enabled", "Enabled", "ECC is on, no uncorrected error since boot")
-
-
-def retired_pages(readings, expected):
-    """No broken memory waits to be taken out of use, and none could not be: pages up to Turing, rows from Ampere on."""
-    gpus = answering_gpus(readings)
-    if not gpus:
-        return unknown("the driver cannot be asked", expected="none", action=ASK_FIRST)
-    pending, broken, without = [], [], []
-    for gpu in gpus:
-        pci_id = gpu.pci_id("pci_id")
-        answers = [name for name in RETIREMENT if not gpu.absent(name)]
-        if not answers:
-            # A card cut into MIG slices does not say, nor a vGPU or one without ECC; any other data-centre card must.
-            mig = None if gpu.absent("mig_mode") else gpu.text("mig_mode")
-            may_be_silent = mig == "Enabled" or is_vgpu(gpu) or gpu.absent("ecc_mode")
-            if is_strict(card_row(gpu)) and not may_be_silent:
-                return unknown("{} says nothing about broken memory".format(pci_id), expected="none")
-            without.append(pci_id)
-        if gpu.absent("remapped_rows_pending") != gpu.absent("remapped_rows_failure"):
-            return unknown("{} tells one half of its row remapping".format(pci_id), expected="none")
-        states = {name: gpu.flag(name) for name in answers}
-        if states.get("remapped_rows_failure"):
-            broken.append(pci_id)
-        elif any(states.values()):
-            pending.append(pci_id)
-    if broken:
-        action = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced."
-        return failed("failed", "none", "no spare memory left on {}".format(", ".join(broken)), action)
-    if pending:
-        return failed("pending", "none", "broken memory waits to be retired on {}".format(", ".join(pending)))
-    if without:
-        return skipped("no page retirement and no row remapping: {}".format(", ".join(without)))
-    return passed("none", "none", "no broken memory waits to be retired")
-
-
 def card_row(gpu):
     """The `cards.Card` of a GPU of nvidia-smi's answer; `Unreadable` where neither its id nor its name is one."""
     told = gpu.value if isinstance(gpu.value, dict) else {}
     name, device_id = told.get("name"), told.get("device_id")
     found = card_of(name if isinstance(name, str) else "", device_id if isinstance(device_id, str) else "")
     return found if found.listed else found._replace(name=gpu.text("name"))
-
-
-def is_vgpu(gpu):
-    """Whether this is a part of a card, given to a virtual machine: the host keeps to itself what is of the whole."""
-    told = not gpu.absent("health", "virtualization")
-    return told and gpu.text("health", "virtualization").lower() in VGPU
 
 
 def answering_gpus(readings):
@@ -225,25 +147,5 @@ CHECKS = (
         judge=bound_driver,
         firm_because="a GPU that another driver holds, or none, is lost to CUDA",
         action="See who holds it: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
-    ),
-    Check(
-        id="driver.ecc",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=REBOOT,
-        question="Is the GPU's memory protected and free of errors?",
-        judge=ecc,
-        action="When nobody works on the node, run: nvidia-smi -e 1 ; systemctl reboot",
-    ),
-    Check(
-        id="driver.retired_pages",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=REBOOT,
-        question="Does broken GPU memory wait to be taken out of use?",
-        judge=retired_pages,
-        action="When nobody works on the node, run: systemctl reboot ; if pages wait again, it is for the vendor.",
     ),
 )

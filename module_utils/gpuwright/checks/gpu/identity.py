@@ -4,6 +4,7 @@
 import re
 
 from ...gpu.cards import DATA_CENTRE, UNPLACED, architecture_named
+from ...gpu.nvidia_smi.absent import VGPU
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -22,7 +23,7 @@ from ...verdict.check import (
     unknown,
     warned,
 )
-from .cards import ASK_FIRST, answering_gpus, card_row, is_vgpu
+from .cards import ASK_FIRST, answering_gpus, card_row
 from .each_card import card
 from .repair import RESET_IT, reset
 
@@ -35,6 +36,12 @@ FIRMWARE = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
 
 # "88.00.48.00.02": four of the five parts name the build.
 PARTS, BUILD_PARTS = 5, 4
+
+
+def is_vgpu(gpu):
+    """Whether this is a part of a card, given to a virtual machine: the host keeps to itself what is of the whole."""
+    told = not gpu.absent("health", "virtualization")
+    return told and gpu.text("health", "virtualization").lower() in VGPU
 
 
 def known_card(gpu):

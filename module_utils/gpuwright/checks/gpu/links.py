@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the wires: NVLink, the way between two GPUs, InfiniBand and RoCE."""
+"""Checks of the wires between cards: NVLink, and the way between two GPUs."""
 
 from ...gpu.cards import card_of
 from ...verdict.check import FAIL, POWER_CYCLE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
 
 NO_WAY = "X"
-FLAPS = 5
 
 
 def nvlink(readings, expected):
@@ -86,27 +85,6 @@ def topology(readings, expected):
     return passed(ways, "a way", "{} GPUs, connected by {}".format(len(rows), ways))
 
 
-def infiniband(readings, expected):
-    """Every port of an RDMA adapter is active, and went down fewer than five times since it was set up."""
-    if readings.absent("infiniband"):
-        return skipped("this node has no InfiniBand or RoCE adapter")
-    ports = readings.each("infiniband")
-    bad, rates = [], []
-    for port in ports:
-        name, state, downs = port.text("name"), port.text("state"), port.number("link_downed")
-        rates.append(port.text("rate"))
-        if state != "ACTIVE":
-            bad.append("{} is {} ({})".format(name, state, port.text("physical")))
-        elif downs >= FLAPS:
-            bad.append("{} went down {} times".format(name, downs))
-    if not ports:
-        return unknown("the adapters show no port")
-    value = ", ".join(sorted(set(rates)))
-    if bad:
-        return warned(value, "active", "; ".join(bad))
-    return passed(value, "active", "{} ports are active: {}".format(len(ports), value))
-
-
 CHECKS = (
     Check(
         id="gpu.nvlink",
@@ -143,16 +121,5 @@ CHECKS = (
         judge=topology,
         action="Look at nvidia-smi topo -m and lspci -tv ; power off and reseat the GPUs that it does not connect.",
         source="AWS checks/3-topology-check.sh",
-    ),
-    Check(
-        id="host.infiniband",
-        layer="system",
-        level=STANDARD,
-        severity=WARN,
-        question="Are the ports to other nodes up?",
-        judge=infiniband,
-        needs_gpu=False,
-        action="Look at ibstat and at the cables; for INIT ask who runs the subnet manager.",
-        source="azurehpc-health-checks: 5 or more flaps",
     ),
 )

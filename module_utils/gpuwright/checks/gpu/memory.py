@@ -3,8 +3,9 @@
 
 from ...gpu.cards import architecture_named
 from ...verdict.check import FAIL, PASS, QUICK, REBOOT, REPLACE, SKIP, WARN, Check, failed, passed, unknown
-from .cards import ASK_FIRST, answering_gpus, card_row, is_vgpu
+from .cards import ASK_FIRST, answering_gpus, card_row
 from .each_card import DIAGNOSE, Limit, card, over_gpus
+from .identity import is_vgpu
 
 LIMITS = {
     "ecc_corrected": Limit(10000000, "errors", "gcm 50,000,000; sichek 10,000,000 (the stricter)"),

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the CUDA toolkit: its version, and the link that leads to it."""
+
+from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped
+from ..reinstall import reinstall
+
+
+def release(version, parts):
+    """The first `parts` numbers of a dotted version."""
+    return ".".join(version.split(".")[:parts])
+
+
+def compare_version(what, found, wanted):
+    """PASS when `found`, cut to the precision of `wanted` or the reverse, is `wanted`."""
+    parts = min(len(found.split(".")), len(wanted.split(".")))
+    # One number says too little to be compared.
+    if parts >= 2 and release(found, parts) == release(wanted, parts):
+        return passed(found, wanted, "{} {}".format(what, found))
+    return failed(found, wanted, "{} {} instead of {}".format(what, found, wanted))
+
+
+def cuda_version(readings, expected):
+    """Both the toolkit's version.json and its compiler state the planned version.
+
+    The distribution's toolkit lies in the system's own folders, without a version.json; its compiler speaks for it.
+    """
+    wanted = expected.wish("plan", "cuda", "version")
+    if not wanted:
+        return skipped("the plan installs no CUDA toolkit")
+    if readings.absent("cuda", "version_file") and readings.absent("cuda", "nvcc"):
+        return failed("none", wanted, "no toolkit in {}".format(expected.wish("plan", "cuda", "prefix")))
+    own_folder = bool(expected.wish("plan", "cuda", "link"))
+    for name, what in (("version_file", "version.json"), ("nvcc", "nvcc"))[not own_folder :]:
+        if readings.absent("cuda", name):
+            path = "{}/{}".format(expected.wish("plan", "cuda", "prefix"), {"nvcc": "bin/nvcc"}.get(what, what))
+            return failed(
+                "none", wanted, "the toolkit has no {}".format(what), reinstall(readings, path, "system_cuda")
+            )
+        outcome = compare_version(what, readings.version("cuda", name), wanted)
+        if outcome.status != "PASS":
+            return outcome
+    if not own_folder:
+        return passed(readings.version("cuda", "nvcc"), wanted, "the compiler says so")
+    return passed(readings.version("cuda", "version_file"), wanted, "toolkit and compiler agree")
+
+
+def cuda_link(readings, expected):
+    """/usr/local/cuda leads to the planned toolkit, so that builds and scripts find the same one."""
+    if not expected.wish("plan", "cuda", "version"):
+        return skipped("the plan installs no CUDA toolkit")
+    if not expected.wish("plan", "cuda", "link"):
+        return skipped("the distribution's toolkit is in the system's own folders, which need no link")
+    wanted = expected.text("plan", "cuda", "prefix")
+    if readings.absent("cuda", "prefix"):
+        return failed("none", wanted, "there is no {}".format(wanted))
+    if readings.absent("cuda", "link"):
+        return failed("none", wanted, "/usr/local/cuda leads nowhere")
+    target = readings.text("cuda", "link")
+    # Compared where both end, since the prefix may itself be a link of the alternatives system.
+    if target != readings.text("cuda", "prefix"):
+        return failed(target, wanted, "/usr/local/cuda leads to {}".format(target))
+    return passed(target, wanted, "/usr/local/cuda leads to {}".format(target))
+
+
+CHECKS = (
+    Check(
+        id="cuda.version",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is the planned CUDA toolkit installed?",
+        judge=cuda_version,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags system_cuda",
+    ),
+    Check(
+        id="cuda.link",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Does /usr/local/cuda lead to it?",
+        judge=cuda_link,
+        needs_gpu=False,
+        action=("Run: ansible-playbook site.yml --tags system_cuda ; who changed it: alternatives --display cuda"),
+    ),
+)

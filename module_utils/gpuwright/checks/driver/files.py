@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what the driver brought beside its module: nvidia-smi, libraries, the service of the switches."""
+
+from ...readings.host import DRIVER_LIBRARIES
+from ...verdict.check import DRAIN, FAIL, QUICK, Check, failed, passed, skipped
+from ..gpu.cards import ASK_FIRST
+from ..reinstall import LIBRARIES, PROGRAM, reinstall
+from .loaded import INSTALL, REBOOT_NOW
+
+# Where dnf's packages have them; of Debian's only the name counts.
+FOLDER = "/usr/lib64/"
+
+
+def bad_program(file, name, expected):
+    """The outcome for a program that not everybody may run or that others than root may change; None for a good one."""
+    if not (file.flag("is_file") and file.flag("executable")):
+        return failed(file.text("mode"), expected, "{} is no program that everybody may run".format(name))
+    reason = file.wish("unsafe")
+    return failed(file.text("mode"), expected, "{} is {}".format(name, reason)) if reason else None
+
+
+def nvidia_smi_file(readings, expected):
+    """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
+    if readings.absent("driver_files", "nvidia_smi"):
+        bad = failed("missing", "a program", "there is no nvidia-smi")
+    else:
+        bad = bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program")
+    if bad:
+        return bad._replace(action=reinstall(readings, "/usr/bin/nvidia-smi", "system", PROGRAM))
+    return passed("a program", "a program", "nvidia-smi is a program that only root may change")
+
+
+def libraries(readings, expected):
+    """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
+    if readings.absent("probe", "nvidia", "loaded"):
+        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
+    wanted = readings.version("probe", "nvidia", "loaded", "version")
+    for name in DRIVER_LIBRARIES:
+        if readings.absent("driver_files", "libraries", name):
+            action = reinstall(readings, FOLDER + name, "system", LIBRARIES)
+            return failed("missing", wanted, "{} is not there".format(name), action)
+        found = readings.version("driver_files", "libraries", name)
+        if found != wanted:
+            return failed(found, wanted, "{} is {}, the module {}".format(name, found, wanted))
+    return passed(wanted, wanted, "all are {}".format(wanted))
+
+
+def fabric_manager(readings, expected):
+    """On a node with NVSwitches nvidia-fabricmanager is active and of the driver's version; others do not need it."""
+    if not readings.number("switches"):
+        return skipped("this node has no NVSwitch")
+    state = readings.text("fabric_manager")
+    if state != "active":
+        return failed(state, "active", "nvidia-fabricmanager is {}".format(state))
+    wanted = readings.version("probe", "nvidia", "loaded", "version")
+    version = readings.version("fabric_manager_version")
+    if version != wanted:
+        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted), INSTALL)
+    return passed(version, wanted, "nvidia-fabricmanager is active, {}".format(version))
+
+
+CHECKS = (
+    Check(
+        id="driver.nvidia_smi_file",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Is nvidia-smi the program that the driver brought?",
+        judge=nvidia_smi_file,
+        action="Run: dnf reinstall -y nvidia-driver-cuda (Debian: apt-get install --reinstall nvidia-smi)",
+        source="gpu-operator resolveHostNvidiaSMI",
+    ),
+    Check(
+        id="driver.libraries",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do CUDA programs find the driver's libraries?",
+        judge=libraries,
+        firm_because="without them there is no driver for a program",
+        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
+        source="DCGM checkLibraries",
+    ),
+    Check(
+        id="driver.fabric_manager",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Are the switches between the GPUs managed?",
+        judge=fabric_manager,
+        action="Run: systemctl unmask nvidia-fabricmanager ; systemctl enable --now nvidia-fabricmanager",
+        source="DCGM checkFabricManager, AWS, gpud",
+    ),
+)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of the adapters for InfiniBand and RoCE."""
+
+from ...verdict.check import STANDARD, WARN, Check, passed, skipped, unknown, warned
+
+FLAPS = 5
+
+
+def infiniband(readings, expected):
+    """Every port of an RDMA adapter is active, and went down fewer than five times since it was set up."""
+    if readings.absent("infiniband"):
+        return skipped("this node has no InfiniBand or RoCE adapter")
+    ports = readings.each("infiniband")
+    bad, rates = [], []
+    for port in ports:
+        name, state, downs = port.text("name"), port.text("state"), port.number("link_downed")
+        rates.append(port.text("rate"))
+        if state != "ACTIVE":
+            bad.append("{} is {} ({})".format(name, state, port.text("physical")))
+        elif downs >= FLAPS:
+            bad.append("{} went down {} times".format(name, downs))
+    if not ports:
+        return unknown("the adapters show no port")
+    value = ", ".join(sorted(set(rates)))
+    if bad:
+        return warned(value, "active", "; ".join(bad))
+    return passed(value, "active", "{} ports are active: {}".format(len(ports), value))
+
+
+CHECKS = (
+    Check(
+        id="host.infiniband",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        question="Are the ports to other nodes up?",
+        judge=infiniband,
+        needs_gpu=False,
+        action="Look at ibstat and at the cables; for INIT ask who runs the subnet manager.",
+        source="azurehpc-health-checks: 5 or more flaps",
+    ),
+)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of what a training's process may hold of the host."""
+
+import re
+
+from ...verdict.check import STANDARD, WARN, Check, passed, skipped, warned
+from ...verdict.evidence import Unreadable
+from ..host.system import in_container
+from ..smoke.training import why_not_run
+
+NO_LIMIT = "infinity"
+MEMLOCK_MIB = 16384
+FILES = 1048576
+
+
+def limits(readings, expected):
+    """A training may pin 16 GiB of memory or more, and open 1048576 files: data workers pass files on.
+
+    What the smoke test had counts, since it runs as trainings do; a container cannot have more than its host gives it.
+    """
+    if in_container(readings):
+        return skipped(in_container(readings))
+    busy = why_not_run(readings)
+    if busy and "limits" not in readings.at("smoke").value:
+        return skipped(busy)
+    memory, files = (readings.text("smoke", "limits", name) for name in ("memlock", "files"))
+    low = []
+    if memory != NO_LIMIT and count(memory) < MEMLOCK_MIB * 1048576:
+        low.append("{} bytes of pinned memory".format(memory))
+    if files != NO_LIMIT and count(files) < FILES:
+        low.append("{} open files".format(files))
+    if low:
+        return warned(", ".join(low), "no limit", "trainings are held to {}".format(" and ".join(low)))
+    return passed(memory, "no limit", "pinned memory: {}, open files: {}".format(memory, files))
+
+
+def count(text):
+    if not re.match("[0-9]{1,20}$", text):
+        raise Unreadable("a limit is neither a number nor {}: {!r}".format(NO_LIMIT, text), "readings.smoke")
+    return int(text)
+
+
+CHECKS = (
+    Check(
+        id="model.limits",
+        layer="model",
+        level=STANDARD,
+        severity=WARN,
+        question="May trainings pin memory and open files?",
+        judge=limits,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags model ; look for a drop-in: systemctl cat train-gan@x",
+        source="linux-system-roles hpc test-tuning; AWS warns below 16 GiB",
+    ),
+)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the trainer: its package, its user and the files that root alone may change."""
+
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    Check,
+    failed,
+    passed,
+    unknown,
+)
+from ..collect_standard import ROOT_ONLY
+from ..framework.files import TRAINER, damage
+
+NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
+ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
+
+
+def trainer_installed(readings, expected):
+    """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
+    if readings.absent("venv"):
+        return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
+    result = readings.text("venv", "imports", "gan_trainer")
+    if result != "ok":
+        return failed(result, "ok", "import gan_trainer: {}".format(result))
+    damaged, words = damage(readings)
+    if TRAINER in damaged:
+        return failed("damaged", "ok", words if TRAINER in words else "files of {} are damaged".format(TRAINER))
+    version = readings.version("venv", "versions", "gan_trainer")
+    return passed(version, "importable", "gan_trainer {}".format(version))
+
+
+def trainer_user(readings, expected):
+    """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
+    name = expected.text("trainer_user")
+    if readings.absent("trainer_user"):
+        return failed("missing", name, "there is no local user {}".format(name))
+    user = readings.at("trainer_user")
+    if user.number("uid") == 0:
+        return failed("uid 0", name, "{} is root".format(name))
+    shell = user.wish("shell")
+    if shell not in NO_LOGIN_SHELLS:
+        return failed(shell, "nologin", "{} has the shell {}".format(name, shell or "/bin/sh"))
+    groups = {group.text() for group in user.each("groups")}
+    powers = sorted(groups.intersection(ADMINISTRATORS))
+    if not groups:
+        return unknown("{} is in no group that has a name".format(name))
+    if powers:
+        return failed(", ".join(powers), "no power", "{} is in the group {}".format(name, ", ".join(powers)))
+    password = user.text("password")
+    if password != "locked":
+        return failed("password " + password, "locked", "the password of {} is not locked".format(name))
+    return passed(name, name, "{} cannot log in".format(name))
+
+
+def close_again(paths):
+    """What makes the named files root's alone again: whole folders of ours, since only the first files are named."""
+    folders = sorted({folder for folder in ROOT_ONLY for path in paths if (path + "/").startswith(folder + "/")})
+    if not folders:
+        return ""
+    # -h: a link's own owner, and never that of what it leads to.
+    return "Run: chown -Rh root:root {0} ; chmod -R go-w {0} ; then find out who changed it.".format(" ".join(folders))
+
+
+def permissions(readings, expected):
+    """Only root may change programs, shared code, venv and expectations."""
+    missing = [path.text() for path in readings.each("permissions", "missing")]
+    number = readings.number("permissions", "unsafe_count")
+    looked_at = readings.number("permissions", "looked_at")
+    examples = [example.text() for example in readings.each("permissions", "unsafe")]
+    words = "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones")
+    if missing:
+        more = "; {}".format(words) if number or examples else ""
+        lack = "missing: {}{}".format(", ".join(missing), more)
+        return failed(len(missing), 0, lack, "Run: ansible-playbook site.yml")
+    if number or examples:
+        return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
+    if not looked_at:
+        return unknown("no file was looked at")
+    return passed(0, 0, "{} files, all changeable by root only".format(looked_at))
+
+
+CHECKS = (
+    Check(
+        id="model.trainer_installed",
+        layer="model",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can the trainer be imported?",
+        judge=trainer_installed,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags model,verify",
+    ),
+    Check(
+        id="model.trainer_user",
+        layer="model",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do trainings run as a user who cannot log in?",
+        judge=trainer_user,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags model",
+    ),
+    Check(
+        id="model.permissions",
+        layer="model",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can only root change what root and trainings run?",
+        judge=permissions,
+        unit="files",
+        needs_gpu=False,
+        action="Run: chown -R root:root and chmod -R go-w on what is named, and find out who changed it.",
+    ),
+)

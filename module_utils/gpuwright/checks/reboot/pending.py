@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of a reboot that is due."""
+
+from ...verdict.check import FAIL, QUICK, REBOOT, Check, failed, passed
+
+
+def reboot_pending(readings, expected):
+    """Nothing of what is installed waits for a reboot; computed from the state of the node, not from what a run did."""
+    if not readings.flag("probe", "reboot", "required"):
+        return passed("no", "no", "no reboot is needed")
+    reasons = [str(reason.value) for reason in readings.each("probe", "reboot", "reasons")]
+    return failed("yes", "no", "reboot required: {}".format("; ".join(reasons) or "no reason given"))
+
+
+CHECKS = (
+    Check(
+        id="reboot.pending",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Is what is installed also what runs?",
+        judge=reboot_pending,
+        needs_gpu=False,
+        action="When nobody works on the node, run: systemctl reboot ; a run does so with system_driver_reboot=allowed",
+    ),
+)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what trainings are started with: allocators, and gpu-run."""
+
+from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
+from ..driver.files import bad_program
+
+
+def allocator(readings, expected):
+    """Each planned allocator library passes the launcher's own test: there, loadable, and changed by root only."""
+    names = [name for name in ("jemalloc", "tcmalloc") if expected.wish("plan", "runtime", name)]
+    if not names:
+        return skipped("the plan installs no allocator library")
+    for name in names:
+        path = readings.text("allocators", name, "path")
+        problem = readings.text("allocators", name, "problem")
+        if path != expected.wish("plan", "runtime", name):
+            return unknown("another library was looked at than the planned one: {}".format(path))
+        if problem != "none":
+            return failed("unusable", path, problem)
+    return passed(", ".join(names), ", ".join(names), "{} can be preloaded".format(" and ".join(names)))
+
+
+def launcher(readings, expected):
+    """gpu-run is a program that everybody may run and only root may change, and it can read its policy."""
+    if readings.absent("launcher", "file"):
+        return failed("missing", "runnable", "/usr/local/bin/gpu-run is not there")
+    bad = bad_program(readings.at("launcher", "file"), "gpu-run", "0755")
+    if bad:
+        return bad
+    policy = readings.text("launcher", "policy")
+    if policy != "ok":
+        return failed("bad policy", "runnable", policy)
+    name, why = readings.text("launcher", "allocator", "name"), readings.text("launcher", "allocator", "why")
+    if name not in ("malloc", "jemalloc", "tcmalloc"):
+        return unknown("gpu-run takes an allocator that nobody knows: {}".format(name))
+    return passed("runnable", "runnable", "gpu-run reads its policy; allocator {}: {}".format(name, why))
+
+
+CHECKS = (
+    Check(
+        id="runtime.allocator",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can the planned memory allocators be preloaded?",
+        judge=allocator,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags system_runtime",
+    ),
+    Check(
+        id="runtime.launcher",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Can trainings be started through gpu-run?",
+        judge=launcher,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags system_runtime",
+    ),
+)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import ansible
 import pytest
@@ -39,6 +40,17 @@ def open_umask() -> Iterator[int]:
     before = os.umask(0o022)
     yield before
     os.umask(before)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """After a run of test_advice.py: what was followed, in how many steps, and what was not."""
+    reports = [one for outcome in ("passed", "failed") for one in terminalreporter.stats.get(outcome, [])]
+    if any("unit/test_advice.py" in one.nodeid for one in reports):
+        import advice
+
+        terminalreporter.section("advice that was followed")
+        for line in advice.summary():
+            terminalreporter.line(line)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ OPTIONS = {
     "--memory": (
         MEMORY_POLICIES,
         "MODE",
-        "memory of those nodes: auto (bind, or preferred when the node is short of it), bind, preferred, none",
+        "memory of those nodes: preferred (the others when it is full), bind (never the others), none",
     ),
     "--threads": (COUNT, "N", "OMP_NUM_THREADS (default: physical cores of the CPU set)"),
     "--allocator": (

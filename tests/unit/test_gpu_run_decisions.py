@@ -269,7 +269,7 @@ class TestAllocator:
         ('{"schema": 2}', "schema is 2; expected 1"),
         ('{"allocator": "mimalloc"}', 'allocator is "mimalloc"; expected one of calibrated, jemalloc, tcmalloc, none'),
         ('{"allocator": ["none"]}', "expected one of calibrated"),
-        ('{"memory_policy": "interleave"}', "expected one of auto, preferred, bind, none"),
+        ('{"memory_policy": "interleave"}', "expected one of preferred, bind, none"),
         ('{"omp_num_threads": -1}', "expected a whole number"),
         ('{"omp_num_threads": true}', "expected a whole number"),
         ('{"omp_num_threads": "4"}', "expected a whole number"),

@@ -11,7 +11,7 @@ DEFAULT_ROUNDS = 10
 FLAG, TEXT, COUNT = "flag", "text", "count"
 # name: (kind or choices, name of the value, help)
 OPTIONS = {
-    "--gpus": (TEXT, "0,1", "GPUs to use, numbered in PCI order (default: all visible ones)"),
+    "--gpus": (TEXT, "0,1", "GPUs to use, numbered in PCI order, or their UUIDs (default: all visible ones)"),
     "--node": (TEXT, "0", "NUMA nodes to run on (default: those of the GPUs)"),
     "--memory": (
         MEMORY_POLICIES,

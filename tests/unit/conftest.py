@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,28 @@ def run_module(ansible_path: Path, tmp_path: Path, node_python: str) -> Callable
         return {**answer, "rc_process": done.returncode}
 
     return run
+
+
+@functools.cache
+def installed_library(python: str) -> str:
+    """The library as on a node: a copy that everybody may read, compiled by the interpreter that runs it."""
+    folder = tempfile.TemporaryDirectory(prefix="library-")
+    _kept.append(folder)
+    Path(folder.name).chmod(0o755)
+    umask = os.umask(0o022)
+    try:
+        library = Path(folder.name) / "lib"
+        shutil.copytree(MODULE_UTILS, library, ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run([python, "-m", "compileall", "-q", library], check=True)
+        for path in [library, *library.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    finally:
+        os.umask(umask)
+    return str(library)
+
+
+# Removed when the tests end.
+_kept: list[tempfile.TemporaryDirectory] = []
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ healthy_node = importlib.import_module("healthy_node")
 advice = importlib.import_module("advice")
 refusal_advice = importlib.import_module("refusal_advice")
 role_refusals = importlib.import_module("role_refusals")
+module_refusals = importlib.import_module("module_refusals")
 
 FOLLOWED = {name: rest for name, *rest in advice.table()}
 BAD = (verdict.WARN, verdict.FAIL, verdict.UNKNOWN)
@@ -193,8 +194,12 @@ def followed(rows: tuple[Any, ...]) -> list[str]:
         "What a role refuses with; what is not named here is followed by tests/unit/roles/test_role_refusals.py:",
         "",
     ]
-    rows = role_refusals.NOT_FOLLOWED.items()
-    return lines + [f"* `{file}`, {cell(task)} ...: {cell(how)}" for (file, task), how in rows]
+    lines += [f"* `{file}`, {cell(task)} ...: {cell(how)}" for (file, task), how in role_refusals.NOT_FOLLOWED.items()]
+    lines += ["", "What a module refuses with, apart from arguments that no playbook of this project gives:", ""]
+    modules = module_refusals.MODULE_REFUSALS.items()
+    return lines + [
+        f"* `{module}`, {cell(words)} ...: {cell(how)}" for (module, words), how in modules if how != "argument"
+    ]
 
 
 def sections(rows: tuple[Any, ...]) -> list[str]:

@@ -80,8 +80,10 @@ def call(*command: str, **variables: str) -> bool:
     return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **variables}).returncode == 0
 
 
-# The tests of one file stay in one process: they share what is costly to make. Two, for the smallest machine's cores.
-SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
+# The tests of one file stay in one process: they share what is costly to make. For the smallest machine's two cores:
+# torch fills them with two processes; what waits for Ansible and ssh needs more to do so.
+TWO_SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
+FOUR_SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
 
 
 def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
@@ -100,7 +102,7 @@ def lint(suite: Suite) -> None:
 
 
 def unit(suite: Suite) -> None:
-    pytest_suite(suite, "unit", sys.executable, *SIDE_BY_SIDE, "tests/unit")
+    pytest_suite(suite, "unit", sys.executable, *FOUR_SIDE_BY_SIDE, "tests/unit")
     if not any(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.6*")) and not shutil.which(
         "python3.6"
     ):
@@ -111,7 +113,7 @@ def trainer(suite: Suite) -> None:
     python = trainer_python()
     if python is None:
         return suite.add("the trainer's environment", False)
-    return pytest_suite(suite, "trainer", str(python), *SIDE_BY_SIDE, "tests/trainer")
+    return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, "tests/trainer")
 
 
 def trainer_python() -> Path | None:

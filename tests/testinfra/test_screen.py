@@ -14,10 +14,12 @@ MOST_LINES = {"first run": 250, "no-op": 60}
 @pytest.fixture
 def runs() -> dict[str, str]:
     """The logs of converge and idempotence; check mode and other playbooks say in their first line that they are."""
-    folder = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / "logs"
-    found = [path.read_text() for path in sorted(folder.glob("*-site-*.log"))]
+    logs = sorted((Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / "logs").glob("*.log"))
+    # A run of the scenario that was cut off leaves its logs there; this one began where its hosts were made.
+    began = max(number for number, path in enumerate(logs) if "-create-" in path.name)
+    found = [path.read_text() for path in logs[began:] if "-site-" in path.name]
     found = [text for text in found if text.startswith("playbook: site.yml\n")]
-    assert len(found) >= 2, sorted(folder.iterdir())
+    assert len(found) >= 2, logs
     return dict(zip(MOST_LINES, found, strict=False))
 
 

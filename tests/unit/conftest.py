@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import ansible
 import pytest
@@ -41,6 +43,17 @@ def open_umask() -> Iterator[int]:
     before = os.umask(0o022)
     yield before
     os.umask(before)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """After a run of test_advice.py: what was followed, in how many steps, and what was not."""
+    reports = [one for outcome in ("passed", "failed") for one in terminalreporter.stats.get(outcome, [])]
+    if any("unit/test_advice.py" in one.nodeid for one in reports):
+        import advice
+
+        terminalreporter.section("advice that was followed")
+        for line in advice.summary():
+            terminalreporter.line(line)
 
 
 @functools.cache
@@ -127,6 +140,28 @@ def run_module(ansible_path: Path, tmp_path: Path, node_python: str) -> Callable
         return {**answer, "rc_process": done.returncode}
 
     return run
+
+
+@functools.cache
+def installed_library(python: str) -> str:
+    """The library as on a node: a copy that everybody may read, compiled by the interpreter that runs it."""
+    folder = tempfile.TemporaryDirectory(prefix="library-")
+    _kept.append(folder)
+    Path(folder.name).chmod(0o755)
+    umask = os.umask(0o022)
+    try:
+        library = Path(folder.name) / "lib"
+        shutil.copytree(MODULE_UTILS, library, ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run([python, "-m", "compileall", "-q", library], check=True)
+        for path in [library, *library.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    finally:
+        os.umask(umask)
+    return str(library)
+
+
+# Removed when the tests end.
+_kept: list[tempfile.TemporaryDirectory] = []
 
 
 @pytest.fixture

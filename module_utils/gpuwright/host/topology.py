@@ -112,19 +112,6 @@ def all_node_cpus(root="/"):
     return {number: cpus for number, cpus in found.items() if cpus}
 
 
-def node_memory(node, root="/"):
-    """(total, available) memory of a NUMA node in KiB, or None; page cache that can be dropped counts as available."""
-    values = {}
-    for line in (read_text(root, "{}/node{}/meminfo".format(NODE_FOLDER, node)) or "").splitlines():
-        words = line.split()
-        if len(words) >= 4 and to_int(words[3]) is not None:
-            values[words[2].rstrip(":")] = int(words[3])
-    if not values.get("MemTotal") or "MemFree" not in values:
-        return None
-    droppable = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
-    return values["MemTotal"], sum(values.get(name, 0) for name in droppable)
-
-
 def memory_nodes(root="/"):
     """The NUMA nodes that have memory and that this process may use, or None when that cannot be read."""
     present = read_list(root, NODE_FOLDER + "/has_memory")

@@ -20,7 +20,8 @@ def loads(text):
         value, end = make_scanner(_Settings)(stripped, 0)
         if end == len(stripped):
             return value
-    except (ImportError, StopIteration, ValueError):
+    # SystemError: up to Python 3.11 the scanner looks for the class of its error among the loaded modules.
+    except (ImportError, StopIteration, ValueError, SystemError):
         pass
     # Not JSON, or an interpreter without that scanner: the library says what is wrong, and where.
     import json

@@ -12,6 +12,7 @@ from .runtime_policy import LaunchError
 BY_CALLER = "set by the caller"
 SLURM_GPUS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 NVIDIA_SMI_SECONDS = 10
+UUID_STARTS = ("GPU-", "MIG-")
 
 
 def choose_visible_gpus(decision, option, root):
@@ -62,10 +63,11 @@ def _one_model(gpus, root):
 def _demanded_gpus(option, gpus, allowed):
     """The GPUs of --gpus; LaunchError when one does not exist or the caller's environment excludes it."""
     words = option.split(",")
-    if not all(is_digits(word, MOST_DIGITS) for word in words):
-        raise LaunchError("--gpus {!r}: expected GPU numbers such as 0 or 0,1".format(option))
-    numbers = [int(word) for word in words]
-    if len(set(numbers)) != len(numbers):
+    if not all(is_digits(word, MOST_DIGITS) or word.startswith(UUID_STARTS) for word in words):
+        raise LaunchError("--gpus {!r}: expected GPU numbers such as 0 or 0,1, or UUIDs".format(option))
+    numbers = [_number_of(option, word, gpus) for word in words]
+    # Two slices of one GPU are two devices.
+    if len(set(words)) != len(words) or (len(set(numbers)) != len(numbers) and "MIG-" not in option):
         raise LaunchError("--gpus {}: a GPU is named twice".format(option))
     for number in numbers:
         if number >= len(gpus):
@@ -76,6 +78,17 @@ def _demanded_gpus(option, gpus, allowed):
             names = ",".join(str(gpu.index) for gpu in allowed) or "none"
             raise LaunchError(message.format(option, number, names))
     return [gpus[number] for number in numbers]
+
+
+def _number_of(option, word, gpus):
+    """The index of the GPU that one word of --gpus names."""
+    if is_digits(word, MOST_DIGITS):
+        return int(word)
+    matches = _mig_parents(word, gpus) if word.startswith("MIG-") else _named(word, gpus)
+    if len(matches) != 1:
+        message = "--gpus {}: {} names {} of this host's GPUs, expected one; nvidia-smi -L lists them"
+        raise LaunchError(message.format(option, word, len(matches) or "none"))
+    return matches[0].index
 
 
 def _listed_gpus(decision, value, gpus):

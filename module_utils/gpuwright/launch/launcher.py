@@ -11,16 +11,18 @@ import sys
 
 from .decision import decide
 from .options import help_text, parse
-from .program import not_found, take_program
+from .program import find_in, not_found, take_program
 from .ranks import find_launcher, find_rank
 from .runtime_policy import LaunchError, load_policy
 
 VERSION = "0.2.0"
-# The last two as a shell has them.
-EXIT_USAGE = 2
+# As env, nice and timeout have them, so that no command's own status is taken for gpu-run's.
+EXIT_REFUSED = 125
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 EXIT_INTERRUPTED = 130
+# errno.ENOEXEC; importing errno for it would cost a start more than the number.
+NO_FORMAT = 8
 
 
 def caller_environment():
@@ -58,13 +60,24 @@ def _amend(decision, setting, why):
             row[1:] = ["unchanged", why]
 
 
-def start(command, environment, root="/"):
-    """Become `command`; returns a shell's exit code, with one line on stderr, only when that fails."""
+def start(command, environment, root="/", ignored=0):
+    """Become `command`; returns a shell's exit code, with one line on stderr, only when that fails.
+
+    `ignored` has the bits of the signals that the caller ignores, as SigIgn in /proc/self/status (proc(5)).
+    """
     # Python ignores these two, and what is ignored stays ignored across exec.
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
-        _signal.signal(number, _signal.SIG_DFL)
+        if not ignored >> (number - 1) & 1:
+            _signal.signal(number, _signal.SIG_DFL)
     try:
-        os.execvpe(command[0], command, environment)
+        try:
+            os.execvpe(command[0], command, environment)
+        except OSError as error:
+            if error.errno != NO_FORMAT:
+                raise
+            # A script without a first line that names its interpreter; execvp(3) takes the shell, too.
+            script = os.path.join(find_in(os.get_exec_path(environment), command[0]), command[0])
+            os.execve("/bin/sh", ["/bin/sh", script] + command[1:], environment)
     except (FileNotFoundError, ValueError):
         return _complain(not_found(command[0], root), EXIT_NOT_FOUND)
     except OSError as error:
@@ -79,7 +92,7 @@ def _complain(message, code):
     return code
 
 
-def main(arguments=None, root="/"):
+def main(arguments=None, root="/", ignored=0):
     """The program: returns an exit code, or does not return because it has become the command."""
     try:
         options, command = parse(sys.argv[1:] if arguments is None else arguments)
@@ -97,16 +110,19 @@ def main(arguments=None, root="/"):
         if options.calibrate:
             from .calibration import calibrate
 
+            # A start ends by the signal, as the command itself would; a calibration has measured something.
+            if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
+                _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             return calibrate(options, command, environ, allowed, policy, root, launcher)
     except LaunchError as error:
-        return _complain(str(error), EXIT_USAGE)
+        return _complain(str(error), EXIT_REFUSED)
     except KeyboardInterrupt:
         return _complain("interrupted; nothing was written", EXIT_INTERRUPTED)
     if options.json or options.explain or options.dry_run:
         return _explain(options, decision, command)
     for warning in decision.warnings:
         _complain("warning: " + warning, 0)
-    return start(command, decision.environment, root)
+    return start(command, decision.environment, root, ignored)
 
 
 def _explain(options, decision, command):

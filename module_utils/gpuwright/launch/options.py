@@ -11,12 +11,12 @@ DEFAULT_ROUNDS = 10
 FLAG, TEXT, COUNT = "flag", "text", "count"
 # name: (kind or choices, name of the value, help)
 OPTIONS = {
-    "--gpus": (TEXT, "0,1", "GPUs to use, numbered in PCI order (default: all visible ones)"),
+    "--gpus": (TEXT, "0,1", "GPUs to use, numbered in PCI order, or their UUIDs (default: all visible ones)"),
     "--node": (TEXT, "0", "NUMA nodes to run on (default: those of the GPUs)"),
     "--memory": (
         MEMORY_POLICIES,
         "MODE",
-        "memory of those nodes: auto (bind, or preferred when the node is short of it), bind, preferred, none",
+        "memory of those nodes: preferred (the others when it is full), bind (never the others), none",
     ),
     "--threads": (COUNT, "N", "OMP_NUM_THREADS (default: physical cores of the CPU set)"),
     "--allocator": (

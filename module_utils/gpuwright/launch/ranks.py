@@ -12,13 +12,13 @@ from .runtime_policy import LaunchError
 
 # Digits of a rank or a device.
 MOST_DIGITS = 9
-# (rank on this host, number of ranks on this host) as the launchers name them, most specific first: torchrun may run
-# below srun or mpirun.
+# (rank on this host, names of the number of ranks on this host) as the launchers call them, most specific first:
+# torchrun may run below srun or mpirun. LOCAL_SIZE is DeepSpeed's.
 RANK_VARIABLES = (
-    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
-    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("LOCAL_RANK", ("LOCAL_WORLD_SIZE", "LOCAL_SIZE")),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_LOCAL_SIZE",)),
+    ("MV2_COMM_WORLD_LOCAL_RANK", ("MV2_COMM_WORLD_LOCAL_SIZE",)),
+    ("MPI_LOCALRANKID", ("MPI_LOCALNRANKS",)),
 )
 SLURM_RANK = "SLURM_LOCALID"
 LAUNCHER_PROGRAMS = ("torchrun", "mpirun", "mpiexec", "orterun", "srun", "deepspeed", "accelerate")
@@ -40,7 +40,8 @@ class Launcher(Record):
 
 def find_rank(environ):
     """The `Rank` that the environment names, None for a process on its own; LaunchError for numbers that cannot be."""
-    for rank_name, count_name in RANK_VARIABLES:
+    for rank_name, count_names in RANK_VARIABLES:
+        count_name = next((name for name in count_names if environ.get(name)), count_names[0])
         index, count = _whole_number(environ, rank_name, 0), _whole_number(environ, count_name, 1)
         if index is None:
             continue
@@ -80,9 +81,9 @@ def _slurm_count(environ):
 
 
 def _whole_number(environ, name, least):
-    """The number in a variable that launchers set, None when it is not set."""
+    """The number in a variable that launchers set, None when it is not set or empty."""
     text = environ.get(name)
-    if text is None:
+    if not text:
         return None
     if not is_digits(text, MOST_DIGITS) or int(text) < least:
         raise LaunchError("{}={!r}: expected a whole number from {}".format(name, text, least))

@@ -6,7 +6,7 @@ from . import fast_json
 
 POLICY_PATH = "/etc/gpuwright/runtime.json"
 ALLOCATORS = ("calibrated", "jemalloc", "tcmalloc", "none")
-MEMORY_POLICIES = ("auto", "preferred", "bind", "none")
+MEMORY_POLICIES = ("preferred", "bind", "none")
 
 # "calibrated" is malloc until `gpu-run --calibrate` has proved another allocator faster on this machine.
 DEFAULTS = {
@@ -14,7 +14,7 @@ DEFAULTS = {
     "allocator": "calibrated",
     "libraries": {},
     "malloc_conf": "",
-    "memory_policy": "auto",
+    "memory_policy": "preferred",
     "omp_num_threads": 0,
     "cuda_alloc_conf": "expandable_segments:True",
     "nccl": {},

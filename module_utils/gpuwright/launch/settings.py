@@ -5,13 +5,16 @@ Every function takes a `decision.Decision` and notes in it what it chose and why
 """
 
 from ..host.cgroups import cpu_quota
-from ..host.topology import cores_of, format_cpu_list, memory_nodes, node_memory
+from ..host.topology import cores_of, format_cpu_list, memory_nodes
 from .calibrated import calibrated_arm
 from .gpu_choice import BY_CALLER
 from .ranks import is_torchruns_filler
 
-# Below this part of its memory a node is short: what is bound to it would soon be killed while others have room.
-PLENTY = 0.5
+# Never bound unasked: the kernel kills what has filled its node, however much of the others is free.
+WHY = {
+    "preferred": "from there while there is room, then from the other nodes",
+    "bind": "as asked: from there only, and killed when that is full",
+}
 
 
 def choose_memory(decision, nodes, mode, root):
@@ -29,21 +32,10 @@ def choose_memory(decision, nodes, mode, root):
     elif mode != "bind" and len(nodes) > 1:
         why = "the GPUs lie on several nodes: memory comes from the node of the CPU that asks"
     else:
-        decision.memory_policy, why = _bind_or_prefer(mode, nodes[0], root) if mode == "auto" else (mode, "as asked")
-        decision.memory_nodes = nodes
-        decision.note("memory policy", "{} {}".format(decision.memory_policy, format_cpu_list(nodes)), why)
+        decision.memory_policy, decision.memory_nodes = mode, nodes
+        decision.note("memory policy", "{} {}".format(mode, format_cpu_list(nodes)), WHY[mode])
         return
     decision.note("memory policy", "unchanged", why)
-
-
-def _bind_or_prefer(mode, node, root):
-    memory = node_memory(node, root)
-    if memory is None:
-        return "preferred", "the memory of node {} cannot be read, so it may spill over".format(node)
-    percent = int(100 * memory[1] / memory[0])
-    if memory[1] < PLENTY * memory[0]:
-        return "preferred", "node {} is short of memory ({} % available), so it may spill over".format(node, percent)
-    return "bind", "node {} has {} % of its memory available".format(node, percent)
 
 
 def choose_threads(decision, option, policy, share, rank, launcher, root):

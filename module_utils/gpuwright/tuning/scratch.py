@@ -137,7 +137,9 @@ def format_disk(root, disk, serial):
     command = ["mkfs.xfs", "-q", "-L", LABEL, "-m", "uuid=" + uuid_for(serial), device_file(root, disk)]
     done = run_bounded(command, FORMAT_SECONDS)
     if done.missing:
-        raise Refused("mkfs.xfs is not installed. Next: dnf install xfsprogs")
+        raise Refused(
+            "mkfs.xfs is not installed. Next: dnf install xfsprogs (Debian, Ubuntu: apt-get install xfsprogs)"
+        )
     if done.rc != 0:
         raise OSError("{}: {}".format(" ".join(command), done.problem or done.stderr.strip() or done.rc))
     if not is_ours(root, disk, serial):

@@ -148,3 +148,25 @@ def table() -> list[tuple[str, str, str, str]]:
         (check.id, who_acts(check.action, check.remedy, check.id), *kind_of(check.id, check.action, check.remedy))
         for check in CHECKS
     ]
+
+
+def summary() -> list[str]:
+    """What was followed, in how many steps, and what was not and why; printed at the end of the tests."""
+    of_kind: dict[str, list[tuple[str, str]]] = {}
+    for check_id, _who, kind, how in table():
+        of_kind.setdefault(kind, []).append((check_id, how))
+    kinds = ", ".join(f"{kind} {len(rows)}" for kind, rows in sorted(of_kind.items()))
+    followed = sum(kind in ("host", "fleet") or check_id in PLAYBOOK for check_id, _who, kind, _how in table())
+    lines = [
+        f"{len(CHECKS)} checks ({kinds}): {followed} followed to PASS; host in 1 step, fleet and playbook in 1 or 2."
+    ]
+    lines += [
+        f"not followed: {check_id}: {how.removeprefix('not tried: ')}"
+        for kind in ("look", "playbook")
+        for check_id, how in of_kind[kind]
+        if check_id not in PLAYBOOK
+    ]
+    return [
+        *lines,
+        f"{len(of_kind['person'])} more are no command: each says who acts, and how to tell that it is done.",
+    ]

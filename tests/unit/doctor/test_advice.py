@@ -186,19 +186,16 @@ def test_only_the_lines_that_disturb_are_removed(recorded):
     assert (recorded.tree.folder / "etc/environment").read_text() == "LANG=C.UTF-8\nMY_LD_PRELOAD=y\n"
 
 
-def test_every_check_has_its_row_and_the_tables_agree(capsys):
+def test_every_check_has_its_row_and_the_tables_agree():
     rows = advice.table()
+    names = {row[0] for row in rows}
     assert [row[0] for row in rows] == [check.id for check in CHECKS]
-    assert {name.partition(":")[0] for name in BREAK} == set(advice.HOST) and set(advice.HOST) | set(
-        advice.PLAYBOOK
-    ) <= {row[0] for row in rows}
-    kinds = {kind: sum(row[2] == kind for row in rows) for kind in ("host", "fleet", "playbook", "look", "person")}
-    followed = len(advice.HOST) + len(advice.PLAYBOOK) + len(advice.FLEET - set(advice.HOST))
-    with capsys.disabled():
-        print(f"\nadvice: {kinds}; of {len(rows)} checks {followed} followed to PASS, in at most two steps")
+    assert {name.partition(":")[0] for name in BREAK} == set(advice.HOST)
+    assert names >= set(advice.HOST) | set(advice.PLAYBOOK)
+    assert {row[2] for row in rows} == {"host", "fleet", "playbook", "look", "person"}
+    assert set(advice.HOST.values()) == {1}
     faults = (REPOSITORY / "tests/faults/test_advice.py").read_text()
     assert all(f'"{name}"' in faults for name in advice.FLEET)
-    assert sum(kinds.values()) == len(rows)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)

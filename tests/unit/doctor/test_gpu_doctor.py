@@ -16,6 +16,7 @@ from pathlib import Path
 import healthy_files
 import healthy_node
 import pytest
+from conftest import installed_library
 from gpuwright.checks import all as checks
 from gpuwright.doctor import program as doctor_program
 from gpuwright.training.smoke_history import busy_smoke, last_smoke
@@ -59,10 +60,9 @@ def put_report(host: HostTree, readings: dict | None = None, smoke: dict | None 
 @pytest.fixture
 def doctor(folder: Path, node: HostTree, node_python: str, open_umask: int) -> Run:
     """The script as installed, but with a copy of this checkout's library, the interpreter under test and that node."""
-    shutil.copytree(REPOSITORY / "module_utils", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     text = SCRIPT.read_text()
     for installed, here in {
-        "/usr/local/lib/gpuwright": str(folder / "lib"),
+        "/usr/local/lib/gpuwright": installed_library(node_python),
         "/usr/libexec/platform-python": node_python,
         "main()": f'main(root="{node.root}")',
     }.items():

@@ -10,7 +10,6 @@ from gpuwright.launch.decision import Decision, decide
 from gpuwright.launch.ranks import Launcher
 from gpuwright.launch.runtime_policy import DEFAULTS
 
-NODE_MIB = 96 * 1024
 # "allocator" alone is a key of the policy.
 OPTIONS = {name: name for name in ("gpus", "node", "memory", "threads")} | {"allocator_option": "allocator"}
 
@@ -28,16 +27,12 @@ def build(
     threads_apart: int = 0,
     memory: str | None = None,
     uuids: dict[str, str] | None = None,
-    available: float = 0.9,
     models: dict[str, str] | None = None,
 ) -> Path:
     """A machine: CPUs of each NUMA node, node of each GPU; CPU n and n + threads_apart are one core's two threads."""
     for node, cpus in nodes.items():
         folder = f"sys/devices/system/node/node{node}"
         write(root, f"{folder}/cpulist", cpus)
-        free = int(NODE_MIB * 1024 * available)
-        text = f"Node {node} MemTotal: {NODE_MIB * 1024} kB\nNode {node} MemFree: {free // 2} kB"
-        write(root, f"{folder}/meminfo", f"{text}\nNode {node} Inactive(file): {free - free // 2} kB")
         for cpu in parse_cpu_list(cpus):
             first = cpu % threads_apart if threads_apart else cpu
             siblings = f"{first},{first + threads_apart}" if threads_apart else str(cpu)

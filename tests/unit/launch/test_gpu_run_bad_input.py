@@ -1,4 +1,4 @@
-"""Bad input of every kind: exit code 2 and one line that says what is wrong."""
+"""Bad input of every kind: exit code 125 and one line that says what is wrong."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ CASES: list[tuple[list, dict, object, str]] = [
     (["--gpus", "\u0661", *RUN], {}, {}, "expected GPU numbers"),
     (["--gpus", "9" * 4000, *RUN], {}, {}, "expected GPU numbers"),
     (["--gpus", "0,0", *RUN], {}, {}, "named twice"),
+    (["--gpus", "GPU-00000001-aaaa,1", *RUN], {}, {}, "named twice"),
+    (["--gpus", "GPU-77", *RUN], {}, {}, "GPU-77 names none of this host's GPUs, expected one; nvidia-smi -L"),
+    (["--gpus", "GPU-", *RUN], {}, {}, "GPU- names 2 of this host's GPUs, expected one"),
+    (["--gpus", "gpu-0", *RUN], {}, {}, "expected GPU numbers such as 0 or 0,1, or UUIDs"),
     (["--gpus", "2", *RUN], {}, {}, "there is no GPU 2; this host shows GPUs 0 to 1"),
     (["--gpus", "1", *RUN], {"CUDA_VISIBLE_DEVICES": "0"}, {}, "not among those that the caller may use, 0"),
     (["--gpus", "1", *RUN], {"CUDA_VISIBLE_DEVICES": ""}, {}, "not among those that the caller may use, none"),
@@ -42,7 +46,7 @@ CASES: list[tuple[list, dict, object, str]] = [
     (["--node", "0-99999999999", *RUN], {}, {}, "expected NUMA nodes"),
     (["--node", "7", *RUN], {}, {}, "there is no node 7 with CPUs; this host shows 0-1"),
     (["--node", "1", *RUN], {}, {}, "the caller may use none of the CPUs of node 1"),
-    (["--memory", "interleave", *RUN], {}, {}, "choose from auto, preferred, bind, none"),
+    (["--memory", "interleave", *RUN], {}, {}, "choose from preferred, bind, none"),
     (["--threads", "0", *RUN], {}, {}, "--threads '0': expected a whole number from 1"),
     (["--threads", "-2", *RUN], {}, {}, "expected a whole number from 1"),
     (["--threads", "1.5", *RUN], {}, {}, "expected a whole number from 1"),
@@ -62,6 +66,7 @@ CASES: list[tuple[list, dict, object, str]] = [
     (["--calibrate", *RUN], {}, {}, "and not as root"),
     (RUN, {"LOCAL_RANK": "one"}, {}, "LOCAL_RANK='one': expected a whole number from 0"),
     (RUN, {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"}, {}, "LOCAL_RANK=2 is not below LOCAL_WORLD_SIZE=2"),
+    (RUN, {"LOCAL_RANK": "3", "LOCAL_SIZE": "2"}, {}, "LOCAL_RANK=3 is not below LOCAL_SIZE=2"),
     (RUN, {"LOCAL_WORLD_SIZE": "0"}, {}, "expected a whole number from 1"),
     (RUN, {"SLURM_LOCALID": "a", "SLURM_STEP_ID": "0"}, {}, "SLURM_LOCALID='a'"),
     (RUN, {"LD_PRELOAD": "./trace.so"}, {}, "./trace.so is relative"),
@@ -73,7 +78,7 @@ CASES: list[tuple[list, dict, object, str]] = [
     (RUN, {}, {"schema": 2}, "schema is 2; expected 1"),
     (RUN, {}, {"alocator": "none"}, "expected one of the keys allocator,"),
     (RUN, {}, {"allocator": "x\ny"}, "expected one of calibrated"),
-    (RUN, {}, {"memory_policy": None}, "expected one of auto, preferred, bind, none"),
+    (RUN, {}, {"memory_policy": None}, "expected one of preferred, bind, none"),
     (RUN, {}, {"omp_num_threads": "4"}, "expected a whole number"),
     (RUN, {}, {"nccl": {"LD_PRELOAD": "/x.so"}}, "expected variables NCCL_..."),
     (RUN, {}, {"allocator": "jemalloc", "libraries": {"jemalloc": "jemalloc.so"}}, "an absolute path without spaces"),
@@ -130,6 +135,6 @@ def test_every_bad_input_gives_one_line(tmp_path: Path, node_python: str) -> Non
     )
     assert done.returncode == 0 and shutil.which("true"), done.stderr
     for case, (code, said) in zip(CASES, json.loads(done.stdout), strict=True):
-        assert (code, said.count("\n"), said[:9]) == (2, 1, "gpu-run: "), (case, said)
+        assert (code, said.count("\n"), said[:9]) == (125, 1, "gpu-run: "), (case, said)
         assert case[3] in said, (case, said)
         assert len(said) < 600 or "9" * 4000 in said

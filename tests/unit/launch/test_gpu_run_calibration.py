@@ -270,7 +270,7 @@ def test_command_that_cannot_be_measured_writes_nothing(
     words: list, message: str, real: Path, node_python: str
 ) -> None:
     done = calibrate(node_python, real, *words)
-    assert done.returncode == 2 and message in done.stderr.splitlines()[-1]
+    assert done.returncode == 125 and message in done.stderr.splitlines()[-1]
     assert not (real / CALIBRATED_PATH.lstrip("/")).exists()
 
 
@@ -351,7 +351,7 @@ def test_roots_own_calibration_runs_nothing(
     words: list, environment: dict, message: str, dry: list, real: Path, node_python: str
 ) -> None:
     done, text = told(real, node_python, *dry, *words, **environment)
-    assert (done.returncode, text) == (2, "") and message in done.stderr and done.stderr.count("\n") == 1
+    assert (done.returncode, text) == (125, "") and message in done.stderr and done.stderr.count("\n") == 1
     assert not (real / CALIBRATED_PATH.lstrip("/")).exists()
 
 
@@ -362,7 +362,7 @@ def test_an_ordinary_user_measures_as_themselves(real: Path) -> None:
     for words, ends in (
         (["--dry-run"], 0),
         (["--dry-run", "--user", "nobody"], 0),
-        (["--dry-run", "--user", "root"], 2),
+        (["--dry-run", "--user", "root"], 125),
     ):
         arguments = json.dumps(["--calibrate", "--rounds", "6", *words, "--", "id", "-u"])
         done = subprocess.run(

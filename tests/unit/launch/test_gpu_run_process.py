@@ -65,6 +65,49 @@ def test_signals_that_python_ignores_are_restored(run: Run) -> None:
     assert ignored("--") & (1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT])
+def test_signals_that_the_caller_ignores_stay_ignored(run: Run, number: signal.Signals) -> None:
+    def ignore() -> None:
+        signal.signal(number, signal.SIG_IGN)
+
+    status = run("--", "cat", "/proc/self/status", preexec_fn=ignore, restore_signals=False).stdout
+    ignored = int(next(line for line in status.splitlines() if line.startswith("SigIgn")).split()[1], 16)
+    assert ignored >> (number - 1) & 1
+
+
+@pytest.mark.parametrize("found", ["by its path", "in PATH"])
+def test_a_script_without_a_first_line_runs_as_with_env(run: Run, tmp_path: Path, found: str) -> None:
+    script = tmp_path / "train"
+    script.write_text("echo $0 $*\n")
+    script.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    command = ["env", str(script)] if found == "by its path" else ["env", "train"]
+    bare = subprocess.run([*command, "a", "b"], env={"PATH": path}, capture_output=True, text=True)
+    assert bare.stdout == f"{script} a b\n"
+    done = run("--", *command[1:], "a", "b", env={"PATH": path})
+    assert (done.returncode, done.stdout, done.stderr) == (0, bare.stdout, "")
+
+
+def test_an_early_interrupt_ends_it_as_it_would_end_the_command(gpu_run: Path) -> None:
+    """Python's own handler would print a traceback; what comes before its first line, Python has to itself."""
+    begin = "sys.path.insert(0"
+    text = gpu_run.read_text()
+    assert text.count(begin) == 1
+    gpu_run.write_text(text.replace(begin, f'print("up", flush=True); import time; time.sleep(20); {begin}'))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([gpu_run, "--", "sleep", "20"], **pipes) as process:
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == ""
+    assert process.returncode == -signal.SIGINT
+
+
+def test_variables_of_the_caller_are_not_the_scripts(run: Run) -> None:
+    theirs = {name: "mine" for name in ("python", "key", "value", "ignored")}
+    given = dict(line.split("=", 1) for line in run("--", "env", env=theirs).stdout.splitlines())
+    assert {name: given[name] for name in theirs} == theirs
+
+
 def test_environment_gains_only_what_is_reported(run: Run) -> None:
     theirs = {"LANG": "C", "EMPTY": "", "PYTHONPATH": "/nowhere", "ODD": "a=b c"}
     reported = json.loads(run("--json", env=theirs).stdout)["environment"]
@@ -190,12 +233,12 @@ def test_harmful_setting_of_the_caller_is_one_line_on_stderr(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 2, "no command given"),
-        (["--"], 2, "no command given"),
-        (["--gpu", "0", "--", "true"], 2, "'--gpu' is no option of gpu-run"),
-        (["--gpus"], 2, "--gpus needs a value"),
-        (["--gpus", "99", "--", "true"], 2, "there is no GPU 99"),
-        (["--allocator", "mimalloc", "--", "true"], 2, "--allocator 'mimalloc': choose from calibrated, jemalloc"),
+        ([], 125, "no command given"),
+        (["--"], 125, "no command given"),
+        (["--gpu", "0", "--", "true"], 125, "'--gpu' is no option of gpu-run"),
+        (["--gpus"], 125, "--gpus needs a value"),
+        (["--gpus", "99", "--", "true"], 125, "there is no GPU 99"),
+        (["--allocator", "mimalloc", "--", "true"], 125, "--allocator 'mimalloc': choose from calibrated, jemalloc"),
         (["--", "no-such-program-anywhere"], 127, "no-such-program-anywhere: command not found"),
         (["--", "/no/such/file"], 127, "/no/such/file: command not found"),
         (["--", ""], 127, ": command not found"),

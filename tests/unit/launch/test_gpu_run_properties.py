@@ -19,8 +19,7 @@ MACHINES = st.fixed_dictionaries(
         "allowed": st.sets(st.integers(0, 39), min_size=1),
         "quota": st.none() | st.integers(1, 4000),
         "version": st.sampled_from([1, 2]),
-        "available": st.sampled_from([0.1, 0.9]),
-        "mode": st.sampled_from(["auto", "preferred", "bind", "none"]),
+        "mode": st.sampled_from(["preferred", "bind", "none"]),
     }
 )
 
@@ -36,7 +35,7 @@ def make(root: Path, about: dict) -> dict[int, set[int]]:
     with_memory = format_cpu_list({number for number in nodes if number % 2 == 0})
     texts = {number: format_cpu_list(cpus) for number, cpus in nodes.items()}
     apart = total if about["threads"] == 2 and total else 0
-    build(root, texts, gpus, apart, with_memory, available=about["available"])
+    build(root, texts, gpus, apart, with_memory)
     if about["quota"]:
         own = "0::/job" if about["version"] == 2 else "3:cpu,cpuacct:/job"
         write(root, "proc/self/cgroup", own)

@@ -23,7 +23,10 @@ SLURM = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE":
         ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}, Rank(1, 4, "LOCAL_RANK")),
         ({"LOCAL_RANK": "3"}, Rank(3, 4, "LOCAL_RANK")),
         ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, Rank(0, 1, "LOCAL_RANK")),
+        # DeepSpeed's own launcher.
+        ({"LOCAL_RANK": "5", "LOCAL_SIZE": "8"}, Rank(5, 8, "LOCAL_RANK")),
         ({"LOCAL_WORLD_SIZE": "4"}, None),
+        ({"LOCAL_RANK": "", "LOCAL_WORLD_SIZE": ""}, None),
         (
             {"OMPI_COMM_WORLD_LOCAL_RANK": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"},
             Rank(2, 4, "OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -54,7 +57,6 @@ def test_rank_is_read_as_its_launcher_means_it(environ: dict, rank: Rank | None)
         ({"LOCAL_RANK": "4", "LOCAL_WORLD_SIZE": "4"}, "LOCAL_RANK=4 is not below LOCAL_WORLD_SIZE=4"),
         ({"LOCAL_RANK": "-1"}, "LOCAL_RANK='-1': expected a whole number from 0"),
         ({"LOCAL_RANK": "one"}, "LOCAL_RANK='one': expected a whole number from 0"),
-        ({"LOCAL_RANK": ""}, "LOCAL_RANK='': expected a whole number from 0"),
         ({"LOCAL_RANK": "1.0"}, "expected a whole number"),
         ({"LOCAL_WORLD_SIZE": "0"}, "LOCAL_WORLD_SIZE='0': expected a whole number from 1"),
         ({"OMPI_COMM_WORLD_LOCAL_RANK": "x"}, "OMPI_COMM_WORLD_LOCAL_RANK='x'"),

@@ -71,6 +71,22 @@ def test_start_loads_nothing_slow(node_python: str, tmp_path: Path, state: str) 
     assert not loaded & SLOW
 
 
+@pytest.mark.parametrize("text", ['{"schema": 1,}', "{", "[1,]", '{"schema": 1} {}', '"\n"', "nul", "\ufeff{}"])
+@pytest.mark.parametrize("name", ["runtime.json", "runtime-calibrated.json"])
+def test_a_damaged_file_is_told_by_an_interpreter_that_has_loaded_nothing(
+    node_python: str, tmp_path: Path, name: str, text: str
+) -> None:
+    folder = tmp_path / "etc/gpuwright"
+    folder.mkdir(parents=True)
+    (folder / "runtime.json").write_text('{"schema": 1, "allocator": "calibrated"}')
+    (folder / name).write_text(text, encoding="utf-8")
+    words = [node_python, "-I", "-S", "-c", START, str(MODULE_UTILS), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, timeout=30)
+    assert "Traceback" not in done.stderr and f"{name}" in done.stderr
+    started = "gpuwright.launch.decision" in done.stdout.split()
+    assert started == (name != "runtime.json")
+
+
 @given(JSON_VALUES, st.booleans())
 def test_reads_what_json_reads(value: object, spread_out: bool) -> None:
     text = json.dumps(value, indent=2 if spread_out else None)

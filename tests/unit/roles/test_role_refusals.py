@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from module_refusals import MODULE_REFUSALS, refusing_calls
 from role_refusals import NOT_FOLLOWED, refusing_tasks
 
 PLAN = {
@@ -153,6 +154,28 @@ def test_every_task_that_refuses_is_followed_or_says_why_not() -> None:
     without = [task for task in tasks if not any(task[0] == file and task[1].startswith(name) for file, name in rows)]
     gone = [row for row in rows if not any(file == row[0] and name.startswith(row[1]) for file, name in tasks)]
     assert (without, gone) == ([], [])
+
+
+def test_every_refusal_of_a_module_says_who_goes_on_and_how() -> None:
+    calls = refusing_calls()
+    without = [
+        call for call in calls if not any(call[0] == row[0] and call[1].startswith(row[1]) for row in MODULE_REFUSALS)
+    ]
+    gone = [
+        row
+        for row in MODULE_REFUSALS
+        if not any(module == row[0] and text.startswith(row[1]) for module, text in calls)
+    ]
+    assert (without, gone) == ([], [])
+
+
+@pytest.mark.parametrize("how", sorted(set(MODULE_REFUSALS.values())))
+def test_a_test_that_is_named_is_there(how: str) -> None:
+    tests = REPOSITORY / "tests"
+    assert all(
+        (tests / "unit" / name).exists() or (REPOSITORY / name).exists()
+        for name in re.findall(r"[\w/]*test_\w+\.py", how)
+    )
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda row: f"{row.role}: {row.task}")

@@ -1,0 +1,99 @@
+"""Each refusal of a module: what its reader does next, and which test has done it; docs/checks.md is made from it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+# "argument" is for whoever writes a task: it is corrected where the message names it. The roles' own values are held by
+# their argument specs, so that no playbook of this project meets one.
+ARGUMENT = "argument"
+# By module and by the beginning of the message, or by what makes the message.
+MODULE_REFUSALS = {
+    ("amp_smoke_test", "timeout is"): ARGUMENT,
+    ("amp_smoke_test", "message"): "the stage that failed is a check, smoke.*, above",
+    (
+        "apt_components",
+        "apt cannot read its package lists",
+    ): "look: apt names the source; root mends it, a rerun goes on",
+    ("apt_components", "{}. Look at: apt-get update"): "look: apt names the source; root mends it, a rerun goes on",
+    ("apt_components", "No configured apt source is"): "by hand: root configures the mirror (test_apt_components.py)",
+    ("apt_components", "With the components"): "look: the mirror has no such component; nothing was left behind",
+    (
+        "dnf_module_stream",
+        "str(error)",
+    ): "test_dnf_module_stream.py: the stream, the variable, the command or dnf's own words",
+    ("file_tree", "files is empty"): ARGUMENT,
+    ("file_tree", "{} was not brought up to date"): "by hand: the operating system's reason (full, read-only), a rerun",
+    ("gpu_expectations", "str(error)"): "test_gpu_verify.py: the value and what it may be are named",
+    ("gpu_plan", "conflict_message"): "test_plan_refusals.py sets what the refusal names",
+    ("gpu_plan", "{} is missing in host or matrix"): ARGUMENT,
+    ("gpu_probe", "agents: "): "test_gpu_agents.py leaves out the name that is refused",
+    ("gpu_verify", "problem"): ARGUMENT,
+    ("gpu_verify", "str(error)"): "test_gpu_verify.py: the value and what it may be are named",
+    ("gpu_verify", "the report cannot be written"): "by hand: the operating system's reason (full, read-only), a rerun",
+    ("host_tuning", "program is empty"): ARGUMENT,
+    ("host_tuning", "{}. Nothing was changed"): "test_tuning_refusals.py: the setting and what it may be are named",
+    ("host_tuning", "the settings are not complete"): "by hand: the operating system's reason, a rerun",
+    ("missing_packages", "{}. Check the package database"): "look: rpm or dpkg says what is broken in its database",
+    (
+        "module_signing_key",
+        "password_hash: ",
+    ): "by hand: whoever chose the password makes another hash (test_mok_request.py)",
+    (
+        "module_signing_key",
+        "str(refusal)",
+    ): "by hand: the key in the way and what becomes of it are named (test_mok_request.py)",
+    ("nvidia_smi_info", "timeout is"): ARGUMENT,
+    ("nvidia_smi_info", "executable is empty"): ARGUMENT,
+    ("nvidia_smi_info", "fields: "): ARGUMENT,
+    ("operator_lock", "operator_lock was asked without"): ARGUMENT,
+    ("operator_lock", "The lock of one run at a time"): "by hand: root makes room in /run, a rerun goes on",
+    ("preflight_checks", "{} is missing in host, plan or space"): ARGUMENT,
+    ("python_environment", "{}: {}. Mend that"): "by hand: the operating system's reason (full, read-only), a rerun",
+    (
+        "report_page",
+        "{}: no report there",
+    ): "by hand: playbooks/verify.yml brings the reports (test_report_playbook.py)",
+    ("report_page", "{}: {}"): "by hand: the operating system's reason, on the controller, a rerun",
+    ("repository_key", "The key at {} is not the pinned one"): "by hand: the vendor tells the new key's fingerprint",
+    ("repository_key", "{} cannot be fetched"): "look: curl on the node says what is in the way",
+    ("repository_key", "The key of {} cannot be read"): "by hand: the operating system's reason (no gpg), a rerun",
+    ("scratch_disk", "serial is empty"): ARGUMENT,
+    ("scratch_disk", "str(error)"): "by hand: whose data is there, a person decides (test_scratch.py)",
+    ("scratch_disk", "the scratch file system was not made"): "by hand: the operating system's reason, a rerun",
+    ("tree_modes", "The modes below {} cannot be repaired"): "by hand: the operating system's reason, a rerun",
+    ("workload_info", "agents: "): "test_gpu_agents.py leaves out the name that is refused",
+}
+
+
+def refusing_calls() -> list[tuple[str, str]]:
+    """(module, message or what makes it) of each `fail_json` in library/."""
+    found = []
+    for file in sorted((REPOSITORY / "library").glob("*.py")):
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fail_json":
+                message = next(item.value for item in node.keywords if item.arg == "msg")
+                words = words_of(message)
+                # Two functions of one module may each have a `text`: the last one above the call.
+                found.append((file.stem, texts_above(tree, node.lineno)[-1] if words == "text" else words))
+    return found
+
+
+def texts_above(tree: ast.AST, line: int) -> list[str]:
+    return [
+        words_of(node.value)
+        for node in sorted((one for one in ast.walk(tree) if isinstance(one, ast.Assign)), key=lambda one: one.lineno)
+        if node.lineno < line and getattr(node.targets[0], "id", "") == "text"
+    ]
+
+
+def words_of(node: ast.expr) -> str:
+    """The literal that a message is formatted from, else the expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return words_of(node.func.value)
+    return ast.unparse(node)

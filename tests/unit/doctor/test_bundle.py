@@ -124,11 +124,11 @@ def test_what_explains_a_fault_stays(canaries, folder):
 def test_the_identity_is_that_of_every_source(tmp_path):
     """Two libraries judge alike where all of their sources are the same, in whatever folder below they lie."""
     (tmp_path / "gpu").mkdir()
-    (tmp_path / "gpu" / "gpu/cards.py").write_text("ROWS = 1\n")
+    (tmp_path / "gpu" / "cards.py").write_text("ROWS = 1\n")
     before = bundle.identity(str(tmp_path))
     (tmp_path / "gpu" / "cards.pyc").write_text("compiled")
     assert bundle.identity(str(tmp_path)) == before
-    (tmp_path / "gpu" / "gpu/cards.py").write_text("ROWS = 2\n")
+    (tmp_path / "gpu" / "cards.py").write_text("ROWS = 2\n")
     assert bundle.identity(str(tmp_path)) != before
 
 

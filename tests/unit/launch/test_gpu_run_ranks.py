@@ -155,7 +155,7 @@ from gpuwright.launch.ranks import Rank, find_launcher
 found = find_launcher(Rank(0, 2, "TEST_RANK"))
 print(found.environment.get("TEST_MARK"), "-c" in found.command, len(found.cpus) > 0)
 """
-    modules = str(Path(find_launcher.__code__.co_filename).parents[1])
+    modules = str(Path(find_launcher.__code__.co_filename).parents[2])
     inner = [sys.executable, "-c", code, modules]
     outer = "import os, subprocess, sys; subprocess.run(['sh', '-c', '\"$@\"; true', 'sh', *sys.argv[1:]],"
     outer += " env={**os.environ, 'TEST_RANK': '0'})"

@@ -8,6 +8,7 @@ requirements agree. Exit status 0: all do, 1: what does not is printed.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -23,6 +24,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "module_utils"))
+build_cuda = importlib.import_module("gpuwright.plan_candidates").build_cuda
 MATRIX = REPOSITORY / "roles/preflight/files/matrix"
 PLATFORMS = (
     "manylinux_2_28",
@@ -106,6 +109,12 @@ def torch_problems(release: str, build: dict[str, str], demanded: dict[str, Spec
     ]
 
 
+def served_by_pypi(row: dict[str, Any]) -> dict[str, str]:
+    """CUDA and cuDNN of the build of a series that PyPI serves."""
+    name, build = next(item for item in row["builds"].items() if item[1].get("index") == "pypi")
+    return {**build, "cuda": build_cuda(name)}
+
+
 def rows(name: str) -> dict[str, Any]:
     return yaml.load((MATRIX / f"{name}.yml").read_text(), yaml.CSafeLoader)[name]
 
@@ -122,7 +131,7 @@ def main() -> int:
         torches: dict[str, tuple[dict[str, Any], dict[str, SpecifierSet]]] = {}
         for row in rows("pytorch").values():
             python = "3.11" if "3.11" in row["pythons"] else "3.8"
-            build = next(build for build in row["builds"].values() if build["index"] == "pypi")
+            build = served_by_pypi(row)
             for release in row["releases"]:
                 demanded = requirements(report("torch", release, python, folder), python)
                 torches[release], wheels = (row, demanded), wheels + 1
@@ -139,9 +148,8 @@ def main() -> int:
                     pairs += 1
                     reason, below = clash(demanded, other), row["pytorch_below"]
                     if row["from_pip"]:
-                        build = next(build for build in torch_row["builds"].values() if build["index"] == "pypi")
                         # Packages of another CUDA have other names, and lie in the same folders.
-                        apart = build["cuda"].split(".")[0] != row["cuda"].split(".")[0]
+                        apart = served_by_pypi(torch_row)["cuda"].split(".")[0] != row["cuda"].split(".")[0]
                         named = torch in row["pytorch"]
                         wrong = named != (not reason and not apart)
                     else:

@@ -134,17 +134,35 @@ def _pythons(matrix, family):
 def _pytorches(matrix):
     found = []
     for _series, row in sorted(matrix["pytorch"].items()):
-        builds = dict(row["builds"])
-        builds[CPU_BUILD] = {"cuda": "", "index": "pytorch", "capabilities": []}
+        builds = {name: _build(matrix, row, name) for name in row["builds"]}
+        builds[CPU_BUILD] = dict(row, cuda="", index="pytorch", capabilities=[])
         for release in row["releases"]:
             old = () if release == row["releases"][-1] else ("pytorch",)
             for build, details in sorted(builds.items()):
                 # A build without CUDA is never a fallback: training on a CPU by accident is a failure.
                 needs = old + (("pytorch_build",) if build == CPU_BUILD else ())
                 label = "PyTorch {} {}".format(release, build)
-                pins = {"pytorch": release, "pytorch_build": build}
-                found.append(Candidate("pytorch", label, pins, needs, dict(row, **details)))
+                found.append(Candidate("pytorch", label, {"pytorch": release, "pytorch_build": build}, needs, details))
     return found
+
+
+def _build(matrix, release, name):
+    """What is known of a build of a release (its row): what the release says of it, else what all of its CUDA have."""
+    own, index = release["builds"][name], matrix["pytorch_index"]
+    row = dict(
+        release, cuda=build_cuda(name), index="pytorch", capabilities=matrix["pytorch_builds"]["capabilities"][name]
+    )
+    row.update(own)
+    if row["index"] != PYPI and not index["verified"]:
+        doubts = ([] if release["verified"] else [release["unverified"]]) + [index["unverified"]]
+        # A lesser doubt than one about the release: what it says of its GPUs was read.
+        row.update(verified=False, unverified=", and ".join(doubts), release_verified=release["verified"])
+    return row
+
+
+def build_cuda(name):
+    """The CUDA of a build by its name: "12.6" of "cu126"."""
+    return "{}.{}".format(name[2:-1], name[-1])
 
 
 def _tensorflows(matrix):
@@ -202,6 +220,7 @@ def preference(candidate, chosen, as_of):
         return (_is_ahead_of_driver(candidate, chosen), unverified) + _newest_first(candidate.pins["cuda"])
     if candidate.kind == "pytorch":
         newest = _newest_first(candidate.pins["pytorch"])
+        unverified = not row.get("release_verified", row["verified"])
         return (unverified, row["index"] != PYPI, newest, _newest_first(row["cuda"] or "0"))
     newest = _newest_first(candidate.pins[candidate.kind])
     return (unverified, newest) if candidate.kind == "tensorflow" else (unverified, newest, -int(row["cuda_major"]))

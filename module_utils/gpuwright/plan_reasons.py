@@ -38,10 +38,10 @@ def _why_later(newest, as_of):
     row = newest.row
     if "eol" in row and has_ended(row, as_of):
         return "{} is newer, but past its end of life".format(newest.label)
-    if not row["verified"]:
-        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
     if row.get("index", "pypi") != "pypi":
         return "{} is newer, but PyPI does not serve it".format(newest.label)
+    if not row["verified"]:
+        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
     return ""
 
 

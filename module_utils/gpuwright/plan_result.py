@@ -277,7 +277,7 @@ def _dcgm(matrix, facts, driver):
 
 def _index_url(matrix, pytorch):
     """Empty where PyPI itself serves the build: then the node's own pip configuration and its mirrors do."""
-    return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"] + pytorch.pins["pytorch_build"]
+    return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"]["url"] + pytorch.pins["pytorch_build"]
 
 
 def _amp(matrix, facts, pytorch):

@@ -18,6 +18,7 @@ from .plan_frameworks import (
     sm,
     tensorflow_computes_on,
 )
+from .plan_support import compiles, drives, has_code
 from .versions import major, version_key
 
 Gpu = collections.namedtuple("Gpu", "name architecture capabilities card")
@@ -92,18 +93,22 @@ class Rules(object):
 
     def _driver_drives(self, gpu, driver):
         architecture = gpu.architecture
-        if architecture in driver.row["architectures"]:
+        row = self.matrix["architectures"][architecture]
+        if drives(row, driver.pins["driver_flavour"], driver.pins["driver_branch"]):
             return _too_old(gpu, driver) or _open_is_not_for(gpu, driver)
         complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
         return "{}: {}".format(complaint, self._what_drives(architecture))
 
     def _what_drives(self, architecture):
         """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
-        rows = self.matrix["drivers"]
-        branches = sorted((branch for branch in rows if _flavours_for(rows[branch], architecture)), key=int)
+        rows, served = self.matrix["drivers"], self.matrix["architectures"][architecture]
+        flavours_of = {
+            branch: [name for name in row["flavours"] if drives(served, name, branch)] for branch, row in rows.items()
+        }
+        branches = sorted((branch for branch in rows if flavours_of[branch]), key=int)
         if not branches:
             return "no known branch drives " + architecture
-        flavours = {flavour for branch in branches for flavour in _flavours_for(rows[branch], architecture)}
+        flavours = {flavour for branch in branches for flavour in flavours_of[branch]}
         module = "the {} module of ".format(flavours.pop()) if len(flavours) == 1 else ""
         oldest, newest = min(rows, key=int), max(rows, key=int)
         end = " or newer" if branches[-1] == newest else " or older" if branches[0] != branches[-1] else ""
@@ -112,19 +117,21 @@ class Rules(object):
 
     def _cuda_compiles_for(self, gpu, cuda):
         architecture = gpu.architecture
-        if architecture in cuda.row["architectures"]:
-            missing = [wanted for wanted in gpu.capabilities if wanted in cuda.row["without_capabilities"]]
+        row = self.matrix["architectures"][architecture]
+        if compiles(row, cuda.pins["cuda"]):
+            missing = [wanted for wanted in gpu.capabilities if wanted in cuda.row.get("without_capabilities", ())]
             complaint = "{} cannot compile for {} ({})"
             return complaint.format(cuda.label, gpu.name, sm(missing[0])) if missing else ""
-        fitting = [version for version, row in self.matrix["cuda"].items() if architecture in row["architectures"]]
+        fitting = [version for version in self.matrix["cuda"] if compiles(row, version)]
         complaint = "{} cannot compile for {}".format(cuda.label, _with_architecture(gpu))
         return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
 
     def _cudnn_computes_on(self, gpu, cudnn):
         architecture = gpu.architecture
-        if architecture in cudnn.row["architectures"]:
+        row = self.matrix["architectures"][architecture]
+        if has_code(architecture, row, cudnn.row):
             return ""
-        fitting = [row["version"] for row in self.matrix["cudnn"] if architecture in row["architectures"]]
+        fitting = [other["version"] for other in self.matrix["cudnn"] if has_code(architecture, row, other)]
         complaint = "{} has no code for {}".format(cudnn.label, _with_architecture(gpu))
         return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
 
@@ -178,10 +185,6 @@ def _open_is_not_for(gpu, driver):
 
 def _with_architecture(gpu):
     return "{} ({})".format(gpu.name, gpu.architecture)
-
-
-def _flavours_for(branch_row, architecture):
-    return [name for name, row in sorted(branch_row["flavours"].items()) if architecture in row["architectures"]]
 
 
 def _range_of(thing, architecture, version, fitting):

@@ -99,7 +99,8 @@ def _what(matrix: Dict[str, Any], name: str, value: str, allowed: List[str]) -> 
         return f"{label} is a module stream that moves on by itself to branches that may not drive the GPUs"
     if name not in ROWS_IN or not is_version(value):
         return f"{label} is not known"
-    released = matrix["released"].get(name, allowed)
+    # A version with a row was released; the list has those without one.
+    released = sorted(set(matrix["released"].get(name, [])) | set(allowed), key=version_key)
     row = f"copy the row of {allowed[-1]} in {FOLDER}{ROWS_IN[name]} and change it"
     if version_key(value) > version_key(max(released, key=version_key)):
         return f"{label} is newer than this matrix (as of {as_of}); to add it, {row}"

@@ -88,11 +88,11 @@ SLIP = "is not known"
         ({"nccl": "2.28.3"}, NO_ROW),
         ({"nccl": "2.99"}, NEWER),
         ({"nccl": "2.26.9"}, NEVER),
-        ({"pytorch": "2.16"}, NEWER),
+        ({"pytorch": "2.99"}, NEWER),
         ({"pytorch": "3.0"}, NEWER),
         ({"pytorch": "2.10.5"}, NEVER),
         ({"pytorch": "latest"}, SLIP),
-        ({"tensorflow": "2.22"}, NEWER),
+        ({"tensorflow": "2.99"}, NEWER),
         ({"tensorflow": "2.16.0"}, NEVER),
         ({"driver_branch": "625"}, NEWER),
         ({"driver_branch": "581"}, SLIP),
@@ -108,7 +108,7 @@ def test_the_kinds_of_unknown_are_told_apart(pins: dict[str, str], words: str) -
         assert "conflicts" not in ask("A100", "rhel 8.10", **{**pins, **choice})
 
 
-@pytest.mark.parametrize("pins", [{"cuda": "13.9"}, {"pytorch": "2.16"}, {"cudnn": "9.99"}, {"tensorflow": "2.22"}])
+@pytest.mark.parametrize("pins", [{"cuda": "13.9"}, {"pytorch": "2.99"}, {"cudnn": "9.99"}, {"tensorflow": "2.99"}])
 def test_who_has_something_newer_is_told_which_row_to_add(pins: dict[str, str]) -> None:
     assert "roles/preflight/files/matrix/" in reasons(ask("A100", "rhel 8.10", **pins))
 
@@ -124,7 +124,7 @@ def test_who_has_something_newer_is_told_which_row_to_add(pins: dict[str, str]) 
         ("V100", {"cuda": "13.5"}, "the last toolkit for volta is 12.9"),
         ("V100", {"cuda": "13.9"}, "the last toolkit for volta is 12.9"),
         ("P100", {"driver_branch": "625"}, "pascal needs the proprietary module of branch 580 or older"),
-        ("V100", {"pytorch": "2.16"}, "has no code for Tesla V100-PCIE-16GB (sm_70)"),
+        ("V100", {"pytorch": "2.99"}, "has no code for Tesla V100-PCIE-16GB (sm_70)"),
     ],
 )
 def test_an_unknown_version_does_not_hide_what_rules_it_out_anyway(gpu: str, pins: dict[str, str], words: str) -> None:

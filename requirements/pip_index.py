@@ -1,0 +1,74 @@
+"""What the index that pip is configured for says of packages: their versions, and what their wheels demand.
+
+No package is installed. pip's own answers are kept back: they name the index with its user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# pip takes each tag as it is written: a wheel for glibc 2.18 is none for 2.28.
+PLATFORMS = tuple(
+    f"{name}_x86_64"
+    for name in (
+        *(f"manylinux_2_{minor}" for minor in range(28, 4, -1)),
+        "manylinux2014",
+        "manylinux2010",
+        "manylinux1",
+        "linux",
+    )
+)
+
+
+class NoAnswerError(Exception):
+    """Why the index had no answer, as one sentence without its address."""
+
+
+def _pip(*words: str) -> str:
+    """What pip prints. Raises NoAnswerError."""
+    # A constraint or a folder of wheels of this machine is no part of the index.
+    environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_FIND_LINKS": "", "PIP_NO_INPUT": "1"}
+    # Why an index had nothing is told to those who ask for more alone.
+    command = [sys.executable, "-m", "pip", "-vv", "--no-color", "--disable-pip-version-check", *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise NoAnswerError(_reason(done.stdout + done.stderr))
+    return done.stdout
+
+
+def _reason(told: str) -> str:
+    # pip goes on to the next index, and then says of each package that there is none.
+    for pattern, reason in (
+        (r"Could not fetch URL .* 40[13] ", "refuses the login"),
+        (r"Could not fetch URL .*(too many 5\d\d| 5\d\d )", "answers with an error of its own"),
+        (r"Could not fetch URL .*(connection error|Max retries|timed out|SSL)", "cannot be reached"),
+        (r"No matching distribution|Could not find a version", "does not have it"),
+    ):
+        if re.search(pattern, told):
+            return f"the index that pip is configured for {reason}"
+    return "pip could not read the index that it is configured for"
+
+
+def versions(package: str, python: str) -> list[str]:
+    """Final releases with a wheel for this Python on 64-bit Linux, newest first. Raises NoAnswerError."""
+    words = ["index", "versions", package, "--python-version", python, "--only-binary", ":all:"]
+    answer = _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)))
+    found = re.search(r"Available versions: (.*)", answer)
+    # A local version ("2.13.0+cpu") is no release of its own.
+    return [name for name in found.group(1).split(", ") if re.fullmatch(r"[0-9.]+", name)] if found else []
+
+
+def wheel_requirements(package: str, version: str, python: str, folder: Path) -> list[str]:
+    """`Requires-Dist` of a wheel, from a report that lies in `folder` or is asked of pip. Raises NoAnswerError."""
+    file = folder / f"{package}-{version}-{python}.json"
+    if not file.exists():
+        words = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--python-version", python]
+        # An index without separate metadata has it in the wheel: a few kilobytes of its end instead of 900 MB.
+        words += ["--use-feature=fast-deps", "--report", str(file), "--only-binary", ":all:", "--target", str(folder)]
+        _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)), f"{package}=={version}")
+    return json.loads(file.read_text())["install"][0]["metadata"].get("requires_dist", [])

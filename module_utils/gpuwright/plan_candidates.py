@@ -37,6 +37,7 @@ CPU_BUILD = "cpu"
 PYPI = "pypi"
 # Where a driver and its toolkit can come from: the values of driver_source.
 NVIDIA, DISTRIBUTION = "nvidia", "distribution"
+NVIDIA_TITLE = "NVIDIA's repository"
 
 Candidate = collections.namedtuple("Candidate", "kind label pins needs row")
 Candidate.__doc__ = """One value that a part of the plan could have.
@@ -88,7 +89,7 @@ def _places(family, branch):
     label  for sentences          rank  lower is liked better
     holds  `{kind: versions}`, a kind that is not there is unlimited
     """
-    places = [(NVIDIA, {"label": "", "title": "NVIDIA's repository", "rank": 1, "holds": {}})]
+    places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
     archive = family.get("distribution")
     if archive and branch in archive["driver_branches"]:
         label, rank = " from " + archive["title"], 0 if archive["preferred"] else 2
@@ -122,8 +123,11 @@ def _library(kind, title, version, row):
 def _pythons(matrix, family):
     """Every Python that any system has, with the packages of this family where it is one of its own."""
     rows = {}
-    for _name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
-        rows.update(system["pythons"])
+    # One that only a system has on which nothing is installed is known to nobody else.
+    installed = {row["family"] for row in matrix["os_releases"]}
+    for name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
+        if name == family or name in installed:
+            rows.update(system["pythons"])
     return [
         # One that is the system's own is never a fallback: nothing current runs on it.
         Candidate("python", "Python " + version, {"python": version}, ("python",) * row["only_pinned"], row)

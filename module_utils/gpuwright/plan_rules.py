@@ -8,7 +8,7 @@ plan_frameworks.
 import collections
 
 from .cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
-from .plan_candidates import CPU_BUILD, NVIDIA, PYPI
+from .plan_candidates import CPU_BUILD, DISTRIBUTION, NVIDIA, NVIDIA_TITLE, PYPI
 from .plan_frameworks import (
     cuda_serves_tensorflow,
     cudnn_serves_tensorflow,
@@ -70,10 +70,31 @@ class Rules(object):
             if version_key(candidate.pins["cuda"]) < version_key(oldest):
                 text = "{} is not in NVIDIA's repository for {}: it begins with {}"
                 return text.format(candidate.label, title, oldest)
+        refusal = self._machine_refuses(release, candidate) if release["machine"] == "aarch64" else ""
+        if refusal:
+            return refusal
         if candidate.kind in ("pytorch", "tensorflow"):
             glibc = family["glibc"]
             if version_key(candidate.row["glibc"]) > version_key(glibc):
                 return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
+        return ""
+
+    def _machine_refuses(self, release, candidate):
+        """Why a candidate cannot be had for aarch64, as far as that was read."""
+        label, machine = candidate.label, release["machine"]
+        place = candidate.row.get("place", {})
+        if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
+            return "{} was not read for {}".format(label, machine)
+        if candidate.kind == "tensorflow":
+            return "{} has wheels for {} that compute on the processor alone".format(label, machine)
+        if candidate.kind != "pytorch" or candidate.pins["pytorch_build"] == CPU_BUILD:
+            return ""
+        first = self.matrix["pytorch_aarch64"]["from"]
+        if candidate.row["index"] != PYPI:
+            return "{} was not read for {}: only what PyPI serves was".format(label, machine)
+        if version_key(candidate.pins["pytorch"]) < version_key(first):
+            text = "{} computes on the processor alone on {}: the first on PyPI with CUDA is {}"
+            return text.format(label, machine, first)
         return ""
 
     def relate(self, kind, other):
@@ -95,7 +116,7 @@ class Rules(object):
         architecture = gpu.architecture
         row = self.matrix["architectures"][architecture]
         if drives(row, driver.pins["driver_flavour"], driver.pins["driver_branch"]):
-            return _too_old(gpu, driver) or _open_is_not_for(gpu, driver)
+            return _too_old(gpu, driver) or _open_is_not_for(gpu, driver) or _open_alone_is_for(gpu, driver)
         complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
         return "{}: {}".format(complaint, self._what_drives(architecture))
 
@@ -181,6 +202,13 @@ def _open_is_not_for(gpu, driver):
     return "{} does not serve {}: before branch 560 the open module is a beta for all but data-centre cards".format(
         driver.label, gpu.name
     )
+
+
+def _open_alone_is_for(gpu, driver):
+    """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
+    if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
+        return ""
+    return "{} does not drive {}: NVIDIA supports the open module alone for it".format(driver.label, gpu.name)
 
 
 def _with_architecture(gpu):

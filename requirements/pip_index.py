@@ -33,9 +33,11 @@ def _pip(*words: str) -> str:
     """What pip prints. Raises NoAnswerError."""
     # A constraint or a folder of wheels of this machine is no part of the index.
     environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_FIND_LINKS": "", "PIP_NO_INPUT": "1"}
-    # Why an index had nothing is told to those who ask for more alone.
-    command = [sys.executable, "-m", "pip", "-vv", "--no-color", "--disable-pip-version-check", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    command = [sys.executable, "-m", "pip", "--no-color", "--disable-pip-version-check"]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        # Why an index had nothing is told to those who ask for more alone, and that takes its time.
+        done = subprocess.run([*command, "-vv", *words], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise NoAnswerError(_reason(done.stdout + done.stderr))
     return done.stdout

@@ -64,7 +64,7 @@ REFUSED = [
     ("A100-PCIE-40GB", "rhel 9", "", {"cuda": "11.0"}, "it begins with 11.7"),
     ("T4", "debian 13", "", {"pytorch": "2.4"}, "no wheels for Python 3.13"),
     ("GH200", "debian 12", "", {}, "NVIDIA's repository for aarch64 was not seen for Debian 12"),
-    ("GH200", "rhel 9", "", {"pytorch": "2.10"}, "computes on the processor alone on aarch64: the first on PyPI with CUDA"),
+    ("GH200", "rhel 9", "", {"pytorch": "2.10"}, "alone on aarch64: the first on PyPI with CUDA"),
     ("GH200", "rhel 9", "", {"pytorch_build": "cu126"}, "was not read for aarch64"),
     ("GH200", "rhel 9", "", {"driver_flavour": "proprietary"}, "NVIDIA supports the open module alone"),
     ("GH200", "rhel 9", "", {"tensorflow": "2.20"}, "compute on the processor alone"),

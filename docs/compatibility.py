@@ -105,6 +105,10 @@ def plans(matrix: dict[str, Any], profile: str) -> list[list[str]]:
     return rows
 
 
+def systems(releases: list[dict[str, Any]]) -> list[list[str]]:
+    return [[f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]), mark(row)] for row in releases]
+
+
 def page(matrix: dict[str, Any]) -> str:
     lines = [
         "# Compatibility",
@@ -186,12 +190,13 @@ def page(matrix: dict[str, Any]) -> str:
         for _series, row in sorted(matrix["tensorflow"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
     lines += table(["TensorFlow", "Python", "CUDA", "cuDNN", "which come from", "source"], rows)
-    lines += ["## Systems", ""]
-    rows = [
-        [f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]), mark(row)]
-        for row in matrix["os_releases"]
-    ]
-    lines += table(["system", "updates until", "Python", "source"], rows)
+    titles = ["system", "updates until", "Python", "source"]
+    lines += ["## Systems", "", *table(titles, systems(matrix["os_releases"]))]
+    elsewhere = (
+        "Nothing is installed on these, nor on aarch64: `playbooks/bin/gpu-plan --os` and `--machine` say what would fit, "
+        "and the plan marks what was not tried. A version stands for all of its minor releases."
+    )
+    lines += ["### Planned for only", "", elsewhere, "", *table(titles, systems(matrix["planned_releases"]))]
     return "\n".join(line.rstrip() for line in lines)
 
 

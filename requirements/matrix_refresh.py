@@ -139,7 +139,7 @@ def library_news(kind: str, matrix: dict[str, Any], day: str) -> Iterator[News]:
         # CUDA 10 has no wheels.
         found = pip_index.versions(package, "3.12") if int(major) > 10 else []
         newer = [name for name in found if version_key(name)[:3] > version_key(last)]
-        listed = matrix["released"].get(kind, [])
+        listed = {*matrix["released"].get(kind, []), *(row["version"] for row in matrix[kind])}
         unlisted = [name for name in newer if ".".join(name.split(".")[:3]) not in listed]
         if not newer:
             continue

@@ -5,11 +5,17 @@ No package is installed. pip's own answers are kept back: they name the index wi
 
 from __future__ import annotations
 
+import atexit
+import functools
+import importlib.metadata
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
 
 # pip takes each tag as it is written: a wheel for glibc 2.18 is none for 2.28.
@@ -25,6 +31,11 @@ PLATFORMS = tuple(
 )
 
 
+# The first pip that reads the metadata of a wheel and, in a dry run, leaves it at that.
+READS_WITHOUT_DOWNLOAD = (24, 1)
+ONE_AT_A_TIME = threading.Lock()
+
+
 class NoAnswerError(Exception):
     """Why the index had no answer, as one sentence without its address."""
 
@@ -33,6 +44,9 @@ def _pip(*words: str) -> str:
     """What pip prints. Raises NoAnswerError."""
     # A constraint or a folder of wheels of this machine is no part of the index.
     environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_FIND_LINKS": "", "PIP_NO_INPUT": "1"}
+    with ONE_AT_A_TIME:
+        newer = _newer_pip()
+    environment |= {"PYTHONPATH": newer} if newer else {}
     command = [sys.executable, "-m", "pip", "--no-color", "--disable-pip-version-check"]
     done = subprocess.run([*command, *words], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
@@ -41,6 +55,19 @@ def _pip(*words: str) -> str:
     if done.returncode:
         raise NoAnswerError(_reason(done.stdout + done.stderr))
     return done.stdout
+
+
+@functools.cache
+def _newer_pip() -> str:
+    """A folder with the newest pip, where this environment's downloads what it has read; "" else."""
+    if tuple(int(part) for part in importlib.metadata.version("pip").split(".")[:2]) >= READS_WITHOUT_DOWNLOAD:
+        return ""
+    folder = tempfile.mkdtemp(prefix="gpuwright-pip-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, "pip"]
+    environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_NO_INPUT": "1"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    return "" if done.returncode else folder
 
 
 def _reason(told: str) -> str:

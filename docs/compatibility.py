@@ -193,8 +193,8 @@ def page(matrix: dict[str, Any]) -> str:
     titles = ["system", "updates until", "Python", "source"]
     lines += ["## Systems", "", *table(titles, systems(matrix["os_releases"]))]
     elsewhere = (
-        "Nothing is installed on these, nor on aarch64: `playbooks/bin/gpu-plan --os` and `--machine` say what would fit, "
-        "and the plan marks what was not tried. A version stands for all of its minor releases."
+        "Nothing is installed on these, nor on aarch64: `playbooks/bin/gpu-plan --os` and `--machine` say what would "
+        "fit, and the plan marks what was not tried. A version stands for all of its minor releases."
     )
     lines += ["### Planned for only", "", elsewhere, "", *table(titles, systems(matrix["planned_releases"]))]
     return "\n".join(line.rstrip() for line in lines)

@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock matrix-check clean
+  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ endif
 
 matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN and which pairs resolve
 	@$(VENV)/bin/python requirements/matrix_check.py
+
+matrix-refresh: venv ## what came out since the matrix was written, and rows for it to check; WRITE=true adds them, marked as not verified
+	@$(VENV)/bin/python requirements/matrix_refresh.py $(if $(filter true,$(WRITE)),--write)
 
 clean: ## remove what was built here (not the image cache)
 	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache

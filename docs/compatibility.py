@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ sys.path.insert(0, str(REPOSITORY / "module_utils"))
 solve = importlib.import_module("gpuwright.plan.solve").solve
 imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
 cards = importlib.import_module("gpuwright.gpu.cards")
+support = importlib.import_module("gpuwright.plan.support")
+list_candidates = importlib.import_module("gpuwright.plan.candidates").list_candidates
 SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
 
 
@@ -44,8 +47,30 @@ def version(text: str) -> list[int]:
     return [int(part) for part in text.split(".")]
 
 
-def driven(row: dict[str, Any], flavour: str) -> str:
-    return ", ".join(row["flavours"].get(flavour, {}).get("architectures", [])) or "none"
+def served(matrix: dict[str, Any], serves: Callable[[str, dict[str, Any]], bool]) -> str:
+    return ", ".join(name for name, row in matrix["architectures"].items() if serves(name, row)) or "none"
+
+
+def driven(matrix: dict[str, Any], branch: str, flavour: str) -> str:
+    known = flavour in matrix["drivers"][branch]["flavours"]
+    return served(matrix, lambda _name, row: known and support.drives(row, flavour, branch))
+
+
+def builds(matrix: dict[str, Any], series: str) -> str:
+    """Builds of a release with the cuDNN inside and the GPUs that they have code for."""
+    rows = {
+        candidate.pins["pytorch_build"]: candidate.row
+        for candidate in list_candidates(matrix, {}, None)["pytorch"]
+        if candidate.pins["pytorch"].startswith(series + ".") and candidate.row["cuda"]
+    }
+    served_by = matrix["pytorch_index"]
+    texts = []
+    for name, row in rows.items():
+        inside = f", cuDNN {row['cudnn']}" if "cudnn" in row else ""
+        doubt = " unverified" if row["index"] != "pypi" and not served_by["verified"] else ""
+        place = " (PyPI)" if row["index"] == "pypi" else ""
+        texts.append(f"{name}{place}{inside}{doubt}: {' '.join(row['capabilities'])}")
+    return "; ".join(texts)
 
 
 def facts(row: dict[str, Any]) -> list[str]:
@@ -78,6 +103,10 @@ def plans(matrix: dict[str, Any], profile: str) -> list[list[str]]:
             chosen += [answer["python"]["version"], f"{torch['version']} {torch['build']}", lock]
             rows.append([card, system, *chosen])
     return rows
+
+
+def systems(releases: list[dict[str, Any]]) -> list[list[str]]:
+    return [[f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]), mark(row)] for row in releases]
 
 
 def page(matrix: dict[str, Any]) -> str:
@@ -124,7 +153,8 @@ def page(matrix: dict[str, Any]) -> str:
     )
     lines += ["## Driver branches", ""]
     rows = [
-        [branch, row["status"], row["eol"], *(driven(row, name) for name in ("proprietary", "open")), mark(row)]
+        [branch, row["status"], row["eol"], *(driven(matrix, branch, name) for name in ("proprietary", "open")),
+         mark(row)]
         for branch, row in matrix["drivers"].items()
     ]  # fmt: skip
     lines += table(
@@ -133,23 +163,24 @@ def page(matrix: dict[str, Any]) -> str:
     lines += ["## CUDA toolkits", ""]
     rows = [
         [name, row["matching_driver"], matrix["cuda_majors"][name.split(".")[0]]["minimum_driver"],
-         ", ".join(row["architectures"]), mark(row)]
+         served(matrix, lambda _name, kind, cuda=name: support.compiles(kind, cuda)), mark(row)]
         for name, row in sorted(matrix["cuda"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
     lines += table(["toolkit", "came with driver", "runs from driver", "compiles for", "source"], rows)
     lines += ["## cuDNN", ""]
     rows = [
         [row["version"], row["cuda_from"] + " to " + (row["cuda_to"] or row["cuda_major"] + ".x"),
-         ", ".join(row["architectures"]), mark(row)]
+         served(matrix, lambda name, kind, cudnn=row: support.has_code(name, kind, cudnn)), mark(row)]
         for row in matrix["cudnn"]
     ]  # fmt: skip
     lines += table(["cuDNN", "CUDA", "has code for", "source"], rows)
-    lines += ["## PyTorch", ""]
+    index = matrix["pytorch_index"]
+    doubt = f'Builds without "(PyPI)" are served by {index["url"]} alone; {mark(index)}'
+    lines += ["## PyTorch", "", doubt, ""]
     rows = [
         [row["releases"][-1], f"{row['pythons'][0]} to {row['pythons'][-1]}",
-         "; ".join(f"{build}{' (PyPI)' if data['index'] == 'pypi' else ''}: {' '.join(data['capabilities'])}"
-                   for build, data in row["builds"].items()), mark(row)]
-        for _series, row in sorted(matrix["pytorch"].items(), key=lambda item: version(item[0]))
+         builds(matrix, series), mark(row)]
+        for series, row in sorted(matrix["pytorch"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
     lines += table(["PyTorch", "Python", "builds and the GPUs they have code for", "source"], rows)
     lines += ["## TensorFlow", ""]
@@ -159,12 +190,13 @@ def page(matrix: dict[str, Any]) -> str:
         for _series, row in sorted(matrix["tensorflow"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
     lines += table(["TensorFlow", "Python", "CUDA", "cuDNN", "which come from", "source"], rows)
-    lines += ["## Systems", ""]
-    rows = [
-        [f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]), mark(row)]
-        for row in matrix["os_releases"]
-    ]
-    lines += table(["system", "updates until", "Python", "source"], rows)
+    titles = ["system", "updates until", "Python", "source"]
+    lines += ["## Systems", "", *table(titles, systems(matrix["os_releases"]))]
+    elsewhere = (
+        "Nothing is installed on these, nor on aarch64: `playbooks/bin/gpu-plan --os` and `--machine` say what would "
+        "fit, and the plan marks what was not tried. A version stands for all of its minor releases."
+    )
+    lines += ["### Planned for only", "", elsewhere, "", *table(titles, systems(matrix["planned_releases"]))]
     return "\n".join(line.rstrip() for line in lines)
 
 

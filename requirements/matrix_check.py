@@ -8,11 +8,10 @@ requirements agree. Exit status 0: all do, 1: what does not is printed.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
+import importlib
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,38 +22,13 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "module_utils"))
+sys.path.insert(0, str(REPOSITORY / "requirements"))
+build_cuda = importlib.import_module("gpuwright.plan.candidates").build_cuda
+pip_index = importlib.import_module("pip_index")
+# Processes of pip at once: each waits for the index most of the time.
+AT_ONCE = 4
 MATRIX = REPOSITORY / "roles/preflight/files/matrix"
-PLATFORMS = (
-    "manylinux_2_28",
-    "manylinux_2_27",
-    "manylinux_2_17",
-    "manylinux2014",
-    "manylinux2010",
-    "manylinux1",
-    "linux",
-)
-
-
-def report(package: str, version: str, python: str, folder: Path) -> list[str]:
-    """`Requires-Dist` of a wheel, from a report that lies in `folder` or is asked of pip. Raises CalledProcessError."""
-    file = folder / f"{package}-{version}-{python}.json"
-    if not file.exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps"]
-        command += [
-            "--report",
-            str(file),
-            "--python-version",
-            python,
-            "--only-binary",
-            ":all:",
-            "--target",
-            str(folder),
-        ]
-        command += [word for name in PLATFORMS for word in ("--platform", f"{name}_x86_64")]
-        # A constraint or a folder of wheels of this machine is no part of the index.
-        environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_FIND_LINKS": ""}
-        subprocess.run([*command, f"{package}=={version}"], check=True, env=environment)
-    return json.loads(file.read_text())["install"][0]["metadata"].get("requires_dist", [])
 
 
 def requirements(lines: list[str], python: str, extra: str = "") -> dict[str, SpecifierSet]:
@@ -106,8 +80,57 @@ def torch_problems(release: str, build: dict[str, str], demanded: dict[str, Spec
     ]
 
 
+def served_by_pypi(row: dict[str, Any]) -> dict[str, str]:
+    """CUDA and cuDNN of the build of a series that PyPI serves."""
+    name, build = next(item for item in row["builds"].items() if item[1].get("index") == "pypi")
+    return {**build, "cuda": build_cuda(name)}
+
+
 def rows(name: str) -> dict[str, Any]:
     return yaml.load((MATRIX / f"{name}.yml").read_text(), yaml.CSafeLoader)[name]
+
+
+Demands = dict[tuple[str, str], dict[str, SpecifierSet]]
+
+
+def read_wheels(folder: Path) -> tuple[Demands, list[str]]:
+    """What each wheel on PyPI demands, `{("torch", "2.10.0"): {package: versions}}`; and what was not read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [("torch", release, row, "") for row in rows("pytorch").values() for release in row["releases"]]
+    wanted += [
+        ("tensorflow", release, row, "and-cuda" if row["from_pip"] else "")
+        for row in rows("tensorflow").values()
+        for release in row["releases"]
+    ]
+
+    def read(wheel: tuple[str, str, dict[str, Any], str]) -> dict[str, SpecifierSet] | str:
+        package, release, row, extra = wheel
+        python = "3.11" if "3.11" in row["pythons"] else "3.8"
+        try:
+            return requirements(pip_index.wheel_requirements(package, release, python, folder), python, extra)
+        except pip_index.NoAnswerError as error:
+            return f"{package} {release} was not read: {error}"
+
+    with ThreadPoolExecutor(AT_ONCE) as readers:
+        answers = dict(zip(((wheel[0], wheel[1]) for wheel in wanted), readers.map(read, wanted), strict=True))
+    missing = [answer for answer in answers.values() if isinstance(answer, str)]
+    return {wheel: answer for wheel, answer in answers.items() if not isinstance(answer, str)}, missing
+
+
+def pair_problem(torch: str, torch_row: dict[str, Any], tensorflow: str, row: dict[str, Any], wheels: Demands) -> str:
+    """Where the plan names a pair of which pip finds no environment, or refuses one of which it does."""
+    reason, below = clash(wheels["tensorflow", tensorflow], wheels["torch", torch]), row["pytorch_below"]
+    if row["from_pip"]:
+        # Packages of another CUDA have other names, and lie in the same folders.
+        apart = served_by_pypi(torch_row)["cuda"].split(".")[0] != row["cuda"].split(".")[0]
+        named = torch in row["pytorch"]
+        wrong = named != (not reason and not apart)
+    else:
+        named = not (below and Version(torch) >= Version(below))
+        wrong = named and bool(reason)
+    says = f"they disagree about {reason}" if reason else "their requirements agree"
+    does = "names" if named else "refuses"
+    return f"tensorflow {tensorflow}, torch {torch}: the plan {does} the pair, and {says}" if wrong else ""
 
 
 def main() -> int:
@@ -116,42 +139,22 @@ def main() -> int:
         "--reports", type=Path, help="folder that keeps pip's reports; those in it are not asked for again"
     )
     asked = parser.parse_args()
-    problems, pairs, wheels = [], 0, 0
     with tempfile.TemporaryDirectory() as nowhere:
-        folder = asked.reports or Path(nowhere)
-        torches: dict[str, tuple[dict[str, Any], dict[str, SpecifierSet]]] = {}
-        for row in rows("pytorch").values():
-            python = "3.11" if "3.11" in row["pythons"] else "3.8"
-            build = next(build for build in row["builds"].values() if build["index"] == "pypi")
-            for release in row["releases"]:
-                demanded = requirements(report("torch", release, python, folder), python)
-                torches[release], wheels = (row, demanded), wheels + 1
-                problems += torch_problems(release, build, demanded)
-        for row in rows("tensorflow").values():
-            python = "3.11" if "3.11" in row["pythons"] else "3.8"
-            extra = "and-cuda" if row["from_pip"] else ""
-            for release in row["releases"]:
-                demanded = requirements(report("tensorflow", release, python, folder), python, extra)
-                wheels += 1
-                for torch, (torch_row, other) in torches.items():
-                    if not set(row["pythons"]) & set(torch_row["pythons"]):
-                        continue
-                    pairs += 1
-                    reason, below = clash(demanded, other), row["pytorch_below"]
-                    if row["from_pip"]:
-                        build = next(build for build in torch_row["builds"].values() if build["index"] == "pypi")
-                        # Packages of another CUDA have other names, and lie in the same folders.
-                        apart = build["cuda"].split(".")[0] != row["cuda"].split(".")[0]
-                        named = torch in row["pytorch"]
-                        wrong = named != (not reason and not apart)
-                    else:
-                        named = not (below and Version(torch) >= Version(below))
-                        wrong = named and bool(reason)
-                    if wrong:
-                        says = f"they disagree about {reason}" if reason else "their requirements agree"
-                        does = "names" if named else "refuses"
-                        problems.append(f"tensorflow {release}, torch {torch}: the plan {does} the pair, and {says}")
-    print(*problems, f"{wheels} wheels, {pairs} pairs, {len(problems)} problem(s)", sep="\n")
+        wheels, problems = read_wheels(asked.reports or Path(nowhere))
+    torches = {release: row for row in rows("pytorch").values() for release in row["releases"]}
+    tensorflows = {release: row for row in rows("tensorflow").values() for release in row["releases"]}
+    for torch, row in torches.items():
+        if ("torch", torch) in wheels:
+            problems += torch_problems(torch, served_by_pypi(row), wheels["torch", torch])
+    pairs = [
+        (torch, torches[torch], tensorflow, tensorflows[tensorflow])
+        for torch in torches
+        for tensorflow in tensorflows
+        if {("torch", torch), ("tensorflow", tensorflow)} <= set(wheels)
+        and set(torches[torch]["pythons"]) & set(tensorflows[tensorflow]["pythons"])
+    ]
+    problems += [problem for pair in pairs if (problem := pair_problem(*pair, wheels))]
+    print(*problems, f"{len(wheels)} wheels, {len(pairs)} pairs, {len(problems)} problem(s)", sep="\n")
     return 1 if problems else 0
 
 

@@ -37,6 +37,7 @@ CPU_BUILD = "cpu"
 PYPI = "pypi"
 # Where a driver and its toolkit can come from: the values of driver_source.
 NVIDIA, DISTRIBUTION = "nvidia", "distribution"
+NVIDIA_TITLE = "NVIDIA's repository"
 
 Candidate = collections.namedtuple("Candidate", "kind label pins needs row")
 Candidate.__doc__ = """One value that a part of the plan could have.
@@ -88,7 +89,7 @@ def _places(family, branch):
     label  for sentences          rank  lower is liked better
     holds  `{kind: versions}`, a kind that is not there is unlimited
     """
-    places = [(NVIDIA, {"label": "", "title": "NVIDIA's repository", "rank": 1, "holds": {}})]
+    places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
     archive = family.get("distribution")
     if archive and branch in archive["driver_branches"]:
         label, rank = " from " + archive["title"], 0 if archive["preferred"] else 2
@@ -122,8 +123,11 @@ def _library(kind, title, version, row):
 def _pythons(matrix, family):
     """Every Python that any system has, with the packages of this family where it is one of its own."""
     rows = {}
-    for _name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
-        rows.update(system["pythons"])
+    # One that only a system has on which nothing is installed is known to nobody else.
+    installed = {row["family"] for row in matrix["os_releases"]}
+    for name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
+        if name == family or name in installed:
+            rows.update(system["pythons"])
     return [
         # One that is the system's own is never a fallback: nothing current runs on it.
         Candidate("python", "Python " + version, {"python": version}, ("python",) * row["only_pinned"], row)
@@ -134,17 +138,35 @@ def _pythons(matrix, family):
 def _pytorches(matrix):
     found = []
     for _series, row in sorted(matrix["pytorch"].items()):
-        builds = dict(row["builds"])
-        builds[CPU_BUILD] = {"cuda": "", "index": "pytorch", "capabilities": []}
+        builds = {name: _build(matrix, row, name) for name in row["builds"]}
+        builds[CPU_BUILD] = dict(row, cuda="", index="pytorch", capabilities=[])
         for release in row["releases"]:
             old = () if release == row["releases"][-1] else ("pytorch",)
             for build, details in sorted(builds.items()):
                 # A build without CUDA is never a fallback: training on a CPU by accident is a failure.
                 needs = old + (("pytorch_build",) if build == CPU_BUILD else ())
                 label = "PyTorch {} {}".format(release, build)
-                pins = {"pytorch": release, "pytorch_build": build}
-                found.append(Candidate("pytorch", label, pins, needs, dict(row, **details)))
+                found.append(Candidate("pytorch", label, {"pytorch": release, "pytorch_build": build}, needs, details))
     return found
+
+
+def _build(matrix, release, name):
+    """What is known of a build of a release (its row): what the release says of it, else what all of its CUDA have."""
+    own, index = release["builds"][name], matrix["pytorch_index"]
+    row = dict(
+        release, cuda=build_cuda(name), index="pytorch", capabilities=matrix["pytorch_builds"]["capabilities"][name]
+    )
+    row.update(own)
+    if row["index"] != PYPI and not index["verified"]:
+        doubts = ([] if release["verified"] else [release["unverified"]]) + [index["unverified"]]
+        # A lesser doubt than one about the release: what it says of its GPUs was read.
+        row.update(verified=False, unverified=", and ".join(doubts), release_verified=release["verified"])
+    return row
+
+
+def build_cuda(name):
+    """The CUDA of a build by its name: "12.6" of "cu126"."""
+    return "{}.{}".format(name[2:-1], name[-1])
 
 
 def _tensorflows(matrix):
@@ -202,6 +224,7 @@ def preference(candidate, chosen, as_of):
         return (_is_ahead_of_driver(candidate, chosen), unverified) + _newest_first(candidate.pins["cuda"])
     if candidate.kind == "pytorch":
         newest = _newest_first(candidate.pins["pytorch"])
+        unverified = not row.get("release_verified", row["verified"])
         return (unverified, row["index"] != PYPI, newest, _newest_first(row["cuda"] or "0"))
     newest = _newest_first(candidate.pins[candidate.kind])
     return (unverified, newest) if candidate.kind == "tensorflow" else (unverified, newest, -int(row["cuda_major"]))

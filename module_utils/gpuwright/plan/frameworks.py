@@ -30,7 +30,8 @@ def pytorch_computes_on(gpu: Any, pytorch: Candidate, last_cudnn: str) -> str:
     inside = pytorch.row.get("cudnn", "")
     if not (inside and last_cudnn) or version_key(inside)[:2] <= version_key(last_cudnn):
         return ""
-    text = f"{pytorch.label} brings cuDNN {inside}, which has no code for {gpu.name} ({gpu.architecture})"
+    said = inside if pytorch.row["index"] == PYPI else f"{inside} (by PyTorch's release table; no wheel was read)"
+    text = f"{pytorch.label} brings cuDNN {said}, which has no code for {gpu.name} ({gpu.architecture})"
     return f"{text}: the last cuDNN for {gpu.architecture} is {last_cudnn}"
 
 

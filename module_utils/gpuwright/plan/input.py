@@ -6,7 +6,7 @@ import difflib
 import re
 
 from ..gpu.cards import card_of
-from ..host.versions import is_version, major, version_key
+from ..host.versions import is_part_of, is_version, major, version_key
 from .candidates import AT_LEAST, CPU_BUILD, PINS, accepts
 from .clash import conflict
 from .labels import pin_label
@@ -15,6 +15,7 @@ from .unknown import is_released
 
 # Who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
+LOOK = "What would fit there is told by playbooks/bin/gpu-plan with {}. "
 INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 
 
@@ -76,24 +77,41 @@ def _is_known(name, value, candidates):
     )
 
 
-def find_release(matrix, system):
-    """The row of os_releases for what a host says of its operating system, or None."""
+def find_release(matrix, host):
+    """The row of os_releases for what a host says of its operating system, or None.
+
+    Of a host that is only asked about also one of planned_releases, whose version stands for all of its minor ones.
+    """
+    system = host["os"]
     for release in matrix["os_releases"]:
         if (release["id"], release["version"]) == (system["id"], system["version"]):
             return release
+    for release in matrix["planned_releases"] if host.get("imagined") else ():
+        if release["id"] == system["id"] and is_part_of(system["version"], release["version"]):
+            return dict(release, version=system["version"])
     return None
+
+
+def only_planned(matrix, host, release):
+    """Why nothing of a plan is installed by this version on such a host, as one sentence; "" where it is."""
+    title = "{name} {version}".format(**release)
+    if host["machine"] != matrix["machine"]:
+        title += " on " + host["machine"]
+    elif (release["id"], release["version"]) in {(row["id"], row["version"]) for row in matrix["os_releases"]}:
+        return ""
+    text = "This version installs nothing on {}, where none of it was tried: to install this plan, follow {}"
+    return text.format(title, INSTALLATION_GUIDE)
 
 
 def unsupported_host(matrix, host, release, pins):
     """Conflicts for what the host is, whatever versions are pinned."""
-    found = []
-    if host["machine"] != matrix["machine"]:
-        text = "This host is {}: this version plans for {} alone. For {} follow NVIDIA's installation guide: {}."
-        what = text.format(host["machine"], matrix["machine"], host["machine"], INSTALLATION_GUIDE)
-        found.append(conflict(what, ["machine " + host["machine"]]))
+    found = _unsupported_machine(matrix, host, release)
     if release is None:
         title = "{id} {version}".format(**host["os"])
-        found.append(conflict(_not_installed(matrix["os_releases"], host["os"]), [title]))
+        what = _not_installed(matrix["os_releases"], host["os"])
+        if find_release(matrix, dict(host, imagined=True)):
+            what += " " + LOOK.format("--os '{}'".format(title)).rstrip()
+        found.append(conflict(what, [title]))
     elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
         family = matrix["os_families"][release["family"]]
         title = "{name} {version}".format(**release)
@@ -110,6 +128,24 @@ def unsupported_host(matrix, host, release, pins):
         what = text.format(pin_label("pytorch_build", CPU_BUILD))
         found.append(conflict(what, ["no NVIDIA GPU"], [{"pytorch_build": CPU_BUILD}]))
     return found
+
+
+def _unsupported_machine(matrix, host, release):
+    machine = host["machine"]
+    if machine == matrix["machine"]:
+        return []
+    families = matrix["os_families"]
+    known = [row["name"] for row in families.values() if machine in row["machines"]]
+    if not (host.get("imagined") and known):
+        text = "This host is {}: this version installs on {} alone. {}For {} follow NVIDIA's installation guide: {}."
+        look = LOOK.format("--machine " + machine) if known else ""
+        what = text.format(machine, matrix["machine"], look, machine, INSTALLATION_GUIDE)
+    elif release is None or machine in families[release["family"]]["machines"]:
+        return []
+    else:
+        text = "NVIDIA's repository for {} was not seen for {}: ask for one of {}."
+        what = text.format(machine, families[release["family"]]["name"], "; ".join(known))
+    return [conflict(what, ["machine " + machine])]
 
 
 def _not_installed(releases, system):

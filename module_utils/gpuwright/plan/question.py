@@ -47,6 +47,8 @@ def imagined_host(cards, system, ansible_core="", machine="", releases=()):
         "gpus": gpus,
         "nvidia": {"loaded": None, "modules": {}, "user_space": None},
         "ansible_core": ansible_core,
+        # Asked about, and not there: what is not installed on such a host can still be planned.
+        "imagined": True,
     }
 
 

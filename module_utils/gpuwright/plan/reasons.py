@@ -38,10 +38,10 @@ def _why_later(newest, as_of):
     row = newest.row
     if "eol" in row and has_ended(row, as_of):
         return "{} is newer, but past its end of life".format(newest.label)
-    if not row["verified"]:
-        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
     if row.get("index", "pypi") != "pypi":
         return "{} is newer, but PyPI does not serve it".format(newest.label)
+    if not row["verified"]:
+        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
     return ""
 
 
@@ -74,6 +74,9 @@ def find_warnings(as_of, today, release, family, answer):
     if "driver" in answer:
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
         found += [as_sentence(remark)] if remark else []
+        if not family.get("streams", True):
+            text = "Dnf has no module streams there: dnf versionlock '*nvidia*{}*' keeps it to the branch"
+            found.append(text.format(answer["driver"].pins["driver_branch"]))
         found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
     if "tensorflow" in answer:
         found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])

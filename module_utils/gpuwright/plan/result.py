@@ -5,6 +5,7 @@ import collections
 
 from ..host.versions import is_part_of, major
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS
+from .input import only_planned
 from .reasons import choice_reason, find_warnings
 from .rules import fits_dcgm
 
@@ -21,7 +22,8 @@ HOLD = "a hold of its packages at their version"
 
 def describe(matrix, host, release, problem, facts, answer):
     """The plan for `answer` (`{kind: Candidate}`); `release` is the host's row of os_releases."""
-    family = _family_at_place(matrix["os_families"][release["family"]], answer.get("driver"))
+    family = _for_machine(matrix["os_families"][release["family"]], host["machine"])
+    family = _family_at_place(family, answer.get("driver"))
     pytorch = answer["pytorch"].pins
     python = answer["python"]
     plan = collections.OrderedDict()
@@ -45,7 +47,8 @@ def describe(matrix, host, release, problem, facts, answer):
         "version": pytorch["pytorch"],
         "build": pytorch["pytorch_build"],
         "lock": lock,
-        "locked": lock in matrix.get("locks", [lock]),
+        # The wheels in a lock file are of the processor that is installed on.
+        "locked": host["machine"] == matrix["machine"] and lock in matrix.get("locks", [lock]),
         "index_url": _index_url(matrix, answer["pytorch"]),
     }
     plan["tensorflow"] = {
@@ -57,7 +60,7 @@ def describe(matrix, host, release, problem, facts, answer):
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
     plan["warnings"] = find_warnings(matrix["as_of"], host.get("today", ""), release, family, answer)
-    if not plan["pytorch"]["locked"]:
+    if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
         text = (
             "There is no lock file {}, and without one site.yml stops before it changes anything: make it "
             "(gpu-plan --json > plan.json; make lock PLAN=plan.json), or set framework_pytorch_allow_unlocked: true, "
@@ -65,6 +68,26 @@ def describe(matrix, host, release, problem, facts, answer):
         )
         plan["warnings"].append(text.format(lock))
     return plan
+
+
+def _for_machine(family, machine):
+    """The family's row with NVIDIA's repository for another processor than x86_64, whose folder is called sbsa."""
+    if machine == "x86_64":
+        return family
+    repository = {name: text.replace("x86_64", "sbsa") for name, text in family["cuda_repository"].items()}
+    names = {
+        name: {kind: text.replace("x86_64", machine) for kind, text in row.items()}
+        for name, row in family["repositories"].items()
+    }
+    runtime = {
+        name: text if name == "packages" else text.replace("x86_64", machine)
+        for name, text in family["runtime"].items()
+    }
+    return dict(family, cuda_repository=repository, repositories=names, runtime=runtime)
+
+
+def _has_streams(family):
+    return family["format"] == "rpm" and family.get("streams", True)
 
 
 def _family_at_place(family, driver):
@@ -114,7 +137,7 @@ def _driver(family, host, driver):
         "repository": {} if archive else dict(family["cuda_repository"]),
         "components": list(archive["components"]) if archive else [],
         "preference": _preference(family, branch, version),
-        "stream": driver.row["stream"] if family["format"] == "rpm" else "",
+        "stream": driver.row["stream"] if _has_streams(family) else "",
         "module": flavour["module"],
         "version": version,
         "present": is_driver_present(host, driver),
@@ -147,7 +170,7 @@ def _guards(family, host, driver):
 def _guard_words(family, driver):
     branch, version = driver.pins["driver_branch"], driver.pins["driver_version"]
     by_rpm = family["format"] == "rpm"
-    guards = [MODULE_STREAM.format(driver.row["stream"])] if by_rpm else []
+    guards = [MODULE_STREAM.format(driver.row["stream"])] if _has_streams(family) else []
     if not by_rpm and _preference(family, branch, version)["version"]:
         guards.append(PREFERENCE.format(version or branch))
     return guards + ([] if by_rpm else [UNATTENDED])
@@ -277,7 +300,7 @@ def _dcgm(matrix, facts, driver):
 
 def _index_url(matrix, pytorch):
     """Empty where PyPI itself serves the build: then the node's own pip configuration and its mirrors do."""
-    return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"] + pytorch.pins["pytorch_build"]
+    return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"]["url"] + pytorch.pins["pytorch_build"]
 
 
 def _amp(matrix, facts, pytorch):

@@ -9,7 +9,7 @@ import collections
 
 from ..gpu.cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
 from ..host.versions import major, version_key
-from .candidates import CPU_BUILD, NVIDIA, PYPI
+from .candidates import CPU_BUILD, DISTRIBUTION, NVIDIA, NVIDIA_TITLE, PYPI
 from .frameworks import (
     cuda_serves_tensorflow,
     cudnn_serves_tensorflow,
@@ -19,6 +19,7 @@ from .frameworks import (
     sm,
     tensorflow_computes_on,
 )
+from .support import compiles, drives, has_code
 
 Gpu = collections.namedtuple("Gpu", "name architecture capabilities card")
 Gpu.__doc__ = """A kind of GPU in a host.
@@ -69,10 +70,31 @@ class Rules(object):
             if version_key(candidate.pins["cuda"]) < version_key(oldest):
                 text = "{} is not in NVIDIA's repository for {}: it begins with {}"
                 return text.format(candidate.label, title, oldest)
+        refusal = self._machine_refuses(release, candidate) if release["machine"] == "aarch64" else ""
+        if refusal:
+            return refusal
         if candidate.kind in ("pytorch", "tensorflow"):
             glibc = family["glibc"]
             if version_key(candidate.row["glibc"]) > version_key(glibc):
                 return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
+        return ""
+
+    def _machine_refuses(self, release, candidate):
+        """Why a candidate cannot be had for aarch64, as far as that was read."""
+        label, machine = candidate.label, release["machine"]
+        place = candidate.row.get("place", {})
+        if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
+            return "{} was not read for {}".format(label, machine)
+        if candidate.kind == "tensorflow":
+            return "{} has wheels for {} that compute on the processor alone".format(label, machine)
+        if candidate.kind != "pytorch" or candidate.pins["pytorch_build"] == CPU_BUILD:
+            return ""
+        first = self.matrix["pytorch_aarch64"]["from"]
+        if candidate.row["index"] != PYPI:
+            return "{} was not read for {}: only what PyPI serves was".format(label, machine)
+        if version_key(candidate.pins["pytorch"]) < version_key(first):
+            text = "{} computes on the processor alone on {}: the first on PyPI with CUDA is {}"
+            return text.format(label, machine, first)
         return ""
 
     def relate(self, kind, other):
@@ -92,18 +114,22 @@ class Rules(object):
 
     def _driver_drives(self, gpu, driver):
         architecture = gpu.architecture
-        if architecture in driver.row["architectures"]:
-            return _too_old(gpu, driver) or _open_is_not_for(gpu, driver)
+        row = self.matrix["architectures"][architecture]
+        if drives(row, driver.pins["driver_flavour"], driver.pins["driver_branch"]):
+            return _too_old(gpu, driver) or _open_is_not_for(gpu, driver) or _open_alone_is_for(gpu, driver)
         complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
         return "{}: {}".format(complaint, self._what_drives(architecture))
 
     def _what_drives(self, architecture):
         """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
-        rows = self.matrix["drivers"]
-        branches = sorted((branch for branch in rows if _flavours_for(rows[branch], architecture)), key=int)
+        rows, served = self.matrix["drivers"], self.matrix["architectures"][architecture]
+        flavours_of = {
+            branch: [name for name in row["flavours"] if drives(served, name, branch)] for branch, row in rows.items()
+        }
+        branches = sorted((branch for branch in rows if flavours_of[branch]), key=int)
         if not branches:
             return "no known branch drives " + architecture
-        flavours = {flavour for branch in branches for flavour in _flavours_for(rows[branch], architecture)}
+        flavours = {flavour for branch in branches for flavour in flavours_of[branch]}
         module = "the {} module of ".format(flavours.pop()) if len(flavours) == 1 else ""
         oldest, newest = min(rows, key=int), max(rows, key=int)
         end = " or newer" if branches[-1] == newest else " or older" if branches[0] != branches[-1] else ""
@@ -112,19 +138,21 @@ class Rules(object):
 
     def _cuda_compiles_for(self, gpu, cuda):
         architecture = gpu.architecture
-        if architecture in cuda.row["architectures"]:
-            missing = [wanted for wanted in gpu.capabilities if wanted in cuda.row["without_capabilities"]]
+        row = self.matrix["architectures"][architecture]
+        if compiles(row, cuda.pins["cuda"]):
+            missing = [wanted for wanted in gpu.capabilities if wanted in cuda.row.get("without_capabilities", ())]
             complaint = "{} cannot compile for {} ({})"
             return complaint.format(cuda.label, gpu.name, sm(missing[0])) if missing else ""
-        fitting = [version for version, row in self.matrix["cuda"].items() if architecture in row["architectures"]]
+        fitting = [version for version in self.matrix["cuda"] if compiles(row, version)]
         complaint = "{} cannot compile for {}".format(cuda.label, _with_architecture(gpu))
         return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
 
     def _cudnn_computes_on(self, gpu, cudnn):
         architecture = gpu.architecture
-        if architecture in cudnn.row["architectures"]:
+        row = self.matrix["architectures"][architecture]
+        if has_code(architecture, row, cudnn.row):
             return ""
-        fitting = [row["version"] for row in self.matrix["cudnn"] if architecture in row["architectures"]]
+        fitting = [other["version"] for other in self.matrix["cudnn"] if has_code(architecture, row, other)]
         complaint = "{} has no code for {}".format(cudnn.label, _with_architecture(gpu))
         return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
 
@@ -176,12 +204,15 @@ def _open_is_not_for(gpu, driver):
     )
 
 
+def _open_alone_is_for(gpu, driver):
+    """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
+    if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
+        return ""
+    return "{} does not drive {}: NVIDIA supports the open module alone for it".format(driver.label, gpu.name)
+
+
 def _with_architecture(gpu):
     return "{} ({})".format(gpu.name, gpu.architecture)
-
-
-def _flavours_for(branch_row, architecture):
-    return [name for name, row in sorted(branch_row["flavours"].items()) if architecture in row["architectures"]]
 
 
 def _range_of(thing, architecture, version, fitting):

@@ -10,7 +10,16 @@ import collections
 
 from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
 from .clash import conflict, find_conflicts, with_choice
-from .input import find_release, held_pins, kinds_of_gpu, misspelt_pins, profile_pins, unknown_pins, unsupported_host
+from .input import (
+    find_release,
+    held_pins,
+    kinds_of_gpu,
+    misspelt_pins,
+    only_planned,
+    profile_pins,
+    unknown_pins,
+    unsupported_host,
+)
 from .labels import pin_label
 from .names import newest_release
 from .result import describe, requirements
@@ -32,7 +41,7 @@ def solve(matrix, host, pins):
         return {"conflicts": conflicts}
     profile = pins.pop("profile", matrix["default_profile"])
     held = held_pins(profile_pins(matrix, profile), pins)
-    release = find_release(matrix, host["os"])
+    release = find_release(matrix, host)
     candidates = list_candidates(matrix, pins, release and release["family"])
     unknown = unknown_pins(matrix, candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
@@ -46,7 +55,8 @@ def solve(matrix, host, pins):
     facts = [Fact("gpu", "gpu", gpu, "{} ({})".format(gpu.name, gpu.architecture), "") for gpu in gpus]
     facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
-    facts += [_system(release)]
+    # What can be had there depends on the processor, too.
+    facts += [_system(dict(release, machine=host["machine"]))]
     problem = Problem(matrix, candidates, kinds)
     answer = problem.best(facts)
 
@@ -64,6 +74,8 @@ def solve(matrix, host, pins):
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
+    not_installed = only_planned(matrix, host, release)
+    plan["warnings"] = ([not_installed] if not_installed else []) + plan["warnings"]
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:
         plan["warnings"].append(
@@ -106,7 +118,10 @@ def _name_other_systems(matrix, pins, facts, kinds, conflicts):
     rest = [fact for fact in facts if fact.kind != "os"]
     found = []
     for family, row in matrix["os_families"].items():
-        newest = newest_release([other for other in matrix["os_releases"] if other["family"] == family])
+        others = [other for other in matrix["os_releases"] if other["family"] == family]
+        if not others:
+            continue
+        newest = dict(newest_release(others), machine=here["machine"])
         problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
         if family != here["family"] and problem.search(rest + [_system(newest)]) is not None:
             found.append("{} ({})".format(row["name"], newest["version"]) if "," in row["name"] else row["name"])

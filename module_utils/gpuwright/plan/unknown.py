@@ -48,9 +48,7 @@ def unknown_value(
     choices = [value_in(best or {}, name)] + _nearest(value, allowed)
     fitting = [choice for choice in dict.fromkeys(choices) if choice and find_answer({name: choice})]
     clash = [pin_label(name, value)]
-    return conflict(
-        f"{text}. Known: {', '.join(allowed)}.", clash, [{name: choice} for choice in fitting[:MOST_CHOICES]]
-    )
+    return conflict(text, clash, [{name: choice} for choice in fitting[:MOST_CHOICES]])
 
 
 def _newest_of_series(versions: List[str]) -> List[str]:
@@ -97,12 +95,18 @@ def _what(matrix: Dict[str, Any], name: str, value: str, allowed: List[str]) -> 
     label, as_of = pin_label(name, value), matrix["as_of"]
     if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
         return f"{label} is a module stream that moves on by itself to branches that may not drive the GPUs"
+    if name == "python" and is_version(value):
+        return f"{label}: no system that this version installs has it"
     if name not in ROWS_IN or not is_version(value):
         return f"{label} is not known"
-    released = matrix["released"].get(name, allowed)
+    # A version with a row was released; the list has those without one.
+    released = sorted(set(matrix["released"].get(name, [])) | set(allowed), key=version_key)
     row = f"copy the row of {allowed[-1]} in {FOLDER}{ROWS_IN[name]} and change it"
     if version_key(value) > version_key(max(released, key=version_key)):
         return f"{label} is newer than this matrix (as of {as_of}); to add it, {row}"
+    oldest = min(released, key=version_key)
+    if version_key(value) < version_key(oldest) and not is_part_of(oldest, value):
+        return f"{label} is older than this matrix reaches, which begins with {oldest}"
     if name == "driver_branch":
         return f"{label} is not known"
     if any(is_part_of(known, value) or is_part_of(value, known) for known in released):

@@ -13,9 +13,10 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 from gpuwright.host.versions import version_key
-from gpuwright.plan.candidates import PINS
+from gpuwright.plan.candidates import PINS, build_cuda
 from test_plan_questions import MATRIX, ask
 
+SERIES = sorted({".".join(row["version"].split(".")[:2]) for row in MATRIX["cudnn"]})
 SCHEMA = json.loads((REPOSITORY / "roles/preflight/files/matrix.schema.json").read_text())
 
 
@@ -57,7 +58,10 @@ def put(value: Any, *path: Any) -> Callable[[dict], None]:
         put("a colleague", "pytorch", "2.10", "source"),
         put("open-dkms", "drivers", "580", "preferred_flavour"),
         put({}, "cuda", 12.9),
-        drop("pytorch", "2.10", "builds", "cu128", "index"),
+        put("pytorch", "pytorch", "2.10", "builds", "cu128", "index"),
+        put(["volta"], "drivers", "580", "flavours", "open", "architectures"),
+        put("9.10.2.21 or so", "pytorch", "2.10", "builds", "cu126", "cudnn"),
+        drop("architectures", "volta", "drivers"),
         put(8.1, "os_releases", 0, "version"),
         drop("devices", "GV100", "source"),
         drop("devices", "GV100", "checked"),
@@ -72,27 +76,27 @@ def test_the_form_refuses_what_is_wrong(change: Callable[[dict], None]) -> None:
         jsonschema.Draft202012Validator(SCHEMA).validate(matrix)
 
 
-def architectures_named() -> Iterator[tuple[str, list[str]]]:
-    for branch, driver in MATRIX["drivers"].items():
-        for flavour, details in driver["flavours"].items():
-            yield f"driver {branch} {flavour}", details["architectures"]
-    for version, toolkit in MATRIX["cuda"].items():
-        yield f"CUDA {version}", toolkit["architectures"]
+def test_each_architecture_begins_and_ends_with_what_exists() -> None:
+    for name, row in MATRIX["architectures"].items():
+        ends = [*row["drivers"].values(), row["cuda"]]
+        assert row.get("last_cudnn", SERIES[0]) in SERIES, name
+        for branches in row["drivers"].values():
+            assert set(branches.values()) <= set(MATRIX["drivers"]), name
+        assert set(row["cuda"].values()) <= set(MATRIX["cuda"]), name
+        assert all(end.get("from", "0") < end.get("to", "9") for end in ends), name
     for library in MATRIX["cudnn"]:
-        yield f"cuDNN {library['version']} for {library['cuda_major']}", library["architectures"]
-
-
-def test_architectures_exist() -> None:
-    for where, names in architectures_named():
-        assert set(names) <= set(MATRIX["architectures"]), where
+        assert set(library.get("without", ())) <= set(MATRIX["architectures"]), library["version"]
 
 
 def test_capabilities_belong_to_an_architecture() -> None:
     known = {capability for entry in MATRIX["architectures"].values() for capability in entry["capabilities"]}
     for series, torch in MATRIX["pytorch"].items():
         for build, details in torch["builds"].items():
-            assert set(details["capabilities"]) <= known, (series, build)
-            assert details["capabilities"] == sorted(details["capabilities"], key=version_key)
+            usual = MATRIX["pytorch_builds"]["capabilities"][build]
+            capabilities = details.get("capabilities", usual)
+            assert set(capabilities) <= known, (series, build)
+            assert capabilities == sorted(capabilities, key=version_key)
+            assert details.get("capabilities") != usual, f"{series} {build} repeats what all {build} have"
 
 
 def test_chips_are_of_a_known_architecture_and_capability() -> None:
@@ -129,10 +133,8 @@ def test_names_of_pytorch_rows_agree_with_their_content() -> None:
     for series, torch in MATRIX["pytorch"].items():
         assert all(release.startswith(series + ".") for release in torch["releases"])
         assert torch["releases"] == sorted(torch["releases"], key=version_key)
-        for build, details in torch["builds"].items():
-            assert build == "cu" + details["cuda"].replace(".", "")
-            assert details["cuda"].split(".")[0] in MATRIX["cuda_majors"]
-        assert [details["index"] for details in torch["builds"].values()].count("pypi") == 1
+        assert {build_cuda(build).split(".")[0] for build in torch["builds"]} <= set(MATRIX["cuda_majors"])
+        assert [details.get("index") for details in torch["builds"].values()].count("pypi") == 1
 
 
 def test_streams_are_named_as_nvidia_names_them() -> None:

@@ -37,6 +37,9 @@ def shortcomings(device_id: str, system: str, profile: str) -> tuple[list[str], 
         speechless = not all(entry["what"].endswith(".") and entry["clash"] for entry in answer["conflicts"])
         return ["a refusal without reasons"] * speechless, True
     torch = answer["pytorch"]
+    if card_of(device_id=device_id).machine:
+        # Looked at alone: there are locks for what is installed on.
+        return ["it is called locked"] * torch["locked"], False
     found = [torch["lock"] + " does not exist"] * (torch["lock"] not in LOCKS)
     found += ["PyPI does not serve it"] * bool(torch["index_url"]) + ["it is not called locked"] * (not torch["locked"])
     return found, False
@@ -45,7 +48,8 @@ def shortcomings(device_id: str, system: str, profile: str) -> tuple[list[str], 
 def must_be_refused(device_id: str, system: str, profile: str) -> bool:
     device = describe_device(device_id)
     if card_of(device_id=device_id).machine:
-        return True
+        # NVIDIA's repository for aarch64, and wheels with CUDA for it, which begin with PyTorch 2.11 for Python 3.10.
+        return profile == "documented" or system == "debian 12" or system.split()[1] in ("8.6", "8.7")
     if profile == "documented":
         # Only RHEL and its rebuilds have Python 3.8 and CUDA 11.8.
         return device.architecture in REFUSED[profile] or system.split()[0] in ("debian", "ubuntu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpuwright.plan.candidates import Candidate, list_candidates
 from test_plan_questions import MATRIX, ask
 
 # `Requires-Dist` of the wheels on PyPI. What PyTorch's own index serves was not read.
@@ -135,4 +136,25 @@ def test_cudnn_8_knows_kepler(torch: str) -> None:
 def test_each_build_that_pypi_serves_says_which_cudnn_it_brings() -> None:
     for series, row in MATRIX["pytorch"].items():
         for build, details in row["builds"].items():
-            assert "cudnn" in details or details["index"] != "pypi", (series, build)
+            assert "cudnn" in details or "index" not in details, (series, build)
+
+
+NOT_READ = "which cuDNN it brings, as no wheel from the PyTorch index was read"
+
+
+@pytest.mark.parametrize("pytorch", list_candidates(MATRIX, {}, "el8")["pytorch"], ids=lambda one: one.label)
+def test_a_cudnn_that_was_read_in_no_wheel_is_not_verified(pytorch: Candidate) -> None:
+    from_index = pytorch.row["index"] == "pytorch" and pytorch.pins["pytorch_build"] != "cpu"
+    assert (NOT_READ in pytorch.row.get("unverified", "")) is from_index
+    assert not (from_index and pytorch.row["verified"])
+
+
+def test_a_plan_says_what_was_not_read_of_its_wheel() -> None:
+    warnings = ask("V100", "rhel 8.8", pytorch="2.14")["warnings"]
+    assert f"PyTorch 2.14.1 cu126 rests on something that was not verified: {NOT_READ}" in warnings
+    served = ask("V100", "rhel 8.8")
+    assert not any("PyTorch" in warning for warning in served["warnings"])
+    # The reason why it is not taken stays the other one.
+    assert "PyTorch 2.14.1 cu126 is newer, but PyPI does not serve it" in served["because"]["pytorch"]
+    refused = reasons(ask("K80", "rhel 8.10", pytorch="2.5.1", pytorch_build="cu118"))
+    assert "brings cuDNN 9.1.0 (by PyTorch's release table; no wheel was read)" in refused

@@ -96,11 +96,11 @@ def test_the_command_prints_json_and_nothing_else() -> None:
         (["V100", "system_cuda_verison=13.0"], 2, "Did you mean system_cuda_version"),
         (["V100", "--os", "rhel"], 2, "such as"),
         (["V100", "system_cuda_version"], 2, "write system_cuda_version=VALUE"),
-        (["V100", "--os", "rhel 9.4"], 1, "RHEL 9.4 is not installed by this version"),
+        (["V100", "--os", "rhel 7.9"], 1, "RHEL 7.9 is not installed by this version"),
         (["V100", "--os", "fedora rawhide"], 2, "such as"),
-        (["GH200 480GB"], 1, "aarch64"),
+        (["GH200 480GB", "--os", "debian 12"], 1, "aarch64"),
         (["GB200", "--machine", "x86_64"], 2, "there is none on x86_64"),
-        (["A100", "--machine", "aarch64"], 1, "this version plans for x86_64 alone"),
+        (["A100", "--machine", "ppc64le"], 1, "this version installs on x86_64 alone"),
     ],
 )
 def test_the_command_says_no(arguments: list[str], rc: int, words: str) -> None:

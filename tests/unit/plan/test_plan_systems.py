@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpuwright.plan.solve import solve
-from test_plan_questions import MATRIX, NEWEST, PLANS, ask, make_host
+from test_plan_questions import MATRIX, PLANS, ask, make_host, with_newest
 from test_plan_refusals import REFUSALS
 
 # "gpus | system | pins" and "driver flavour CUDA cuDNN Python PyTorch build TensorFlow"; "*" is any.
@@ -101,7 +101,7 @@ V100 | rhel 8.8 | tensorflow=2.19 | demands nvidia-cublas-cu12 12.5.3.2
 A100 | rhel 8.10 | tensorflow=2.18 | pip finds no environment
 H200 | rhel 8.8 | driver_branch=535 | the first driver for it is 550.90.07
 V100 | rhel 8.8 | tensorflow=2.20,pytorch_build=cu118 | one environment cannot hold both
-V100 | rhel 8.8 | tensorflow=2.22 | is newer than this matrix
+V100 | rhel 8.8 | tensorflow=2.99 | is newer than this matrix
 V100 | rhel 8.8 | profile=newest | is not known
 V100 | rhel 8.8 | profile=documented,cuda=12.9 | TensorFlow 2.13.1 loads CUDA 11
 V100 | debian 12 | profile=documented | Debian 12 has no Python 3.8
@@ -134,9 +134,9 @@ H200 | debian 11 | | Install Debian 12 on the host
 
 def rows(text: str) -> list[tuple[str, str, dict[str, str], str]]:
     found = []
-    for line in text.replace("NEWEST", NEWEST).strip().splitlines():
+    for line in text.strip().splitlines():
         gpus, system, pins, answer = (part.strip() for part in line.split("|"))
-        found.append((gpus, system, dict(pin.split("=", 1) for pin in pins.split(",") if pin), answer))
+        found.append((gpus, system, dict(pin.split("=", 1) for pin in pins.split(",") if pin), with_newest(answer)))
     return found
 
 

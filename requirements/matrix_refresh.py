@@ -1,0 +1,323 @@
+"""What came out since the matrix was written, and rows for it to check: `make matrix-refresh`.
+
+Read are the index that pip is configured for, NVIDIA's file of driver releases and the indexes of the repositories that
+the matrix names; what cannot be reached is said in one sentence. Proposed rows are marked `verified: false` and say
+what nobody has read. They are printed, and put into the matrix by `--write`, which adds rows and changes none. Exit
+status 0: every source was read, 1: one gave no answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(REPOSITORY / "requirements"), str(REPOSITORY / "module_utils")]
+check = importlib.import_module("matrix_check")
+pip_index = importlib.import_module("pip_index")
+repository_index = importlib.import_module("repository_index")
+plan_candidates = importlib.import_module("gpuwright.plan.candidates")
+version_key = importlib.import_module("gpuwright.host.versions").version_key
+RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"
+# How NVIDIA's file calls the kinds of branches, and the matrix.
+STATUS = {"lts branch": "lts", "production branch": "production", "new feature branch": "new-feature"}
+FILES = {
+    "pytorch": "pytorch.yml",
+    "tensorflow": "tensorflow.yml",
+    "cudnn": "libraries.yml",
+    "nccl": "libraries.yml",
+    "drivers": "drivers.yml",
+}
+
+
+class News(NamedTuple):
+    """Something newer than the matrix.
+
+    kind  top-level name of the matrix         row   what to add, `{}` where a person has to
+    name  of the row, "" in a list of rows     text  one sentence
+    """
+
+    kind: str
+    name: str
+    row: dict[str, Any]
+    text: str
+
+
+def series_of(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def unread(row: dict[str, Any], source: str, day: str, what: str) -> dict[str, Any]:
+    return {**row, "source": source, "checked": day, "verified": False, "unverified": what}
+
+
+def framework_news(kind: str, package: str, matrix: dict[str, Any], day: str, folder: Path) -> Iterator[News]:
+    """Releases of a framework that are newer than its rows. Raises NoAnswerError."""
+    newest = max(matrix[kind], key=version_key)
+    known = {release for row in matrix[kind].values() for release in row["releases"]}
+    pythons = matrix[kind][newest]["pythons"]
+    # A release begins with newer Pythons and ends with older ones: the middle one sees both neighbours.
+    ask = pythons[len(pythons) // 2]
+    last = max(known, key=version_key)
+    found = [name for name in pip_index.versions(package, ask) if version_key(name) > version_key(last)]
+    for series in sorted({series_of(name) for name in found}, key=version_key):
+        releases = sorted((name for name in found if series_of(name) == series), key=version_key)
+        if series in matrix[kind]:
+            text = f"{package} {', '.join(releases)} belongs to the row {series}: add it to its releases"
+            yield News(kind, series, {}, text)
+            continue
+        served = [python for python in _around(pythons) if releases[-1] in _versions(package, python)]
+        old = matrix[kind][newest]
+        demanded = check.requirements(
+            pip_index.wheel_requirements(package, releases[-1], ask, folder),
+            ask,
+            "and-cuda" if kind == "tensorflow" else "",
+        )
+        source = f"https://pypi.org/project/{package}/{releases[-1]}/"
+        row = {"releases": releases, "pythons": served, "glibc": old["glibc"]}
+        make = pytorch_row if kind == "pytorch" else tensorflow_row
+        row, doubt = make(matrix, row, demanded)
+        text = f"{package} {', '.join(releases)} is newer than {last}"
+        yield News(kind, series, unread(row, source, day, doubt), text)
+
+
+def _versions(package: str, python: str) -> list[str]:
+    try:
+        return pip_index.versions(package, python)
+    except pip_index.NoAnswerError:
+        return []
+
+
+def _around(pythons: list[str]) -> list[str]:
+    """Those Pythons, and the next that will come out."""
+    major, minor = pythons[-1].split(".")
+    return [*pythons, f"{major}.{int(minor) + 1}"]
+
+
+def pytorch_row(matrix: dict[str, Any], row: dict[str, Any], demanded: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The build that PyPI serves: its CUDA, its cuDNN, and the GPUs of the last build that is known for that CUDA."""
+    cuda = check.inside(
+        demanded, *(f"nvidia-cuda-runtime-cu{major}" for major in matrix["cuda_majors"]), "cuda-toolkit"
+    )
+    cudnn = check.inside(demanded, *(f"nvidia-cudnn-cu{major}" for major in matrix["cuda_majors"]))
+    known = matrix["pytorch_builds"]["capabilities"]
+    build: dict[str, Any] = {"cudnn": ".".join(cudnn.split(".")[:3])} if cudnn else {}
+    name = "cu" + "".join(cuda.split(".")[:2])
+    if name not in known:
+        build["capabilities"] = known[max(known, key=lambda one: version_key(plan_candidates.build_cuda(one)))]
+    builds = {name: {**build, "index": "pypi"}} if cuda else {}
+    doubt = "for which GPUs its builds have code, which others the PyTorch index serves, and its glibc"
+    return {**row, "builds": builds}, doubt
+
+
+def tensorflow_row(matrix: dict[str, Any], row: dict[str, Any], demanded: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """As the newest row, with no PyTorch beside it: which pairs pip resolves is told by `make matrix-check`."""
+    old = matrix["tensorflow"][max(matrix["tensorflow"], key=version_key)]
+    nccl = next((f"{name} {wanted}" for name, wanted in demanded.items() if name.startswith("nvidia-nccl")), "")
+    names = ("cuda", "cudnn", "from_pip", "capabilities", "ptx")
+    new = {**row, **{name: old[name] for name in names}, "pytorch": [], "pytorch_below": ""}
+    doubt = "its CUDA, its cuDNN, for which GPUs it has code, and which PyTorch fits beside it"
+    return {**new, "demands": nccl or "what was not read"}, doubt
+
+
+def library_news(kind: str, matrix: dict[str, Any], day: str) -> Iterator[News]:
+    """Releases of cuDNN and NCCL that are newer than their rows, for each CUDA. Raises NoAnswerError."""
+    for major in sorted({row["cuda_major"] for row in matrix[kind]}, key=int):
+        package = f"nvidia-{kind}-cu{major}"
+        last = max((row["version"] for row in matrix[kind] if row["cuda_major"] == major), key=version_key)
+        # CUDA 10 has no wheels.
+        found = pip_index.versions(package, "3.12") if int(major) > 10 else []
+        newer = [name for name in found if version_key(name)[:3] > version_key(last)]
+        listed = {*matrix["released"].get(kind, []), *(row["version"] for row in matrix[kind])}
+        unlisted = [name for name in newer if ".".join(name.split(".")[:3]) not in listed]
+        if not newer:
+            continue
+        version = ".".join(newer[0].split(".")[:3])
+        text = f"{package} {newer[0]} is newer than {last}"
+        text += f"; not in released.yml: {', '.join(unlisted)}" if unlisted else ""
+        row = {}
+        if kind == "cudnn":
+            row = {"version": version, "package_version": newer[0], "cuda_major": major, "cuda_from": f"{major}.0"}
+            row |= {"cuda_to": "", "built_for": "", "minimum_driver": matrix["cuda_majors"][major]["minimum_driver"]}
+            doubt = f"for which GPUs cuDNN {version} has code, and its packages"
+            row = unread(row, f"https://pypi.org/project/{package}/", day, doubt)
+        yield News(kind, "", row, text)
+
+
+def toolkit_news(matrix: dict[str, Any]) -> Iterator[News]:
+    """Toolkits that are newer than their rows; which driver they came with is not on PyPI. Raises NoAnswerError."""
+    last = max(matrix["cuda"], key=version_key)
+    newer = {series_of(name) for name in pip_index.versions("cuda-toolkit", "3.12")} - set(matrix["cuda"])
+    for name in sorted(newer, key=version_key):
+        if version_key(name) > version_key(last):
+            text = (
+                f"CUDA {name} is newer than {last}: its row needs the driver that it came with, from its release notes"
+            )
+            yield News("cuda", name, {}, text)
+
+
+def driver_news(matrix: dict[str, Any], address: str, day: str) -> Iterator[News]:
+    """Branches and releases of the driver that the matrix has not. Raises NoAnswerError, for another form, too."""
+    try:
+        releases = json.loads(repository_index.read(address))
+    except (ValueError, RecursionError):
+        raise repository_index.NoAnswerError("it is no JSON") from None
+    if not isinstance(releases, dict) or not releases:
+        raise repository_index.NoAnswerError("it names no branches")
+    last = max(matrix["drivers"], key=int)
+    for branch, details in sorted(releases.items()):
+        if not (branch.isdigit() and isinstance(details, dict) and isinstance(details.get("driver_info"), list)):
+            raise repository_index.NoAnswerError(f"what it says of branch {branch[:20]!r} cannot be read")
+        found = [str(entry.get("release_version", "")) for entry in details["driver_info"] if isinstance(entry, dict)]
+        known = matrix["released"]["driver_version"].get(branch)
+        if int(branch) > int(last):
+            old = matrix["drivers"][last]
+            row = {"status": STATUS.get(str(details.get("type")), "unknown"), "eol": ""}
+            row |= {name: old[name] for name in ("preferred_flavour", "packages")}
+            row["flavours"] = {
+                name: {"stream": f"{branch}-{one['stream'].split('-', 1)[1]}"} for name, one in old["flavours"].items()
+            }
+            doubt = f"which kernel modules branch {branch} has, and how long it is supported"
+            yield News(
+                "drivers", branch, unread(row, RELEASES, day, doubt), f"driver branch {branch} is newer than {last}"
+            )
+        elif known:
+            newer = [name for name in found if name not in known and version_key(name) > version_key(known[-1])]
+            if newer:
+                text = f"driver {', '.join(newer)} is newer than {known[-1]}: add it to branch {branch} in released.yml"
+                yield News("drivers", branch, {}, text)
+
+
+def repository_news(matrix: dict[str, Any], family: dict[str, Any]) -> Iterator[News]:
+    """Toolkits and branches that a system's repository has and the matrix has not. Raises NoAnswerError."""
+    names = repository_index.packages(family["cuda_repository"]["url"], family["format"])
+    prefix, title = family["cuda_package_prefix"], family["cuda_repository"]["id"]
+    toolkits = {name[len(prefix) :].replace("-", ".") for name in names if name.startswith(prefix)}
+    toolkits = {name for name in toolkits if name.count(".") == 1 and name.replace(".", "").isdigit()}
+    flavours = {row["package"] for row in family["flavours"].values()}
+    branches = {version.split(".")[0] for name in flavours for version in names.get(name, ())}
+    for kind, found, known in (("cuda", toolkits, matrix["cuda"]), ("drivers", branches, matrix["drivers"])):
+        last = max(known, key=version_key)
+        newer = sorted((one for one in found if version_key(one) > version_key(last)), key=version_key)
+        if newer:
+            yield News(kind, newer[-1], {}, f"{title} has {kind} {', '.join(newer)}, newer than {last}")
+
+
+def proposal(news: News) -> str:
+    """A row as it would stand in its file."""
+    content: Any = {news.name: news.row} if news.name else [news.row]
+    lines = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=1000).rstrip().splitlines()
+    return "\n".join("  " + line for line in lines)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Versions in quotes, lists in one line: as the matrix is written."""
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.Node:
+    quoted = text == "" or text.replace(".", "").isdigit() or text[:4] == datetime.date.today().strftime("%Y")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(
+    list,
+    lambda dumper, items: dumper.represent_sequence(
+        "tag:yaml.org,2002:seq", items, flow_style=not items or isinstance(items[0], str)
+    ),
+)
+
+
+def add_row(text: str, news: News) -> str:
+    """The file's text with the row at the end of its kind. Raises ValueError where it has a row of that name."""
+    content = yaml.load(text, yaml.CSafeLoader)[news.kind]
+    key = ("version", "cuda_major")
+    taken = (
+        news.name in content if news.name else any(all(row[name] == news.row[name] for name in key) for row in content)
+    )
+    if taken:
+        raise ValueError(f"{news.kind} has a row {news.name or news.row['version']}, which stays as it is")
+    lines = text.splitlines()
+    begin = lines.index(f"{news.kind}:")
+    end = next(
+        (
+            number
+            for number in range(begin + 1, len(lines))
+            if lines[number][:1] not in ("", " ") and not lines[number].startswith("  #")
+        ),
+        len(lines),
+    )
+    while not lines[end - 1].strip():
+        end -= 1
+    return "\n".join([*lines[:end], proposal(news), *lines[end:]]) + "\n"
+
+
+def collect(matrix: dict[str, Any], releases: str, day: str) -> tuple[list[News], list[str]]:
+    """What is newer, and a sentence for each source that gave no answer."""
+    families = matrix["os_families"].values()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(check.AT_ONCE) as readers:
+        sources: list[tuple[str, Callable[[], Iterator[News]]]] = [
+            ("torch", lambda: framework_news("pytorch", "torch", matrix, day, Path(folder))),
+            ("tensorflow", lambda: framework_news("tensorflow", "tensorflow", matrix, day, Path(folder))),
+            ("cuDNN", lambda: library_news("cudnn", matrix, day)),
+            ("NCCL", lambda: library_news("nccl", matrix, day)),
+            ("the CUDA toolkit", lambda: toolkit_news(matrix)),
+            (f"the drivers' releases ({repository_index.shown(releases)})", lambda: driver_news(matrix, releases, day)),
+            *((_title(family), partial(repository_news, matrix, family)) for family in families),
+        ]
+        answers = list(readers.map(_answer, sources))
+    news = [entry for answer in answers if not isinstance(answer, str) for entry in answer]
+    return news, [answer for answer in answers if isinstance(answer, str)]
+
+
+def _title(family: dict[str, Any]) -> str:
+    return str(repository_index.shown(family["cuda_repository"]["url"]))
+
+
+def _answer(source: tuple[str, Callable[[], Iterator[News]]]) -> list[News] | str:
+    name, read = source
+    try:
+        return list(read())
+    except (pip_index.NoAnswerError, repository_index.NoAnswerError) as error:
+        return f"Nothing was read of {name}: {error}."
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="add the proposed rows to the matrix; no row is changed")
+    parser.add_argument("--matrix", type=Path, default=check.MATRIX, help="folder of the matrix")
+    parser.add_argument("--releases", default=RELEASES, help="NVIDIA's file of driver releases")
+    asked = parser.parse_args()
+    files = {file.name: file.read_text() for file in sorted(asked.matrix.glob("*.yml"))}
+    matrix = {name: rows for text in files.values() for name, rows in yaml.load(text, yaml.CSafeLoader).items()}
+    news, silent = collect(matrix, asked.releases, datetime.date.today().isoformat())
+    for entry in news:
+        print(entry.text + ".")
+        if entry.row:
+            print(f"# for {FILES[entry.kind]}\n{proposal(entry)}")
+        if entry.row and asked.write:
+            files[FILES[entry.kind]] = add_row(files[FILES[entry.kind]], entry)
+    if asked.write:
+        for name in {FILES[entry.kind] for entry in news if entry.row}:
+            (asked.matrix / name).write_text(files[name])
+    print(
+        *silent,
+        f"{len(news)} newer than the matrix of {matrix['as_of']}, {len(silent)} source(s) without an answer",
+        sep="\n",
+    )
+    return 1 if silent else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""The planner's answers are what the vendors' pages say (plan_questions.txt)."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY
+from gpuwright.host.versions import is_part_of, version_key
+from gpuwright.plan.question import imagined_host
+from gpuwright.plan.solve import solve
+from test_plan_questions import MATRIX
+
+LINES = (REPOSITORY / "tests/unit/plan/plan_questions.txt").read_text().splitlines()
+QUESTIONS = [[part.strip() for part in line.split("|")] for line in LINES if not line.startswith("#")]
+BOUNDS = {"<": operator.lt, ">=": operator.ge}
+
+
+def parts_of(plan: dict[str, Any]) -> dict[str, str]:
+    return {
+        "driver": plan["driver"]["branch"],
+        "cuda": plan["cuda"]["version"],
+        "cudnn": plan["cudnn"]["version"],
+        "python": plan["python"]["version"],
+        "torch": plan["pytorch"]["version"],
+        "build": plan["pytorch"]["build"],
+        "tensorflow": plan["tensorflow"]["version"],
+        "amp": plan["amp"]["dtype"],
+        "index": "yes" if plan["pytorch"]["index_url"] else "no",
+        "dcgm": plan["dcgm"]["packages"][-1].rsplit("-", 1)[-1],
+        "machine": plan["driver"]["repository"].get("url", "").rstrip("/").rsplit("/", 1)[-1],
+    }
+
+
+def shortfalls(plan: dict[str, Any], wanted: str) -> list[str]:
+    """What of "driver>=570 open, cuda<13" is not true of a plan."""
+    found = []
+    for claim in wanted.split(", "):
+        match = re.fullmatch(r"([a-z]+)(<|>=|=)([a-z0-9.]+)( open| proprietary)?", claim)
+        assert match, claim
+        name, relation, value, flavour = match.groups()
+        have = parts_of(plan)[name]
+        holds = is_part_of(have, value) if relation == "=" else BOUNDS[relation](version_key(have), version_key(value))
+        if not holds or (flavour and plan["driver"]["flavour"] != flavour.strip()):
+            found.append(f"{claim}, and it is {have} {plan['driver']['flavour'] if flavour else ''}")
+    return found
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda row: re.sub("[ ,]+", "_", "-".join(row[:3])))
+def test_the_answer_is_what_the_vendors_say(question: list[str]) -> None:
+    cards, system, pins, wanted, source = question
+    if wanted.startswith("?: "):
+        with pytest.raises(ValueError, match=re.escape(wanted[3:])):
+            imagined_host(cards, system)
+        return
+    host = imagined_host(cards, system, releases=MATRIX["os_releases"])
+    answer = solve(MATRIX, host, dict(pin.split("=", 1) for pin in pins.split(",") if pin))
+    reasons = " ".join(entry["what"] for entry in answer.get("conflicts", []))
+    if wanted.startswith("no: "):
+        assert "conflicts" in answer, (source, answer["because"])
+        assert wanted[4:] in reasons, source
+    else:
+        assert "conflicts" not in answer, (source, reasons)
+        assert shortfalls(answer, wanted) == [], source
+
+
+def test_there_are_enough_questions_and_each_has_a_source() -> None:
+    assert len({tuple(row[:3]) for row in QUESTIONS}) == len(QUESTIONS) >= 85
+    assert all(len(row) == 5 and row[4] for row in QUESTIONS)

@@ -58,7 +58,6 @@ BREAKAGES = (
         "chmod -R o+w /usr/local/lib/gpuwright; chown 1000 /etc/gpuwright",
     ),
     Breakage("allocator deleted", "runtime.allocator", "rm $(rpm -ql jemalloc | grep '/libjemalloc.so')"),
-    Breakage("library of NCCL deleted", "nccl.version", "rm $(rpm -ql libnccl | grep '/libnccl.so')"),
     Breakage("launcher deleted", "runtime.launcher", "rm /usr/local/bin/gpu-run"),
     Breakage(
         "setting changed by hand", "host.tuning", "sed -i s/1048576/4096/ /etc/security/limits.d/95-gpuwright.conf"

@@ -14,6 +14,7 @@ UBUNTU = {PACKAGES: [package("nvidia-driver-580"), package("nvidia-compute-utils
 SLOW = {("host", "governors"): ["powersave"]}
 ODD = {PACKAGES: [package("a"), package("b"), package("c", "575.64")]}
 TWO_DOWN = [{"unit": "slurmd", "active": "failed"}, {"unit": "munge", "active": "active"}]
+NO_JEMALLOC = {("allocators", "jemalloc", "problem"): "there is no such file"}
 STALE = {("initramfs", "version"): "535.261.03"}
 
 # (check, {path in the readings: value}, words of the action, whether they are in it)
@@ -33,6 +34,8 @@ ROWS = [
     ),
     ("driver.persistence", {**IDLE, PACKAGES: []}, "dnf install", False),
     ("driver.persistence", {**IDLE, PARTS: None}, "dnf install", False),
+    ("runtime.allocator", NO_JEMALLOC, "dnf reinstall -y $(rpm -qf /usr/lib64/libjemalloc.so.2) ; where no", True),
+    ("runtime.allocator", NO_JEMALLOC, "site.yml --tags system_runtime", True),
     ("host.cpu_governor", SLOW, "cpupower frequency-set -g performance", True),
     ("host.cpu_governor", {**SLOW, TUNING: TUNED_CPU}, "cpupower", False),
     ("host.services", {("services", "inventory"): TWO_DOWN}, "systemctl enable --now slurmd ;", True),

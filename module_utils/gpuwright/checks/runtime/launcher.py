@@ -3,6 +3,7 @@
 
 from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
 from ..driver.files import bad_program
+from ..reinstall import reinstall
 
 
 def allocator(readings, expected):
@@ -16,7 +17,7 @@ def allocator(readings, expected):
         if path != expected.wish("plan", "runtime", name):
             return unknown("another library was looked at than the planned one: {}".format(path))
         if problem != "none":
-            return failed("unusable", path, problem)
+            return failed("unusable", path, problem, reinstall(readings, path, "system_runtime"))
     return passed(", ".join(names), ", ".join(names), "{} can be preloaded".format(" and ".join(names)))
 
 

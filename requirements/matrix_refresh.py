@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -27,6 +27,8 @@ sys.path[:0] = [str(REPOSITORY / "requirements"), str(REPOSITORY / "module_utils
 check = importlib.import_module("matrix_check")
 pip_index = importlib.import_module("pip_index")
 repository_index = importlib.import_module("repository_index")
+rows = importlib.import_module("matrix_rows")
+News = rows.News
 plan_candidates = importlib.import_module("gpuwright.plan.candidates")
 version_key = importlib.import_module("gpuwright.host.versions").version_key
 RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"
@@ -39,19 +41,6 @@ FILES = {
     "nccl": "libraries.yml",
     "drivers": "drivers.yml",
 }
-
-
-class News(NamedTuple):
-    """Something newer than the matrix.
-
-    kind  top-level name of the matrix         row   what to add, `{}` where a person has to
-    name  of the row, "" in a list of rows     text  one sentence
-    """
-
-    kind: str
-    name: str
-    row: dict[str, Any]
-    text: str
 
 
 def series_of(version: str) -> str:
@@ -214,55 +203,6 @@ def repository_news(matrix: dict[str, Any], family: dict[str, Any]) -> Iterator[
             yield News(kind, newer[-1], {}, f"{title} has {kind} {', '.join(newer)}, newer than {last}")
 
 
-def proposal(news: News) -> str:
-    """A row as it would stand in its file."""
-    content: Any = {news.name: news.row} if news.name else [news.row]
-    lines = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=1000).rstrip().splitlines()
-    return "\n".join("  " + line for line in lines)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Versions in quotes, lists in one line: as the matrix is written."""
-
-
-def _text(dumper: _Dumper, text: str) -> yaml.Node:
-    quoted = text == "" or text.replace(".", "").isdigit() or text[:4] == datetime.date.today().strftime("%Y")
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
-
-
-_Dumper.add_representer(str, _text)
-_Dumper.add_representer(
-    list,
-    lambda dumper, items: dumper.represent_sequence(
-        "tag:yaml.org,2002:seq", items, flow_style=not items or isinstance(items[0], str)
-    ),
-)
-
-
-def add_row(text: str, news: News) -> str:
-    """The file's text with the row at the end of its kind. Raises ValueError where it has a row of that name."""
-    content = yaml.load(text, yaml.CSafeLoader)[news.kind]
-    key = ("version", "cuda_major")
-    taken = (
-        news.name in content if news.name else any(all(row[name] == news.row[name] for name in key) for row in content)
-    )
-    if taken:
-        raise ValueError(f"{news.kind} has a row {news.name or news.row['version']}, which stays as it is")
-    lines = text.splitlines()
-    begin = lines.index(f"{news.kind}:")
-    end = next(
-        (
-            number
-            for number in range(begin + 1, len(lines))
-            if lines[number][:1] not in ("", " ") and not lines[number].startswith("  #")
-        ),
-        len(lines),
-    )
-    while not lines[end - 1].strip():
-        end -= 1
-    return "\n".join([*lines[:end], proposal(news), *lines[end:]]) + "\n"
-
-
 def collect(matrix: dict[str, Any], releases: str, day: str) -> tuple[list[News], list[str]]:
     """What is newer, and a sentence for each source that gave no answer."""
     families = matrix["os_families"].values()
@@ -305,9 +245,9 @@ def main() -> int:
     for entry in news:
         print(entry.text + ".")
         if entry.row:
-            print(f"# for {FILES[entry.kind]}\n{proposal(entry)}")
+            print(f"# for {FILES[entry.kind]}\n{rows.proposal(entry)}")
         if entry.row and asked.write:
-            files[FILES[entry.kind]] = add_row(files[FILES[entry.kind]], entry)
+            files[FILES[entry.kind]] = rows.add_row(files[FILES[entry.kind]], entry)
     if asked.write:
         for name in {FILES[entry.kind] for entry in news if entry.row}:
             (asked.matrix / name).write_text(files[name])

@@ -203,10 +203,12 @@ def test_what_is_newer_is_told_and_written_beside_what_was_verified(world: World
 
 def test_a_row_of_that_name_stays_as_it_is() -> None:
     with pytest.raises(ValueError, match="stays as it is"):
-        refresh.add_row((FOLDER / "pytorch.yml").read_text(), refresh.News("pytorch", "2.10", {"releases": []}, ""))
+        refresh.rows.add_row(
+            (FOLDER / "pytorch.yml").read_text(), refresh.News("pytorch", "2.10", {"releases": []}, "")
+        )
     library = {"version": "9.10.2", "cuda_major": "12"}
     with pytest.raises(ValueError, match="stays as it is"):
-        refresh.add_row((FOLDER / "libraries.yml").read_text(), refresh.News("cudnn", "", library, ""))
+        refresh.rows.add_row((FOLDER / "libraries.yml").read_text(), refresh.News("cudnn", "", library, ""))
 
 
 def test_sources_that_cannot_be_reached_are_one_sentence_each(world: World) -> None:
@@ -260,7 +262,11 @@ def test_a_releases_file_of_another_form_is_no_news(tmp_path: Path, answer: byte
 
 
 @pytest.mark.parametrize("kind", ["rpm", "deb"])
-@pytest.mark.parametrize("broken", [b"", b"no gzip", gzip.compress(b"<metadata" * 50)[:-9], gzip.compress(b"nothing")])
+@pytest.mark.parametrize(
+    "broken",
+    [b"", b"no gzip", gzip.compress(b"<metadata" * 50)[:-9], gzip.compress(b"nothing")],
+    ids=["empty", "no gzip", "cut off", "no index"],
+)
 def test_an_index_of_a_repository_that_is_none_is_no_news(world: World, kind: str, broken: bytes) -> None:
     name = "el8" if kind == "rpm" else "debian12"
     url = f"http://mirror:{CANARY}@{world.host}/{name}/"

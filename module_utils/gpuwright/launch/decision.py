@@ -8,12 +8,21 @@ Nothing here changes the process. Who wins: an option, then what the caller's en
 from ..host.topology import UNKNOWN_NODE, all_node_cpus, cores_of, format_cpu_list, node_cpus, parse_cpu_list
 from .cpu_share import divide, nearest
 from .gpu_choice import BY_CALLER, choose_visible_gpus, place_ranks
-from .ranks import bound_by, find_rank, is_launcher
+from .ranks import bound_by, find_rank, is_launcher, is_script, ranks_on
 from .runtime_policy import LaunchError
 from .settings import choose_allocator, choose_cuda_allocator, choose_memory, choose_threads
 
 # libgomp ties the main thread to one core at `import torch`, and every DataLoader worker inherits that core.
 PINNING_VARIABLES = ("GOMP_CPU_AFFINITY", "OMP_PROC_BIND")
+
+BOUND_AWAY = (
+    "rank {} is bound by {} to no CPU of NUMA node {}, where its GPU is; leave the choice to gpu-run: "
+    "mpirun --bind-to none, srun --cpu-bind=none"
+)
+MAY_START_RANKS = (
+    "{} may start ranks that nobody has counted, so OMP_NUM_THREADS is left to them; put gpu-run before each rank, or "
+    "set it by --threads"
+)
 
 
 class Decision:
@@ -71,6 +80,9 @@ def decide(options, command, environ, allowed_cpus, policy, root="/", launcher=N
         choose_memory(decision, nodes, options.memory or policy["memory_policy"], root)
     if starts_ranks and options.threads is None:
         decision.note("OMP_NUM_THREADS", environ.get("OMP_NUM_THREADS", "unset"), "left to the ranks")
+    elif rank is None and options.threads is None and len(visible) > 1 and is_script(command):
+        decision.note("OMP_NUM_THREADS", environ.get("OMP_NUM_THREADS", "unset"), "left to what the script starts")
+        decision.warnings.append(MAY_START_RANKS.format(command[0]))
     else:
         choose_threads(decision, options.threads, policy, share, rank, launcher, root)
     choose_allocator(decision, options.allocator, policy, root)
@@ -101,6 +113,10 @@ def choose_cpus(decision, option, units, mine, allowed, rank, launcher, root):
         local = {} if unknown else {node: node_cpus(node, root) for node in nodes}
         share = nearest(nodes, allowed, {node: cpus for node, cpus in local.items() if cpus is not None})
         why = _why_near(decision, nodes, unknown, local, share)
+        if binder:
+            share = share.changed(sharing=ranks_on(allowed, rank, launcher))
+            if nodes and not unknown and not share.at_home:
+                decision.warnings.append(BOUND_AWAY.format(rank.index, binder, format_cpu_list(set(nodes))))
     else:
         wanted = [unit[0].numa_node if unit and unit[0].numa_node != UNKNOWN_NODE else None for unit in units]
         share = divide(wanted, mine, allowed, all_node_cpus(root), lambda cpus: cores_of(cpus, root))

@@ -23,6 +23,7 @@ RANK_VARIABLES = (
 SLURM_RANK = "SLURM_LOCALID"
 LAUNCHER_PROGRAMS = ("torchrun", "mpirun", "mpiexec", "orterun", "srun", "deepspeed", "accelerate")
 LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 MAX_ANCESTORS = 8
 
 
@@ -96,6 +97,18 @@ def is_launcher(command):
         return False
     named = os.path.basename(command[0]) in LAUNCHER_PROGRAMS
     return named or ("-m" in command and any(word in LAUNCHER_MODULES for word in command))
+
+
+def is_script(command):
+    """Whether the command is a script of a shell, which may start a launcher, and with it any number of ranks."""
+    return bool(command) and (os.path.basename(command[0]) in SHELLS or command[0].endswith(".sh"))
+
+
+def ranks_on(cpus, rank, launcher):
+    """How many ranks run on this rank's `cpus`, where who bound it has given all ranks equally many of its own."""
+    if launcher is None or not launcher.cpus:
+        return 1
+    return min(rank.count, max(1, -(-len(cpus) * rank.count // len(launcher.cpus))))
 
 
 def find_launcher(rank):

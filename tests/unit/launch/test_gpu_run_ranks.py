@@ -92,6 +92,43 @@ def test_cpus_that_the_launcher_gave_are_not_divided_again(tmp_path: Path) -> No
     assert any("bound by torchrun --numa-binding" in row[2] for row in node.rows)
 
 
+@pytest.mark.parametrize(
+    ("allowed", "words", "threads"),
+    [
+        # torchrun's whole node and Open MPI's whole socket go to four ranks each.
+        ("20-39,60-79", ["--numa-binding=node"], "5"),
+        ("20-39,60-79", [], "5"),
+        ("25-29,65-69", [], "5"),
+        ("25,65", [], "1"),
+    ],
+)
+def test_threads_are_divided_among_the_ranks_of_one_mask(
+    tmp_path: Path, allowed: str, words: list[str], threads: str
+) -> None:
+    decision = choose(dgx1(tmp_path), RANK_5, allowed=allowed, launcher=launcher("0-79", *words))
+    assert decision.environment["OMP_NUM_THREADS"] == threads
+    assert format_cpu_list(decision.cpus) == allowed and decision.warnings == []
+
+
+def test_a_rank_that_is_bound_away_from_its_gpu_is_told(tmp_path: Path) -> None:
+    decision = choose(dgx1(tmp_path), RANK_5, allowed="0-19,40-59", launcher=launcher("0-79"))
+    (warning,) = decision.warnings
+    assert "rank 5 is bound by the launcher to no CPU of NUMA node 1" in warning and "--bind-to none" in warning
+    assert decision.environment["OMP_NUM_THREADS"] == "5"
+
+
+@pytest.mark.parametrize("command", [("bash", "launch.sh"), ("./train.sh",), ("/bin/sh", "-c", "torchrun x.py")])
+def test_threads_of_a_script_that_may_start_ranks_are_left_to_them(tmp_path: Path, command: tuple[str, ...]) -> None:
+    dgx1(tmp_path)
+    decision = choose(tmp_path, command=command)
+    assert "OMP_NUM_THREADS" not in decision.changed
+    assert [command[0] in warning for warning in decision.warnings] == [True]
+    alone = choose(tmp_path, command=command, gpus="1")
+    assert (alone.environment["OMP_NUM_THREADS"], alone.warnings) == ("20", [])
+    asked = choose(tmp_path, command=command, threads=4)
+    assert (asked.environment["OMP_NUM_THREADS"], asked.warnings) == ("4", [])
+
+
 def test_cpus_of_the_whole_job_are_divided(tmp_path: Path) -> None:
     """taskset around torchrun narrows the launcher too: that is a limit, and nobody has divided anything."""
     decision = choose(dgx1(tmp_path), RANK_5, allowed="20-27,60-67", launcher=launcher("20-27,60-67"))

@@ -72,12 +72,16 @@ def _manager(paths, environment):
         job = SLURM_JOB.search(path)
         if job and "slurm" in path:
             return "slurm", job.group(1)
+    # Prolog and epilog have the job's variables and run outside of its limits.
+    by_variables = environment.get("SLURM_JOB_ID") if "SLURM_SCRIPT_CONTEXT" not in environment else ""
+    # A container in a job, or a node that is one itself: the job that was given no GPU is why there is none.
+    if by_variables and not _granted("slurm", environment):
+        return "slurm", by_variables
     for manager, pattern in MANAGERS:
         if any(pattern.search(path) for _controllers, path in paths):
             return manager, ""
-    # Prolog and epilog have the job's variables and run outside of its limits.
-    if environment.get("SLURM_JOB_ID") and "SLURM_SCRIPT_CONTEXT" not in environment:
-        return "slurm", environment["SLURM_JOB_ID"]
+    if by_variables:
+        return "slurm", by_variables
     return ("kubernetes", "") if environment.get("KUBERNETES_SERVICE_HOST") else (None, "")
 
 

@@ -49,6 +49,9 @@ def read(host, cgroup="", environment=(), may_open=lambda full: True):
         (f"0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-{HEX}.scope\n", {}, "kubernetes", ""),
         (f"3:devices:/kubepods/burstable/pod1/docker-{HEX}\n", {}, "kubernetes", ""),
         ("0::/\n", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes", ""),
+        # A container in a job without GPUs, and one in a job that has some, of which it was given none.
+        (f"0::/machine.slice/libpod-{HEX}.scope\n", {"SLURM_JOB_ID": "12", "SLURM_GPUS_ON_NODE": "0"}, "slurm", "12"),
+        (f"0::/machine.slice/libpod-{HEX}.scope\n", {"SLURM_JOB_ID": "12", "SLURM_GPUS_ON_NODE": "2"}, "podman", ""),
         ("0::/lxc.payload.box/init.scope\n", {}, "lxc", ""),
         ("0::/user.slice/user-1000.slice/session-3.scope\n", {}, None, ""),
         ("0::/user.slice/job_5/x\n", {}, None, ""),

@@ -60,6 +60,19 @@ def nobody_works(folder: Path) -> None:
     (folder / "library/workload_info.py").write_text(text)
 
 
+def own_locks(roles: Path) -> Path:
+    """The roles as links in a folder, where framework_pytorch has lock files of the test; the value is their folder."""
+    role = roles / "framework_pytorch"
+    (role / "files/locks").mkdir(parents=True)
+    for there in (REPOSITORY / "roles").iterdir():
+        if there.name != role.name:
+            (roles / there.name).symlink_to(there)
+    for part in (REPOSITORY / "roles" / role.name).iterdir():
+        if part.name != "files":
+            (role / part.name).symlink_to(part)
+    return role / "files/locks"
+
+
 class Handler(SimpleHTTPRequestHandler):
     """An index for those who log in."""
 
@@ -85,10 +98,11 @@ class Environment:
         link = f'<a href="/{WHEEL}#sha256={self.digest}">{WHEEL}</a>'
         (self.wheels / "simple/tiny-thing/index.html").write_text(link)
         nobody_works(folder)
+        self.locks = own_locks(folder / "roles")
         self.log = ""
 
     def run(self, umask: int, *arguments: str, **variables: Any) -> int:
-        lock = self.folder / "lock.txt"
+        lock = self.locks / "lock.txt"
         lock.write_text(f"tiny-thing==1.0 --hash=sha256:{self.digest}\n")
         torch = {"version": "1.0", "build": "cpu", "lock": "lock.txt", "locked": True, "index_url": ""}
         known = {
@@ -97,7 +111,6 @@ class Environment:
                 "python": {"version": "3", "executable": PYTHON, "packages": []},
                 "pytorch": torch,
             },
-            "framework_pytorch_lock_file": str(lock),
             "framework_pytorch_wheelhouse": "" if "framework_pytorch_index_url" in variables else str(self.wheels),
             "__framework_pytorch_venvs": str(self.venvs),
             "__framework_pytorch_imports": ["tiny_thing"],
@@ -114,7 +127,7 @@ class Environment:
         done = subprocess.run(
             [*command, "-e", f"@{self.folder}/vars.json"],
             cwd=REPOSITORY,
-            env={**environment, "ANSIBLE_NOCOLOR": "1"},
+            env={**environment, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_ROLES_PATH": str(self.folder / "roles")},
             capture_output=True,
             text=True,
             timeout=400,

@@ -64,7 +64,9 @@ FLEET = {
     "gpu.strikes",
     "host.tuning",
     "host.writable",
+    "model.trainer_installed",
     "model.trainer_user",
+    "runtime.allocator",
     "runtime.launcher",
     "waivers.valid",
 }
@@ -79,7 +81,6 @@ NOT_ALONE = {
     "secure_boot": "tests/faults/test_secure_boot.py: up to the console, which a person confirms",
     "driver.packages": "not tried alone: two versions side by side need NVIDIA's repository of both",
     "driver.source": "not tried alone: NVIDIA's installer is not to be had in tests",
-    "model.trainer_installed": "not tried alone: a row of tests/faults/test_advice.py, which takes minutes",
     "gpu.acs": "not tried: a bridge's register cannot be written in tests",
     "gpu.module_power": "not tried: as gpu.power_limit, of a module that tests have no answer of",
     "gpu.mig_errors": "not tried: as gpu.channel_repair, of a card with slices",

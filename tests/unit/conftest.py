@@ -48,7 +48,7 @@ def open_umask() -> Iterator[int]:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """After a run of test_advice.py: what was followed, in how many steps, and what was not."""
     reports = [one for outcome in ("passed", "failed") for one in terminalreporter.stats.get(outcome, [])]
-    if any("unit/test_advice.py" in one.nodeid for one in reports):
+    if any("/test_advice.py::" in one.nodeid for one in reports):
         import advice
 
         terminalreporter.section("advice that was followed")

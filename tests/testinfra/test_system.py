@@ -88,7 +88,7 @@ def test_gpu_run_measures_the_allocators_of_the_node(host: Host, as_trainer) -> 
     assert "6 round(s) of: malloc, malloc again, jemalloc, jemalloc tuned, tcmalloc" in done.stderr
     assert "chosen: " in done.stdout
     refused = as_trainer("/usr/local/bin/gpu-run --calibrate -- true")
-    assert refused.rc == 2 and "run it as root" in refused.stderr
+    assert refused.rc == 125 and "run it as root" in refused.stderr
 
 
 def test_every_module_is_compiled_and_readable_for_the_trainer(host: Host, as_trainer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = map(str, [REPOSITORY / "module_utils", *(REPOSITORY / "tests/unit").glob("**"), REPOSITORY / "tests"])
-import npm_package  # noqa: E402
+npm_package = importlib.import_module("npm_package")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 # The accessibility rules of Deque (MPL 2.0); fetched into the cache, too large to keep here.

@@ -76,7 +76,9 @@ def start(command, environment, root="/", ignored=0):
             if error.errno != NO_FORMAT:
                 raise
             # A script without a first line that names its interpreter; execvp(3) takes the shell, too.
-            script = os.path.join(find_in(os.get_exec_path(environment), command[0]), command[0])
+            named = os.path.dirname(command[0])
+            folder = "" if named else find_in(os.get_exec_path(environment), command[0])
+            script = os.path.join(folder, command[0])
             os.execve("/bin/sh", ["/bin/sh", script] + command[1:], environment)
     except (FileNotFoundError, ValueError):
         return _complain(not_found(command[0], root), EXIT_NOT_FOUND)

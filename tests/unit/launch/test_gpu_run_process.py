@@ -88,6 +88,15 @@ def test_a_script_without_a_first_line_runs_as_with_env(run: Run, tmp_path: Path
     assert (done.returncode, done.stdout, done.stderr) == (0, bare.stdout, "")
 
 
+def test_a_script_beside_is_not_one_of_that_name_in_path(run: Run, tmp_path: Path) -> None:
+    for folder in ("here", "path"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train").write_text(f"echo {folder}\n")
+        (tmp_path / folder / "train").chmod(0o755)
+    path = {"PATH": f"{tmp_path}/path:{os.environ['PATH']}"}
+    assert run("--", "./train", cwd=tmp_path / "here", env=path).stdout == "here\n"
+
+
 def test_an_early_interrupt_ends_it_as_it_would_end_the_command(gpu_run: Path) -> None:
     """Python's own handler would print a traceback; what comes before its first line, Python has to itself."""
     begin = "sys.path.insert(0"

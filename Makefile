@@ -31,7 +31,7 @@ test-deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,
 	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
 
 test-corpus: ## judge saved answers of nvidia-smi, kernel logs and bundles: make test-corpus CORPUS=folder
-	@PYTHONPATH=module_utils $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor.program import main; sys.exit(main())' \
+	@PYTHONPATH=tests/node_library $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor.program import main; sys.exit(main())' \
 	  --replay '$(CORPUS)' || [ $$? -ne 2 ]
 
 lint: venv ## ansible-lint, yamllint, ruff, vermin, and the forms of GitHub's files
@@ -91,7 +91,7 @@ packages: ## what the containers need from the system's package manager
 
 # For example BENCH="--rounds 5 --churn-seconds 60 --vs numactl".
 bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
-	@PYTHONPATH=module_utils:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
+	@PYTHONPATH=tests/node_library:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
 docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/checks.md and the others
 	@$(VENV)/bin/python docs/device_table.py

@@ -19,7 +19,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/checks.md"
 TRIED = REPOSITORY / "docs/checks-tried.json"
-sys.path[:0] = [str(REPOSITORY / folder) for folder in ("module_utils", "tests/deep")]
+sys.path[:0] = [str(REPOSITORY / folder) for folder in ("tests/node_library", "tests/deep")]
 sys.path[1:1] = map(str, (REPOSITORY / "tests/unit").glob("**"))
 checks = importlib.import_module("gpuwright.checks.all")
 verdict = importlib.import_module("gpuwright.verdict.check")
@@ -38,7 +38,7 @@ HEAD = """\
 # Checks
 
 What `gpu-doctor` and a verification ask of a node, and how each answer comes about. This page is written from the
-rows of `module_utils/gpuwright/checks/` by `make docs`; do not edit it. `gpu-doctor --explain ID` says the same
+rows of `plugins/module_utils/checks/` by `make docs`; do not edit it. `gpu-doctor --explain ID` says the same
 on a node.
 
 * **Status**: PASS, WARN, FAIL, UNKNOWN (a value that the check needs cannot be read; never a pass) or SKIP (the

@@ -12,7 +12,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/compatibility.md"
-sys.path.insert(0, str(REPOSITORY / "module_utils"))
+sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
 solve = importlib.import_module("gpuwright.plan.solve").solve
 imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
 cards = importlib.import_module("gpuwright.gpu.cards")
@@ -193,7 +193,7 @@ def page(matrix: dict[str, Any]) -> str:
     titles = ["system", "updates until", "Python", "source"]
     lines += ["## Systems", "", *table(titles, systems(matrix["os_releases"]))]
     elsewhere = (
-        "Nothing is installed on these, nor on aarch64: `playbooks/bin/gpu-plan --os` and `--machine` say what would "
+        "Nothing is installed on these, nor on aarch64: `tools/gpu-plan --os` and `--machine` say what would "
         "fit, and the plan marks what was not tried. A version stands for all of its minor releases."
     )
     lines += ["### Planned for only", "", elsewhere, "", *table(titles, systems(matrix["planned_releases"]))]

@@ -1,4 +1,4 @@
-"""Write module_utils/gpuwright/gpu/device_table.py from the matrix (`make docs`). test_devices.py finds drift."""
+"""Write plugins/module_utils/gpu/device_table.py from the matrix (`make docs`). test_devices.py finds drift."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 MATRIX = REPOSITORY / "roles/preflight/files/matrix"
 SOURCES = (MATRIX / "architectures.yml", MATRIX / "devices.yml")
-TABLE = REPOSITORY / "module_utils/gpuwright/gpu/device_table.py"
+TABLE = REPOSITORY / "plugins/module_utils/gpu/device_table.py"
 WIDTH = 120
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """What is known of NVIDIA's GPUs: written by `make docs` from roles/preflight/files/matrix/devices.yml and

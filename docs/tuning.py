@@ -9,14 +9,14 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/tuning.md"
-sys.path.insert(0, str(REPOSITORY / "module_utils"))
+sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
 CATALOGUE = importlib.import_module("gpuwright.tuning.catalogue").CATALOGUE
 
 HEAD = """\
 # Settings of the host
 
 The role `system_tuning` (`ansible-playbook playbooks/system.yml --tags system_tuning`) sets what this page lists, now
-and at each boot. This page is written from `module_utils/gpuwright/tuning/catalogue.py` by `make docs`; do not edit
+and at each boot. This page is written from `plugins/module_utils/tuning/catalogue.py` by `make docs`; do not edit
 it.
 
 * **See** all of them on a node, beside what they are now: `sudo gpu-tune` (`--json` for programs). `gpu-doctor` and

@@ -150,8 +150,8 @@ msg:
 import platform
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.training.smoke import check_run, describe, smoke_command
-from ansible.module_utils.gpuwright.training.trainer_run import RunError, run_program
+from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import check_run, describe, smoke_command
+from ansible_collections.gpuwright.node.plugins.module_utils.training.trainer_run import RunError, run_program
 
 ARGUMENTS = {
     "python": {"type": "path", "required": True},

@@ -47,9 +47,9 @@ import os
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.host.bounded import run_bounded
-from ansible.module_utils.gpuwright.packages.addresses import without_login
-from ansible.module_utils.gpuwright.packages.apt_sources import (
+from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import run_bounded
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import without_login
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.apt_sources import (
     KEYRINGS,
     own_targets,
     read_targets,

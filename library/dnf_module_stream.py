@@ -106,8 +106,8 @@ commands:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.host.versions import is_version
-from ansible.module_utils.gpuwright.packages.module_streams import (
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.module_streams import (
     Dnf,
     Selection,
     StreamError,
@@ -118,7 +118,7 @@ from ansible.module_utils.gpuwright.packages.module_streams import (
     switch_refusal,
     unknown_stream,
 )
-from ansible.module_utils.gpuwright.packages.stream_switch import (
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.stream_switch import (
     describe_switch,
     foreign_packages,
     replace_packages,

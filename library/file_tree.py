@@ -32,7 +32,7 @@ EXAMPLES = r"""
 - name: Install the library of the node's tools
   file_tree:
     dest: /usr/local/lib/gpuwright/gpuwright
-    files: "{{ 'module_utils/gpuwright' | tree_files }}"
+    files: "{{ 'plugins/module_utils' | tree_files }}"
     compile_for: [/usr/libexec/platform-python, /usr/bin/python3]
 """
 
@@ -52,8 +52,8 @@ compiled:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.host.bytecode import compile_modules, first_interpreter
-from ansible.module_utils.gpuwright.host.trees import apply_tree, tree_changes
+from ansible_collections.gpuwright.node.plugins.module_utils.host.bytecode import compile_modules, first_interpreter
+from ansible_collections.gpuwright.node.plugins.module_utils.host.trees import apply_tree, tree_changes
 
 
 def main():

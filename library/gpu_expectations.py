@@ -47,8 +47,8 @@ because:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.checks.gpu.kept_plan import hold
-from ansible.module_utils.gpuwright.verdict.report import read_json
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.gpu.kept_plan import hold
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import read_json
 
 SPEC = {
     "wanted": {"type": "dict", "required": True},

@@ -74,8 +74,8 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.plan.clash import conflict_message
-from ansible.module_utils.gpuwright.plan.solve import one_way_out, solve
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.clash import conflict_message
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.solve import one_way_out, solve
 
 
 def main():

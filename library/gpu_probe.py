@@ -143,8 +143,8 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.gpu.agents import agent_problem
-from ansible.module_utils.gpuwright.probe.host import probe
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import agent_problem
+from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import probe
 
 
 def main():

@@ -139,15 +139,20 @@ import os
 import platform
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.checks.all import run_checks
-from ansible.module_utils.gpuwright.checks.collect import collect
-from ansible.module_utils.gpuwright.checks.gpu.strikes_kept import keep_strikes
-from ansible.module_utils.gpuwright.checks.smoke.training import smoke_record
-from ansible.module_utils.gpuwright.checks.waivers.report import with_waivers
-from ansible.module_utils.gpuwright.training.smoke_history import busy_smoke, check_mode_smoke
-from ansible.module_utils.gpuwright.verdict.expectations import parse_expectations
-from ansible.module_utils.gpuwright.verdict.kept_file import FOLDER
-from ansible.module_utils.gpuwright.verdict.report import REPORT_PATH, make_report, now_utc, write_report
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import run_checks
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.collect import collect
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.gpu.strikes_kept import keep_strikes
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.smoke.training import smoke_record
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.waivers.report import with_waivers
+from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke_history import busy_smoke, check_mode_smoke
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.kept_file import FOLDER
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import (
+    REPORT_PATH,
+    make_report,
+    now_utc,
+    write_report,
+)
 
 SPEC = {
     "expectations": {"type": "dict", "required": True},

@@ -100,10 +100,10 @@ left_alone:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.tuning import apply as tuning
-from ansible.module_utils.gpuwright.tuning import store as tuning_store
-from ansible.module_utils.gpuwright.tuning.disk import NotHere
-from ansible.module_utils.gpuwright.tuning.plan import Refused, make_plan
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning import apply as tuning
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning import store as tuning_store
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning.disk import NotHere
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning.plan import Refused, make_plan
 
 AGAIN = "What was found before is kept in {}. Mend this and run again".format(tuning_store.BEFORE)
 

@@ -57,7 +57,7 @@ holder:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.packages.installed import (
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed import (
     FAMILIES,
     lock_holder,
     missing_packages,

@@ -63,10 +63,10 @@ dialogue:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.host.secure_boot.module_key import KeyPlace
-from ansible.module_utils.gpuwright.host.secure_boot.mok_password import hash_problem
-from ansible.module_utils.gpuwright.host.secure_boot.mok_request import dialogue, prepare
-from ansible.module_utils.gpuwright.host.secure_boot.signing_pair import Refused
+from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.module_key import KeyPlace
+from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.mok_password import hash_problem
+from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.mok_request import dialogue, prepare
+from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.signing_pair import Refused
 
 
 def main():

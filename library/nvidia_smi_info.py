@@ -180,8 +180,8 @@ warnings:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.gpu.nvidia_smi.csv import query_fields
-from ansible.module_utils.gpuwright.gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.csv import query_fields
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 
 
 def main():

@@ -90,7 +90,14 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.operator.record import CLAIM, FOLDER, Answer, look, release, take
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import (
+    CLAIM,
+    FOLDER,
+    Answer,
+    look,
+    release,
+    take,
+)
 
 
 def main():
@@ -110,8 +117,10 @@ def main():
     wrong = sorted(name for name, kind in CLAIM.items() if type(claim.get(name)) is not kind)
     if wrong:
         module.fail_json(
-            msg="operator_lock was asked without {}: its action plugin (playbooks/action_plugins) was not found. "
-            "Run the playbooks of this project, or put that folder into action_plugins of ansible.cfg".format(wrong[0])
+            msg="operator_lock was asked without {}: its action plugin was not found. "
+            "Run the playbooks of this project, or name it in full in your own: gpuwright.node.operator_lock".format(
+                wrong[0]
+            )
         )
     try:
         if state == "released" and not module.check_mode:

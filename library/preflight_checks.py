@@ -125,9 +125,9 @@ read_only:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.preflight.host_checks import find_problems, read_facts
-from ansible.module_utils.gpuwright.preflight.space import read_only_folders
-from ansible.module_utils.gpuwright.probe.host import ask
+from ansible_collections.gpuwright.node.plugins.module_utils.preflight.host_checks import find_problems, read_facts
+from ansible_collections.gpuwright.node.plugins.module_utils.preflight.space import read_only_folders
+from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import ask
 
 
 def main():

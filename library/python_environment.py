@@ -66,7 +66,7 @@ because:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.training.environment_state import judge_environment
+from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_state import judge_environment
 
 SPEC = {
     "path": {"type": "path", "required": True},

@@ -49,8 +49,8 @@ hosts:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.page.fleet import make_page, read_folder
-from ansible.module_utils.gpuwright.verdict.report import now_utc, write_text
+from ansible_collections.gpuwright.node.plugins.module_utils.page.fleet import make_page, read_folder
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import now_utc, write_text
 
 
 def main():

@@ -65,9 +65,9 @@ import os
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.host.bounded import find_program
-from ansible.module_utils.gpuwright.packages.addresses import open_address, without_login
-from ansible.module_utils.gpuwright.packages.signing_key import MOST_BYTES, pinned_key, refusal
+from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import find_program
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import open_address, without_login
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.signing_key import MOST_BYTES, pinned_key, refusal
 
 
 def read(path):

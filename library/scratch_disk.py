@@ -43,7 +43,7 @@ uuid:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.tuning import scratch
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning import scratch
 
 
 def main():

@@ -40,7 +40,7 @@ examples:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.host.tree_modes import wrong_modes
+from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import wrong_modes
 
 MOST_EXAMPLES = 5
 

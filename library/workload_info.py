@@ -92,9 +92,14 @@ import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpuwright.gpu.agents import agent_problem
-from ansible.module_utils.gpuwright.host.process_use import VENVS
-from ansible.module_utils.gpuwright.probe.workloads import TOUCHES, describe_all, in_way, read_workloads
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import agent_problem
+from ansible_collections.gpuwright.node.plugins.module_utils.host.process_use import VENVS
+from ansible_collections.gpuwright.node.plugins.module_utils.probe.workloads import (
+    TOUCHES,
+    describe_all,
+    in_way,
+    read_workloads,
+)
 
 
 def main():

@@ -20,7 +20,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
-sys.path.insert(0, str(REPOSITORY / "module_utils"))
+sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
 solve = importlib.import_module("gpuwright.plan.solve").solve
 imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
 # One card of every compute capability: plans differ in nothing else that a card says.

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "module_utils"))
+sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
 sys.path.insert(0, str(REPOSITORY / "requirements"))
 build_cuda = importlib.import_module("gpuwright.plan.candidates").build_cuda
 pip_index = importlib.import_module("pip_index")

@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(REPOSITORY / "requirements"), str(REPOSITORY / "module_utils")]
+sys.path[:0] = [str(REPOSITORY / "requirements"), str(REPOSITORY / "tests/node_library")]
 check = importlib.import_module("matrix_check")
 pip_index = importlib.import_module("pip_index")
 repository_index = importlib.import_module("repository_index")

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "module_utils"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/node_library"))
 addresses = importlib.import_module("gpuwright.packages.addresses")
 TIMEOUT_S = 20
 # The largest index of NVIDIA's repositories has about 40 MB.

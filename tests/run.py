@@ -34,7 +34,7 @@ LINTERS = {
     "yamllint": ("yamllint", "--strict", "."),
     "ruff check": ("ruff", "check"),
     "ruff format": ("ruff", "format", "--check"),
-    "vermin": ("vermin", "-t=3.6-", "--no-tips", "--violations", "library", "module_utils"),
+    "vermin": ("vermin", "-t=3.6-", "--no-tips", "--violations", "library", "plugins/module_utils"),
     "actionlint": ("python", "tests/actionlint.py", *WORKFLOWS),
     "workflows": (*SCHEMA, "vendor.github-workflows", *WORKFLOWS),
     "workflow timeouts": (*SCHEMA, "custom.github-workflows-require-timeout", *WORKFLOWS),

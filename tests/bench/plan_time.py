@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "module_utils"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]
+sys.path[:0] = [str(REPOSITORY / "tests/node_library"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]
 
 NAMES = importlib.import_module("gpuwright.gpu.devices").NAMES
 imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host

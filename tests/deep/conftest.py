@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "module_utils"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]
+sys.path[:0] = [str(REPOSITORY / "tests/node_library"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.extend(str(Path(__file__).resolve().parents[2] / name) for name in ("module_utils", "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[2] / name) for name in ("tests/node_library", "tests"))
 sys.path.extend(map(str, (Path(__file__).resolve().parents[1] / "unit").glob("**")))
 from playbook_run import REPOSITORY, Run, run_playbook
 

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = map(str, [REPOSITORY / "module_utils", *(REPOSITORY / "tests/unit").glob("**"), REPOSITORY / "tests"])
+sys.path[:0] = map(
+    str, [REPOSITORY / "tests/node_library", *(REPOSITORY / "tests/unit").glob("**"), REPOSITORY / "tests"]
+)
 npm_package = importlib.import_module("npm_package")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")

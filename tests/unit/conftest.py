@@ -18,9 +18,10 @@ import ansible
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MODULE_UTILS = REPOSITORY / "module_utils"
-# Tests import the shared code as the node's tools do: from the folder that holds the package.
-sys.path.insert(0, str(MODULE_UTILS))
+# The shared code is imported as by the tools of a node, from the folder that holds the package gpuwright; plug-ins
+# import it by the full name of the collection, and are imported by that.
+MODULE_UTILS = REPOSITORY / "tests/node_library"
+sys.path[:0] = [str(MODULE_UTILS), str(REPOSITORY / "collections")]
 # What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
 sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
 # A shell without job control starts what it puts into the background (make test &) with SIGINT ignored, and so would be
@@ -84,7 +85,9 @@ def ansible_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(installed / "module_utils", package / "module_utils")
     (package / "__init__.py").write_text("")
     shutil.copy(installed / "release.py", package / "release.py")
-    (package / "module_utils" / "gpuwright").symlink_to(MODULE_UTILS / "gpuwright")
+    collection = folder / "ansible_collections/gpuwright/node/plugins"
+    collection.mkdir(parents=True)
+    (collection / "module_utils").symlink_to(REPOSITORY / "plugins/module_utils")
     return folder
 
 

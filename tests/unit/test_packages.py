@@ -147,7 +147,7 @@ def test_a_node_gets_the_packages_that_its_tools_import_and_no_other() -> None:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """The library as the role's task installs it."""
-    path = REPOSITORY / "roles/preflight/filter_plugins/tree_files.py"
+    path = REPOSITORY / "plugins/filter/tree_files.py"
     spec = importlib.util.spec_from_file_location("tree_files", path)
     filters = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(filters)

@@ -18,7 +18,7 @@ import pytest
 from gpuwright_vm.paths import REPOSITORY
 from gpuwright_vm.secure import DOWN, ENTER, SecureMachine
 
-sys.path.insert(0, str(REPOSITORY / "module_utils"))
+sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
 from gpuwright.host.bounded import Finished, run_bounded
 from gpuwright.host.secure_boot.efi_variables import read_state
 from gpuwright.host.secure_boot.module_key import DKMS_PLACE, KeyPlace, read_module_key

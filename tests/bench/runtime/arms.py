@@ -48,7 +48,7 @@ def install_gpu_run(folder: Path, python: str = "") -> Path:
     library = folder / "library"
     if not library.exists():
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(REPOSITORY / "module_utils/gpuwright", library / "gpuwright", ignore=ignored)
+        shutil.copytree(REPOSITORY / "plugins/module_utils", library / "gpuwright", ignore=ignored)
     used = python or first_interpreter([INSTALLED_PYTHON, "/usr/bin/python3"])
     compile_modules(str(library / "gpuwright"), used, write=True)
     program = folder / f"gpu-run{Path(python).name}"

@@ -22,7 +22,7 @@ from test_plan_questions import MATRIX, make_host
 from test_preflight import facts, wishes
 from test_preflight import host as probed
 
-_spec = importlib.util.spec_from_file_location("variables", REPOSITORY / "roles/preflight/filter_plugins/variables.py")
+_spec = importlib.util.spec_from_file_location("variables", REPOSITORY / "plugins/filter/variables.py")
 variables = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(variables)
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

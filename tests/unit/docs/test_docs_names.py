@@ -18,7 +18,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from page_commands import blocks, spans
 
-_spec = importlib.util.spec_from_file_location("variables", REPOSITORY / "roles/preflight/filter_plugins/variables.py")
+_spec = importlib.util.spec_from_file_location("variables", REPOSITORY / "plugins/filter/variables.py")
 variables = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(variables)
 # The changelog tells what was, too.
@@ -26,10 +26,10 @@ FILES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.g
 PAGES = sorted(str(file.relative_to(REPOSITORY)) for file in FILES)
 PREFIX = r"(?:system|framework|model|verify|preflight|gpuwright)_"
 # A folder of the checkout, at whose top a path of a page may begin.
-TOP = ("roles", "playbooks", "inventory", "docs", "tests", "module_utils", "library", "requirements")
-PRODUCT = ("roles", "playbooks", "module_utils", "library", "tests/fleet", "tests/run.py", "Makefile", "site.yml")
+TOP = ("roles", "playbooks", "inventory", "docs", "tests", "plugins", "library", "requirements")
+PRODUCT = ("roles", "playbooks", "plugins", "library", "tests/fleet", "tests/run.py", "Makefile", "site.yml")
 # Of other programs, which a page tells of: what begins with these is not ours.
-OURS = ("gpu-run", "gpu-doctor", "gpu-tune", "gpu-plan", "train-gan", "sudo gpu-", "playbooks/bin/gpu-plan", "--")
+OURS = ("gpu-run", "gpu-doctor", "gpu-tune", "gpu-plan", "train-gan", "sudo gpu-", "tools/gpu-plan", "--")
 # ansible-playbook's, podman's, mpirun's.
 FOREIGN = {"--tags", "--check", "--diff", "--limit", "--userns", "--bind-to"}
 FOLDER = re.compile(r"(?<!\S)/(?:etc|var/lib|opt|usr/local/(?:bin|lib)|run)/gpuwright(?![\w-])[^\s`,)]*")

@@ -39,8 +39,7 @@ def argument_spec(path: Path) -> dict[str, Any]:
     def take_spec(*_args: Any, **arguments: Any) -> None:
         raise SpecTaken(arguments)
 
-    # ansible.module_utils.gpuwright is what Ansible makes of our folder on the node.
-    source = path.read_text().replace("ansible.module_utils.gpuwright", "gpuwright")
+    source = path.read_text()
     space: dict[str, Any] = {"__name__": "module_under_test", "__file__": str(path)}
     exec(compile(source, str(path), "exec"), space)
     space["AnsibleModule"] = take_spec

@@ -50,9 +50,9 @@ def verify_as(site: Site, device: str) -> None:
     checks = [check("gpu.count"), check("secure_boot", "SKIP", "no EFI"), check("smoke.amp", value=device)]
     reports = [f"{site.folder}/reports/{name}.json" for name in site.hosts]
     tasks = [
-        {"gpu_verify": {"answer": {"verdict": "PASS", "checks": checks}}},
+        {"gpuwright.node.gpu_verify": {"answer": {"verdict": "PASS", "checks": checks}}},
         {"ansible.builtin.set_stats": {"data": {"gpuwright_reports": reports}, "aggregate": False}},
-        {"report_page": {"answer": {"path": f"{site.folder}/reports/index.html"}}},
+        {"gpuwright.node.report_page": {"answer": {"path": f"{site.folder}/reports/index.html"}}},
     ]
     site.tasks("verify", tasks)
 

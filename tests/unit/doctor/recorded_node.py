@@ -17,7 +17,7 @@ from host_tree import HostTree
 from initramfs_images import image
 
 XML = healthy_node.DATA / "nvidia_smi/580-v100.xml"
-MODULE_UTILS = Path(__file__).resolve().parents[3] / "module_utils"
+MODULE_UTILS = Path(__file__).resolve().parents[3] / "tests/node_library"
 VERSION_FILE = "/proc/driver/nvidia/version"
 LOADED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n"
 # The program, by NVIDIA's manual page: without its module it fails with 9; settings change the answer that follows.

@@ -36,7 +36,7 @@ from gpuwright.plan.solve import solve
 from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
 from test_plan_questions import MATRIX
 
-_spec = importlib.util.spec_from_file_location("matrix_filter", REPOSITORY / "roles/preflight/filter_plugins/matrix.py")
+_spec = importlib.util.spec_from_file_location("matrix_filter", REPOSITORY / "plugins/filter/matrix.py")
 MATRIX_FILTER = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(MATRIX_FILTER)
 SCHEMA = json.loads((REPOSITORY / "roles/preflight/files/matrix.schema.json").read_text())
@@ -237,7 +237,7 @@ def test_the_inventory_names_one_of_the_cards_that_share_an_id(wanted: str, stat
 def test_the_plan_is_made_without_the_rows_of_cards() -> None:
     """The role leaves devices.yml out of what it sends to every host."""
     variables = (REPOSITORY / "roles/preflight/vars/main.yml").read_text()
-    assert "| matrix(without=['devices.yml'])" in variables
+    assert "| gpuwright.node.matrix(without=['devices.yml'])" in variables
     matrix = MATRIX_FILTER.matrix(str(REPOSITORY / "roles/preflight/files/matrix"), without=["devices.yml"])
     assert set(MATRIX) - set(matrix) - {"locks"} == {"devices", "card_naming", "known_good"}
     host = imagined_host("NVIDIA A40", "debian 12")
@@ -273,7 +273,7 @@ CARD_WORDS = re.compile(
     r"\b(Tesla|GeForce|Quadro|TITAN|RTX|GTX|SXM[0-9]?|[KMP][0-9]{2,3}|[VAHBLT][0-9]{1,3}[A-Z]?|G[BHVAKMP][0-9]{3})\b"
 )
 ARCHITECTURE_WORDS = re.compile(r"\b(kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)\b", re.IGNORECASE)
-FOLDERS = ("module_utils/gpuwright", "library", "roles", "requirements", "docs", "playbooks", "inventory")
+FOLDERS = ("plugins", "library", "roles", "requirements", "docs", "playbooks", "inventory")
 # Sentences for people that name a card, by how they begin; no code decides by them.
 SENTENCES = (
     "Choose an older PyTorch or another build",
@@ -315,8 +315,8 @@ def names_in_code(code: str) -> list[str]:
 def product_files() -> list[Path]:
     """All Python of the product but the trainer, which runs without this table and names whose figures it repeats."""
     files = [file for folder in FOLDERS for file in (REPOSITORY / folder).rglob("*.py")]
-    files += [REPOSITORY / "playbooks/bin/gpu-plan"]
-    left_out = {REPOSITORY / "module_utils/gpuwright/gpu/device_table.py"}
+    files += [REPOSITORY / "tools/gpu-plan"]
+    left_out = {REPOSITORY / "plugins/module_utils/gpu/device_table.py"}
     return sorted(file for file in files if file not in left_out and "gan_trainer" not in file.parts)
 
 

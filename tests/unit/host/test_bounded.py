@@ -165,6 +165,6 @@ def test_the_same_under_python_3_6(node_python):
         "import sys; sys.path.insert(0, sys.argv[1]); from gpuwright.host.bounded import run_bounded;"
         "print(run_bounded(['sleep', '60'], 0.2).timed_out, run_bounded(['echo', 'x'], 5)[:2])"
     )
-    folder = str(Path(__file__).resolve().parents[3] / "module_utils")
+    folder = str(Path(__file__).resolve().parents[3] / "tests/node_library")
     done = subprocess.run([node_python, "-c", script, folder], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "True (0, 'x\\n')\n"

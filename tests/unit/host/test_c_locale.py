@@ -18,7 +18,7 @@ from host_tree import HostTree
 from test_gpu_doctor import doctor, folder, gated, node, pytestmark  # noqa: F401
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-ON_NODES = ("module_utils/gpuwright", "library", "roles/system_runtime/files", "roles/system_tuning/files")
+ON_NODES = ("plugins/module_utils", "library", "roles/system_runtime/files", "roles/system_tuning/files")
 # Undecodable bytes, a replacement character, letters outside ASCII, a character outside the basic plane.
 NAMES = {"bytes": b"Tesla V100 \xff\xfe 16GB", "replaced": "V100 \ufffd".encode(), "letters": "Größe Ⅱ 😀".encode()}
 

@@ -10,13 +10,13 @@ import pytest
 from conftest import REPOSITORY
 from gpuwright.host.secure_boot import certificates
 
-FOLDERS = ("library", "module_utils", "roles", "playbooks")
+FOLDERS = ("library", "plugins", "roles", "playbooks")
 KINDS = (".py", ".yml", ".yaml", ".j2", ".sh", "")
 WEAK = re.compile(r"\b(?:md5|sha1|sha_1|uuid3|uuid5|md5sum|sha1sum|get_md5|to_uuid)\b", re.IGNORECASE)
 # What the firmware shows to who confirms a key at its console is told to them: named there, rested on nowhere.
 SHOWN = (
-    ("module_utils/gpuwright/host/secure_boot/certificates.py", 'FIRMWARE_SHOWS = "sha1"'),
-    ("module_utils/gpuwright/host/secure_boot/mok_request.py", "SHA1 fingerprint {fingerprint}"),
+    ("plugins/module_utils/host/secure_boot/certificates.py", 'FIRMWARE_SHOWS = "sha1"'),
+    ("plugins/module_utils/host/secure_boot/mok_request.py", "SHA1 fingerprint {fingerprint}"),
 )
 # Ansible's stat, find and slurp-like modules take SHA-1 unless they are told another.
 CHECKSUM = re.compile(r"\b(\w+)\.(?:stat\.)?checksum\b")

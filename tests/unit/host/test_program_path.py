@@ -128,7 +128,7 @@ def test_an_ordinary_user_keeps_folders_of_their_own(folder):
     library = folder / "lib/gpuwright"
     (library / "host").mkdir(parents=True)
     for name in ("__init__.py", "host/__init__.py", "host/program_path.py"):
-        shutil.copy(REPOSITORY / "module_utils/gpuwright" / name, library / name)
+        shutil.copy(REPOSITORY / "plugins/module_utils" / name, library / name)
     script = (
         f"import os, sys; os.setgid(65534); os.setuid(65534); sys.path.insert(0, {str(library.parent)!r})\n"
         f"from gpuwright.host.program_path import trusted_folders; print(trusted_folders('{program.parent}::.'))"
@@ -153,7 +153,9 @@ def test_the_tools_import_nothing_from_the_working_directory(tool, folder):
     for name in ("os", "json", "argparse", "gpuwright", "site", "encodings"):
         (folder / f"{name}.py").write_text("raise SystemExit('hostile ' + __name__)\n")
     text = (
-        (REPOSITORY / "roles" / tool).read_text().replace("/usr/local/lib/gpuwright", str(REPOSITORY / "module_utils"))
+        (REPOSITORY / "roles" / tool)
+        .read_text()
+        .replace("/usr/local/lib/gpuwright", str(REPOSITORY / "tests/node_library"))
     )
     script = put(folder / "tool", text)
     environment = {"PATH": ":/usr/bin:/bin", "PYTHONPATH": str(folder), "PYTHONHOME": ""}
@@ -170,7 +172,7 @@ def test_gpu_doctor_does_not_run_the_nvidia_smi_beside_it(folder):
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\nfrom gpuwright.gpu.nvidia_smi.query import query\nprint(query(5))"
     )
-    library = str(REPOSITORY / "module_utils")
+    library = str(REPOSITORY / "tests/node_library")
     environment = {"PATH": ":.:/nonexistent"}
     subprocess.run(["/usr/bin/python3", "-I", "-c", code, library], cwd=folder, env=environment, check=True, timeout=30)
     assert not mark.exists()

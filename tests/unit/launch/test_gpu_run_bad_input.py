@@ -127,7 +127,7 @@ def test_every_bad_input_gives_one_line(tmp_path: Path, node_python: str) -> Non
     write(root, LIBRARY.lstrip("/"), "/* GNU ld script */")
     (root / LIBRARY.lstrip("/")).parent.chmod(0o755)
     done = subprocess.run(
-        [node_python, "-c", CODE, str(root), str(REPOSITORY / "module_utils")],
+        [node_python, "-c", CODE, str(root), str(REPOSITORY / "tests/node_library")],
         input=json.dumps(CASES),
         capture_output=True,
         text=True,

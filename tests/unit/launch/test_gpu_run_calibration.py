@@ -198,7 +198,7 @@ NOBODY = pwd.getpwnam("nobody")
 def calibrate(python: str, root: Path, *words: str, **environment: str) -> subprocess.CompletedProcess:
     arguments = ["--calibrate", "--rounds", "6", *words]
     return subprocess.run(
-        [python, "-c", CODE, str(REPOSITORY / "module_utils"), str(root), json.dumps(arguments)],
+        [python, "-c", CODE, str(REPOSITORY / "tests/node_library"), str(root), json.dumps(arguments)],
         env={"PATH": os.environ["PATH"], "SUDO_UID": str(NOBODY.pw_uid), **environment},
         capture_output=True,
         text=True,
@@ -357,7 +357,7 @@ def test_roots_own_calibration_runs_nothing(
 
 def test_an_ordinary_user_measures_as_themselves(real: Path) -> None:
     """Only a dry run, and nobody else's rights: --user is root's."""
-    shutil.copytree(REPOSITORY / "module_utils", real / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "tests/node_library", real / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     code = CODE.replace("sys.argv[1]", repr(str(real / "lib")), 1)
     for words, ends in (
         (["--dry-run"], 0),
@@ -386,7 +386,7 @@ def test_an_interrupted_calibration_leaves_no_command_behind(real: Path) -> None
     folder.mkdir()
     folder.chmod(0o1777)
     arguments = ["--calibrate", "--rounds", "6", "--", "sh", "-c", f"echo $$ > {folder}/pid; sleep 60"]
-    words = ["/usr/bin/python3", "-c", CODE, str(REPOSITORY / "module_utils"), str(real), json.dumps(arguments)]
+    words = ["/usr/bin/python3", "-c", CODE, str(REPOSITORY / "tests/node_library"), str(real), json.dumps(arguments)]
     environment = {"PATH": "/usr/bin:/bin", "SUDO_UID": str(NOBODY.pw_uid)}
     with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True, cwd="/") as child:
         deadline = time.monotonic() + 30

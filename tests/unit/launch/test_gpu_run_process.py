@@ -142,7 +142,7 @@ def test_affinity_of_the_caller_is_not_widened(run: Run) -> None:
 
 def run_code(python: str, code: str, *arguments: str) -> subprocess.CompletedProcess:
     """Run Python source against the launcher's modules."""
-    prelude = f"import os, sys; sys.path.insert(0, {str(REPOSITORY / 'module_utils')!r})\n"
+    prelude = f"import os, sys; sys.path.insert(0, {str(REPOSITORY / 'tests/node_library')!r})\n"
     return subprocess.run([python, "-c", prelude + code, *arguments], capture_output=True, text=True, timeout=30)
 
 

@@ -14,7 +14,7 @@ from gpuwright.launch import fast_json
 from hypothesis import given
 from hypothesis import strategies as st
 
-MODULE_UTILS = Path(__file__).resolve().parents[3] / "module_utils"
+MODULE_UTILS = Path(__file__).resolve().parents[3] / "tests/node_library"
 # Each takes milliseconds; --explain, --calibrate and errors may load them.
 SLOW = {
     "argparse",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from gpuwright.launch.program import ENVIRONMENT, environment_folder, not_found
 
-MODULE_UTILS = Path(__file__).resolve().parents[3] / "module_utils"
+MODULE_UTILS = Path(__file__).resolve().parents[3] / "tests/node_library"
 
 
 def program(folder: Path, name: str, text: str) -> None:

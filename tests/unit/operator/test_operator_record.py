@@ -257,7 +257,7 @@ def test_the_module_takes_and_in_check_mode_only_looks(node_python: str, ansible
 
 def test_without_its_action_plugin_the_module_says_so(node_python: str, ansible_path: Path, tmp_path: Path) -> None:
     answer = module(node_python, ansible_path, tmp_path, ":", {})
-    assert answer["failed"] and "playbooks/action_plugins" in answer["msg"]
+    assert answer["failed"] and "gpuwright.node.operator_lock" in answer["msg"]
 
 
 @pytest.fixture

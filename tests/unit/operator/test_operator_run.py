@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import socket
@@ -13,11 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.action import operator_lock as plugin
 
-PLUGINS = Path(__file__).resolve().parents[3] / "playbooks"
-spec = importlib.util.spec_from_file_location("operator_lock", PLUGINS / "action_plugins/operator_lock.py")
-plugin = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(plugin)
+PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 runs = plugin.runs
 
 # Marks itself as the main process of a run, forks a worker as ansible-playbook does, starts a program, and waits.

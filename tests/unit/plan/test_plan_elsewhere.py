@@ -100,7 +100,7 @@ def test_a_branch_is_kept_without_module_streams() -> None:
 @pytest.mark.parametrize("system", ["rhel 9", "rhel 9.4", "rocky 10.0", "almalinux 9.6", "debian 13"])
 def test_a_host_is_refused_and_told_how_to_look(system: str) -> None:
     (refused,) = ask("H100", system)["conflicts"]
-    assert "is not installed by this version" in refused["what"] and "playbooks/bin/gpu-plan" in refused["what"]
+    assert "is not installed by this version" in refused["what"] and "tools/gpu-plan" in refused["what"]
 
 
 def test_a_host_of_another_processor_is_refused_and_told_how_to_look() -> None:

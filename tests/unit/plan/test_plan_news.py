@@ -5,20 +5,17 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY
 from gpuwright.plan.solve import solve
 from gpuwright.probe.plan_choices import plan_choices, read_kept_plan
 from host_tree import HostTree
 from test_plan_questions import MATRIX, make_host
 from test_summary_callback import STUB, Run
 
-sys.path.append(str(REPOSITORY / "playbooks" / "plugin_utils"))
-plans = importlib.import_module("gpuwright_summary_parts.plans")
+plans = importlib.import_module("ansible_collections.gpuwright.node.plugins.plugin_utils.summary.plans")
 
 HOST = make_host()
 # As a result of a module comes back.

@@ -1,4 +1,4 @@
-"""playbooks/plan.yml and playbooks/bin/gpu-plan: a card's name in, a plan out, no host touched."""
+"""playbooks/plan.yml and tools/gpu-plan: a card's name in, a plan out, no host touched."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_playbook_refuses(tmp_path: Path, arguments: list[str], words: str) 
 
 
 def ask(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(REPOSITORY / "playbooks/bin/gpu-plan"), *arguments]
+    command = [sys.executable, str(REPOSITORY / "tools/gpu-plan"), *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -282,7 +282,7 @@ def test_a_superchip_is_in_no_host_of_another_processor(card: str, machine: str)
 
 
 def test_a_reader_that_stops_is_no_error() -> None:
-    command = f"{sys.executable} {REPOSITORY / 'playbooks/bin/gpu-plan'} V100 --json | head -n 1"
+    command = f"{sys.executable} {REPOSITORY / 'tools/gpu-plan'} V100 --json | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("{\n", "")
 

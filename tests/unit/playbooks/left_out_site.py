@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 from test_plan_questions import make_host
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-PARTS = ("site.yml", "ansible.cfg", "playbooks", "roles", "library", "module_utils", "callback_plugins", "vars_plugins")
+PARTS = ("site.yml", "ansible.cfg", "playbooks", "roles", "library", "plugins", "collections", "callback_plugins")
 # Each of them says in the output where it was, and changes nothing.
 MARKING = {"system_driver": "system", "framework_pytorch": "framework", "model_trainer": "model", "verify": "verify"}
 LAYERS = tuple(MARKING.values())

@@ -15,12 +15,17 @@ import yaml
 from conftest import REPOSITORY
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-PARTS = ("site.yml", "playbooks", "roles", "library", "module_utils", "callback_plugins", "vars_plugins")
+PARTS = ("site.yml", "playbooks", "roles", "library", "plugins", "collections", "callback_plugins")
 # A node without GPUs that is this machine: read, planned for and, by preflight, never changed.
 NODE = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
 NODE |= {"verify_expected_gpu_count": 0, "framework_pytorch_build": "cpu", "framework_pytorch_version": "2.13.0"}
 NODE |= {"preflight_space_percent": 0}
-PLAYS = [play for path in sorted((REPOSITORY / "playbooks").glob("*.yml")) for play in yaml.safe_load(path.read_text())]
+PLAYS = [
+    play
+    for path in sorted((REPOSITORY / "playbooks").glob("*.yml"))
+    for play in yaml.safe_load(path.read_text())
+    if "hosts" in play
+]
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +91,20 @@ def test_a_play_says_itself_what_it_needs(play: dict) -> None:
     assert "become" in play or play["vars"]["ansible_become"] is False
 
 
-def test_links_lead_to_the_tree_and_in_no_circle() -> None:
+ITSELF = "collections/ansible_collections/gpuwright/node"
+
+
+def test_links_lead_to_the_tree_and_one_to_its_root() -> None:
     links = [path for folder in PARTS[1:] for path in [REPOSITORY / folder, *(REPOSITORY / folder).rglob("*")]]
     links = [path for path in links if path.is_symlink()]
     assert {str(path.relative_to(REPOSITORY)) for path in links} == {
-        "playbooks/roles",
-        "playbooks/library",
-        "playbooks/module_utils",
         "callback_plugins",
-        "vars_plugins",
+        "playbooks/callback_plugins",
+        "playbooks/collections",
+        "plugins/modules",
+        ITSELF,
     }
     for path in links:
         assert not path.readlink().is_absolute() and path.resolve().is_relative_to(REPOSITORY)
-        assert not path.is_relative_to(path.resolve()), f"{path} lies in what it leads to"
+        circle = path.is_relative_to(path.resolve())
+        assert circle == (path == REPOSITORY / ITSELF), f"{path} lies in what it leads to"

@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location(
-    "contact_failure", REPOSITORY / "roles/preflight/filter_plugins/contact_failure.py"
-)
+_spec = importlib.util.spec_from_file_location("contact_failure", REPOSITORY / "plugins/filter/contact_failure.py")
 contact = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(contact)
-_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "roles/preflight/filter_plugins/problems.py")
+_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "plugins/filter/problems.py")
 problems = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(problems)
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

@@ -20,10 +20,13 @@ ANSIBLE = Path(sys.executable).parent / "ansible"
 ZONES = ["UTC", "America/New_York", "Asia/Kolkata", "Pacific/Chatham", "Pacific/Kiritimati", "EST5EDT4,0/0,J365/25"]
 
 
+MODULE = "gpuwright.node.preflight_checks"
+
+
 @pytest.mark.parametrize("zone", ZONES)
 def test_the_controller_tells_seconds_since_1970(zone: str) -> None:
     tasks = yaml.safe_load(TASKS.read_text())
-    expression = next(task["preflight_checks"]["controller_time"] for task in tasks if "preflight_checks" in task)
+    expression = next(task[MODULE]["controller_time"] for task in tasks if MODULE in task)
     before = time.time()
     done = subprocess.run(
         [str(ANSIBLE), "localhost", "-i", "localhost,", "-c", "local", "-m", "debug", "-a", f'msg="{expression}"'],
@@ -45,7 +48,7 @@ def test_a_report_is_as_old_as_it_is(zone: str) -> None:
         "import json, time; from gpuwright.doctor import metrics; from gpuwright.verdict import report; "
         "print(json.dumps([report.now_utc(), report.age_seconds('2026-03-08T06:59:00Z', '2026-03-08T07:01:00Z')]))"
     )
-    environment = {**os.environ, "TZ": zone, "PYTHONPATH": str(REPOSITORY / "module_utils")}
+    environment = {**os.environ, "TZ": zone, "PYTHONPATH": str(REPOSITORY / "tests/node_library")}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     told, age = json.loads(done.stdout)
     assert age == 120
@@ -56,7 +59,7 @@ NAIVE = re.compile(r"utcnow|utcfromtimestamp|now\(utc|datetime\.now\(\)|localtim
 
 
 def test_nobody_asks_for_a_time_without_its_zone() -> None:
-    files = [path for folder in ("roles", "playbooks", "library", "module_utils") for path in _sources(folder)]
+    files = [path for folder in ("roles", "playbooks", "library", "plugins") for path in _sources(folder)]
     assert len(files) > 100
     naive = [
         f"{path.relative_to(REPOSITORY)}: {line.strip()}"

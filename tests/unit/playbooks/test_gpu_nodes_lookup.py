@@ -12,10 +12,10 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-SPEC = importlib.util.spec_from_file_location("gpu_nodes", REPOSITORY / "playbooks/lookup_plugins/gpu_nodes.py")
+SPEC = importlib.util.spec_from_file_location("gpu_nodes", REPOSITORY / "plugins/lookup/gpu_nodes.py")
 LOOKUP = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(LOOKUP)
-LIMIT_SPEC = importlib.util.spec_from_file_location("gpu_limit", REPOSITORY / "playbooks/vars_plugins/gpu_limit.py")
+LIMIT_SPEC = importlib.util.spec_from_file_location("gpu_limit", REPOSITORY / "plugins/vars/gpu_limit.py")
 LIMIT = importlib.util.module_from_spec(LIMIT_SPEC)
 LIMIT_SPEC.loader.exec_module(LIMIT)
 HOSTS = "gpu_nodes: {hosts: {a5-01: {}, a5-02: {}}}\nother: {hosts: {web: {}}}\n"

@@ -101,7 +101,9 @@ def test_an_address_is_asked_with_its_login_and_shown_without(tmp_path: Path, mi
     address = mirror if not path else mirror.replace(CANARY, CANARY + "-other")
     variables = {"preflight_space_percent": 0, **dict.fromkeys(ADDRESSES, address)}
     variables |= {"gpu_node": node, "gpu_node_plan": made, "verify_expected_gpu_count": 1}
-    tasks = [{"ansible.builtin.include_role": {"name": "preflight", "tasks_from": "host", "public": True}}]
+    tasks = [
+        {"ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "host", "public": True}}
+    ]
     tasks.append(
         {"ansible.builtin.debug": {"msg": "{{ [hostvars[inventory_hostname]] | preflight_problems | problem_table }}"}}
     )
@@ -114,10 +116,10 @@ def test_an_address_is_asked_with_its_login_and_shown_without(tmp_path: Path, mi
 
 
 def test_what_programs_repeat_is_shown_without() -> None:
-    dnf = load("roles/preflight/filter_plugins/package_failure.py")
+    dnf = load("plugins/filter/package_failure.py")
     said = f"Failed to download metadata for repo 'x': Cannot download https://u:{CANARY}@mirror/x: Status code: 401"
     assert CANARY not in dnf.package_failure({"msg": said}, ["dkms"]) and "401" in dnf.package_failure(
         {"msg": said}, []
     )
-    summary = load("playbooks/callback_plugins/gpuwright_summary.py")
+    summary = load("plugins/callback/summary.py")
     assert summary.printable(said).endswith("https://***@mirror/x: Status code: 401")

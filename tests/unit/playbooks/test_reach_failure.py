@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location(
-    "reach_failure", REPOSITORY / "roles/preflight/filter_plugins/reach_failure.py"
-)
+_spec = importlib.util.spec_from_file_location("reach_failure", REPOSITORY / "plugins/filter/reach_failure.py")
 reach = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(reach)
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

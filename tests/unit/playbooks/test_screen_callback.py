@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> Run:
 def screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run of this file prints through the callback and keeps its logs beside the playbook."""
     plain = run.environment
-    chosen = {"ANSIBLE_STDOUT_CALLBACK": "gpuwright_screen", "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml"}
+    chosen = {"ANSIBLE_STDOUT_CALLBACK": "gpuwright.node.screen", "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml"}
     chosen |= {"ANSIBLE_DISPLAY_SKIPPED_HOSTS": "false", "GPUWRIGHT_LOG_FOLDER": str(run.folder / "logs")}
     monkeypatch.setattr(run, "environment", lambda **more: plain(**{**chosen, **more}))
 
@@ -292,7 +292,7 @@ def test_json_on_stdout_stays_json(run) -> None:
         "    def v2_playbook_on_stats(self, stats):\n"
         "        self._display.display(json.dumps({h: stats.summarize(h) for h in stats.processed}, indent=2))\n"
     )
-    plugins = f"{REPOSITORY}/playbooks/callback_plugins:callbacks"
+    plugins = "callbacks"
     run.hosts.clear()
     run.host("a5-01", PASSED)
     run.host("a5-02", FAILED)
@@ -432,4 +432,4 @@ def test_the_repository_is_set_up_for_it() -> None:
         check=True,
     )
     found = {row["name"]: row["value"] for row in json.loads(shown.stdout) if "name" in row}
-    assert found["DEFAULT_STDOUT_CALLBACK"] == "gpuwright_screen"
+    assert found["DEFAULT_STDOUT_CALLBACK"] == "gpuwright.node.screen"

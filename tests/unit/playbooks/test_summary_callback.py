@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-PLUGIN = Path(__file__).resolve().parents[3] / "playbooks" / "callback_plugins" / "gpuwright_summary.py"
+REPOSITORY = Path(__file__).resolve().parents[3]
+COLLECTIONS = REPOSITORY / "collections"
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 
 # Returns what it is given, under the name of the module whose results the summary reads.
@@ -59,8 +60,8 @@ class Run:
         (folder / "library").mkdir()
         (folder / "library" / "gpu_verify.py").write_text(STUB)
         (folder / "ansible.cfg").write_text(
-            f"[defaults]\nlibrary = library\nroles_path = roles\ncallback_plugins = {PLUGIN.parent}\n"
-            "callbacks_enabled = gpuwright_summary\ninventory = hosts.yml\ninterpreter_python = auto_silent\n"
+            f"[defaults]\nlibrary = library\nroles_path = roles\ncollections_path = {COLLECTIONS}\n"
+            "callbacks_enabled = gpuwright.node.summary\ninventory = hosts.yml\ninterpreter_python = auto_silent\n"
             "[ssh_connection]\nssh_args = -o ConnectTimeout=2 -o BatchMode=yes\n"
         )
 
@@ -356,7 +357,7 @@ def test_json_output_stays_json(run):
     done = subprocess.run(
         run.command([VERIFY], {}, ()),
         cwd=run.folder,
-        env=run.environment(ANSIBLE_STDOUT_CALLBACK="own_json", ANSIBLE_CALLBACK_PLUGINS=f"{PLUGIN.parent}:callbacks"),
+        env=run.environment(ANSIBLE_STDOUT_CALLBACK="own_json", ANSIBLE_CALLBACK_PLUGINS="callbacks"),
         capture_output=True,
         text=True,
         timeout=60,
@@ -487,7 +488,7 @@ def test_a_retry_says_why(run):
 
 
 def test_the_plugin_documents_its_option():
-    text = PLUGIN.read_text().split('DOCUMENTATION = """')[1].split('"""')[0]
+    text = (REPOSITORY / "plugins/callback/summary.py").read_text().split('DOCUMENTATION = """')[1].split('"""')[0]
     option = yaml.safe_load(text)["options"]["heartbeat_seconds"]
     assert option["default"] == 20 and json.dumps(option["env"])
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
-import sys
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY
 from test_summary_callback import FAILED, PASSED, WARNED, check
 
-sys.path.append(str(REPOSITORY / "playbooks" / "plugin_utils"))
 command, heartbeat, layout, rows, words = (
-    importlib.import_module(f"gpuwright_summary_parts.{name}")
+    importlib.import_module(f"ansible_collections.gpuwright.node.plugins.plugin_utils.summary.{name}")
     for name in ("command", "heartbeat", "layout", "rows", "words")
 )
 Row, Host = rows.Row, rows.Host

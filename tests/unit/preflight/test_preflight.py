@@ -14,7 +14,7 @@ from gpuwright.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, make_host
 
-_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "roles/preflight/filter_plugins/problems.py")
+_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "plugins/filter/problems.py")
 problems = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(problems)
 

@@ -12,7 +12,8 @@ from conftest import REPOSITORY
 from refusal_advice import REFUSALS, VARIABLES, Refusal, follow
 
 MOST_STEPS = 3
-MODULES = REPOSITORY / "module_utils/gpuwright"
+MODULES = REPOSITORY / "plugins/module_utils"
+MODULE = "gpuwright.node.preflight_checks"
 
 
 @pytest.mark.parametrize("refusal", [row for row in REFUSALS if not row.by_hand], ids=lambda row: row.name)
@@ -54,7 +55,7 @@ def test_every_row_of_preflight_that_can_stop_a_run_is_in_the_table() -> None:
 def test_a_variable_that_is_printed_reaches_what_is_asked_for(variable: str, asked: str) -> None:
     """The role hands it to preflight_checks under that name; gpuwright_busy and downgrade by a private one."""
     tasks = yaml.safe_load((REPOSITORY / "roles/preflight/tasks/host.yml").read_text())
-    handed = next(task["preflight_checks"] for task in tasks if "preflight_checks" in task)
+    handed = next(task[MODULE] for task in tasks if MODULE in task)
     text = (REPOSITORY / "roles/preflight/vars/main.yml").read_text()
     private = re.search(r"__preflight_[a-z]+", handed[asked])
     assert variable in handed[asked] or (private and re.search(rf"{private[0]}: >-\n[^:]*{variable}", text))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from own_collection import own_module
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TASKS = REPOSITORY / "roles/system_reboot/tasks/reboot.yml"
@@ -33,7 +34,7 @@ def node(boot_id: str, version: str | None) -> dict:
 )
 def test_a_node_that_came_back(answer: dict, expected: str, code: int, words: str, tmp_path: Path) -> None:
     tasks = [task for task in yaml.safe_load(TASKS.read_text()) if "ansible.builtin.reboot" not in task]
-    probe = next(task for task in tasks if "gpu_probe" in task)
+    probe = next(task for task in tasks if "gpuwright.node.gpu_probe" in task)
     probe.update(retries=1, delay=0)
     # Facts of a probe count more than an inventory, so the old node stands there.
     known = {"gpu_node": node("old", None), "system_reboot_expected_module": expected}
@@ -42,9 +43,8 @@ def test_a_node_that_came_back(answer: dict, expected: str, code: int, words: st
     inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": known}}}))
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    (tmp_path / "library").mkdir()
     text = PROBE.format(python=sys.executable, answer=json.dumps(answer))
-    (tmp_path / "library/gpu_probe.py").write_text(text)
+    own_module(tmp_path, "gpu_probe", text)
     program = Path(sys.executable).with_name("ansible-playbook")
     command = [str(program), "-i", str(inventory), str(tmp_path / "play.yml")]
     done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, "ANSIBLE_NOCOLOR": "1"}, capture_output=True)

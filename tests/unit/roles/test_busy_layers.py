@@ -20,7 +20,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def include(role: str, tasks: str = "main") -> dict[str, Any]:
-    return {"ansible.builtin.include_role": {"name": role, "tasks_from": tasks}}
+    return {"ansible.builtin.include_role": {"name": f"gpuwright.node.{role}", "tasks_from": tasks}}
 
 
 # --- tuning

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from own_collection import own_collection
 from test_system_busy import Site
 
 ROLES = REPOSITORY / "roles"
@@ -64,7 +65,7 @@ def test_a_newer_kernel(site: Site, arguments: list[str], code: int) -> None:
     site.module("newer", "{'changed': check}")
     _dnf, _apt, _probe, boot, prove, *_plan = read("system_kernel/tasks/update.yml")
     asked = [
-        {"newer": {}, "register": "__system_kernel_dnf"},
+        {"gpuwright.node.newer": {}, "register": "__system_kernel_dnf"},
         {"ansible.builtin.debug": {}, "register": "__system_kernel_apt", "when": False},
     ]
     variables = known("system_kernel", "__system_kernel_announced")
@@ -84,7 +85,7 @@ def test_a_reboot_that_was_only_announced_is_not_proved(
     decide["__system_reboot_refusal"] = decide["__system_reboot_refusal"].replace("ansible_connection in", "'ssh' in")
     site.module("reboot_node", "{'changed': True}")
     (tmp_path / "reboot.yml").write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "it did not reboot"}}]))
-    look = tmp_path / "library/workload_info.py"
+    look = own_collection(tmp_path) / "plugins/modules/workload_info.py"
     look.write_text(look.read_text().replace('["bob"]', "[]"))
     variables = {**known("system_driver"), "system_reboot_limit": 1, "system_reboot_reason": "nouveau is loaded"}
     assert site.play([""], tasks, *arguments, **variables) == code, site.log

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FILE = Path(__file__).resolve().parents[3] / "roles/preflight/filter_plugins/package_failure.py"
+FILE = Path(__file__).resolve().parents[3] / "plugins/filter/package_failure.py"
 SPEC = importlib.util.spec_from_file_location("package_failure", FILE)
 MODULE = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(MODULE)

@@ -11,9 +11,7 @@ import yaml
 from conftest import REPOSITORY
 from test_plan_questions import ask
 
-_spec = importlib.util.spec_from_file_location(
-    "planned_hold", REPOSITORY / "roles/system_version_lock/filter_plugins/planned_hold.py"
-)
+_spec = importlib.util.spec_from_file_location("planned_hold", REPOSITORY / "plugins/filter/planned_hold.py")
 _module = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_module)
 planned_hold = _module.planned_hold

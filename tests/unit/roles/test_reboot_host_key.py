@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 from test_environment_modes import nobody_works
 
 ROLE = REPOSITORY / "roles/system_reboot"
-_spec = importlib.util.spec_from_file_location("reboot_node", ROLE / "action_plugins/reboot_node.py")
+_spec = importlib.util.spec_from_file_location("reboot_node", REPOSITORY / "plugins/action/reboot_node.py")
 reboot_node = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(reboot_node)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from own_collection import own_collection, own_module
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 # One answer for each look, the last one again and again; what was asked is kept.
@@ -44,8 +45,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "library").mkdir()
-        (folder / "library/workload_info.py").write_text(LOOK.format(python=sys.executable, folder=str(folder)))
+        own_module(folder, "workload_info", LOOK.format(python=sys.executable, folder=str(folder)))
         self.log = ""
 
     def module(self, name: str, text: str) -> None:
@@ -53,7 +53,7 @@ class Site:
         note = f"open({str(self.folder / 'ran')!r}, 'a').write('{name} %s\\n' % ('check' if check else 'real'))"
         head = "import json, sys\narguments = json.load(open(sys.argv[1]))\ncheck = arguments['_ansible_check_mode']\n"
         program = f"#!{sys.executable}\n# WANT_JSON\n{head}{note}\nprint(json.dumps({text}))\n"
-        (self.folder / f"library/{name}.py").write_text(program)
+        own_module(self.folder, name, program)
 
     def ran(self) -> list[str]:
         file = self.folder / "ran"
@@ -63,7 +63,7 @@ class Site:
         (self.folder / "answers").write_text(json.dumps(answers))
         (self.folder / "asked").write_text("")
         play = {"hosts": "all", "gather_facts": False, "become": False, "tasks": tasks}
-        play["roles"] = [{"role": "preflight", "when": False}]
+        play["roles"] = [{"role": "gpuwright.node.preflight", "when": False}]
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
         hosts = {"a5-01": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
         (self.folder / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
@@ -82,7 +82,7 @@ class Site:
 
     def ask(self, answers: list[str], *arguments: str, step: dict[str, Any] | None = None, **variables: Any) -> int:
         """A play that asks before it would write the file `done`, and writes `after` whatever becomes of that."""
-        asking = {"name": "Ask", "ansible.builtin.include_role": {"name": "system_busy"}}
+        asking = {"name": "Ask", "ansible.builtin.include_role": {"name": "gpuwright.node.system_busy"}}
         asking["vars"] = {"system_busy_before": "replace the driver", "system_busy_touches": "gpu", **(step or {})}
         write = {"name": "Do it", "ansible.builtin.file": {"path": f"{self.folder}/done", "state": "touch"}}
         after = {"name": "Go on", "ansible.builtin.file": {"path": f"{self.folder}/after", "state": "touch"}}
@@ -172,7 +172,10 @@ def test_another_word_is_refused(site: Site) -> None:
 
 
 def test_an_answer_is_not_that_of_an_earlier_step(site: Site) -> None:
-    asking = {"ansible.builtin.include_role": {"name": "system_busy"}, "vars": {"system_busy_before": "x"}}
+    asking = {
+        "ansible.builtin.include_role": {"name": "gpuwright.node.system_busy"},
+        "vars": {"system_busy_before": "x"},
+    }
     tell = {"ansible.builtin.debug": {"msg": "held=<{{ system_busy_held }}>"}}
     assert site.play([ALICE, ""], [asking, tell, asking, tell], gpuwright_busy="force") == 0, site.log
     assert "held=<a5-01 is in use" in site.text and site.text.count("held=<>") == 1
@@ -205,7 +208,7 @@ def test_no_policy_ends_a_job(
         yaml.safe_dump([{"ansible.builtin.file": {"path": f"{tmp_path}/proved", "state": "touch"}}])
     )
     if variables.get("users") == []:
-        look = tmp_path / "library/workload_info.py"
+        look = own_collection(tmp_path) / "plugins/modules/workload_info.py"
         look.write_text(look.read_text().replace('["bob"]', "[]"))
     known = {
         "system_driver_reboot": variables.get("policy", "auto"),

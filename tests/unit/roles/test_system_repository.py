@@ -89,13 +89,13 @@ class Site:
             **variables,
         }
         # The filters come with the role preflight, which every play begins with; the packages are there.
-        tasks = [{"ansible.builtin.include_role": {"name": "system_repository"}, "vars": {}}]
+        tasks = [{"ansible.builtin.include_role": {"name": "gpuwright.node.system_repository"}, "vars": {}}]
         play = [
             {
                 "hosts": "localhost",
                 "gather_facts": False,
                 "become": False,
-                "roles": [{"role": "preflight", "when": False}],
+                "roles": [{"role": "gpuwright.node.preflight", "when": False}],
             }
         ]
         play[0]["tasks"] = tasks

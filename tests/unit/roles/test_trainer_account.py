@@ -32,7 +32,7 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     getent = tmp_path / "bin/getent"
     getent.write_text(f"#!/bin/sh\n{f'echo {line!r}' if line else 'exit 2'}\n")
     getent.chmod(0o755)
-    role = {"ansible.builtin.include_role": {"name": "model_trainer", "tasks_from": "user"}}
+    role = {"ansible.builtin.include_role": {"name": "gpuwright.node.model_trainer", "tasks_from": "user"}}
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     known = {"model_trainer_user": "nobody-here", "ansible_python_interpreter": sys.executable, **variables}
@@ -55,7 +55,7 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     ("wanted", "missing"), [(["root"], ""), (["root", "nobody-here", "nor-here"], "nobody-here, nor-here")]
 )
 def test_researchers_are_let_in_and_none_is_made(tmp_path: Path, wanted: list[str], missing: str) -> None:
-    role = {"ansible.builtin.include_role": {"name": "model_trainer", "tasks_from": "researchers"}}
+    role = {"ansible.builtin.include_role": {"name": "gpuwright.node.model_trainer", "tasks_from": "researchers"}}
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     known = {"model_trainer_researchers": wanted, "model_trainer_group": "root"}

@@ -81,7 +81,7 @@ def test_every_service_is_looked_at():
     written = {re.sub(r"\.j2$", "", file.name) for file in REPOSITORY.glob("roles/*/templates/*.service*")}
     assert written | {UNIT_NAME, "gpuwright-boot-check.service"} == set(UNITS)
     # Units may also stand as texts in tasks, files and modules; each has to come to the list above.
-    texts = [*REPOSITORY.glob("roles/*/[tfhv]*/**/*"), *REPOSITORY.glob("module_utils/**/*.py")]
+    texts = [*REPOSITORY.glob("roles/*/[tfhv]*/**/*"), *REPOSITORY.glob("plugins/**/*.py")]
     holders = {file.name for file in texts if file.is_file() and "\nExecStart=" in file.read_text(errors="replace")}
     assert holders == {f"{name}.j2" for name in written} | {"files.py"}
 

@@ -15,7 +15,7 @@ from ansible.template import AnsibleUndefined
 from ansible.utils.unsafe_proxy import wrap_var
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PLUGIN = REPOSITORY / "roles/preflight/filter_plugins/variables.py"
+PLUGIN = REPOSITORY / "plugins/filter/variables.py"
 plugin_spec = importlib.util.spec_from_file_location("variables", PLUGIN)
 plugin = importlib.util.module_from_spec(plugin_spec)
 plugin_spec.loader.exec_module(plugin)

@@ -25,6 +25,7 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 from gpuwright.host.tree_modes import wrong_modes
+from own_collection import own_collection, own_module
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 # The system's own, as on a node: an ordinary user can start it, and perhaps not the one that runs the tests.
@@ -54,19 +55,16 @@ def make_wheel(folder: Path) -> str:
 
 def nobody_works(folder: Path) -> None:
     """Beside a play: nobody is in the way of what it does, whoever works on the machine that runs the tests."""
-    (folder / "library").mkdir()
     answer = {"changed": False, "in_way": [], "who": "", "workloads": [], "users": [], "environments": {}}
     text = f"#!{sys.executable}\n# WANT_JSON\nimport json\nprint(json.dumps({answer}))\n"
-    (folder / "library/workload_info.py").write_text(text)
+    own_module(folder, "workload_info", text)
 
 
 def own_locks(roles: Path) -> Path:
     """The roles as links in a folder, where framework_pytorch has lock files of the test; the value is their folder."""
     role = roles / "framework_pytorch"
+    role.unlink()
     (role / "files/locks").mkdir(parents=True)
-    for there in (REPOSITORY / "roles").iterdir():
-        if there.name != role.name:
-            (roles / there.name).symlink_to(there)
     for part in (REPOSITORY / "roles" / role.name).iterdir():
         if part.name != "files":
             (role / part.name).symlink_to(part)
@@ -98,7 +96,7 @@ class Environment:
         link = f'<a href="/{WHEEL}#sha256={self.digest}">{WHEEL}</a>'
         (self.wheels / "simple/tiny-thing/index.html").write_text(link)
         nobody_works(folder)
-        self.locks = own_locks(folder / "roles")
+        self.locks = own_locks(own_collection(folder) / "roles")
         self.log = ""
 
     def run(self, umask: int, *arguments: str, **variables: Any) -> int:
@@ -117,9 +115,9 @@ class Environment:
             "ansible_python_interpreter": sys.executable,
             **variables,
         }
-        role = {"ansible.builtin.include_role": {"name": "framework_pytorch", "tasks_from": "venv"}}
+        role = {"ansible.builtin.include_role": {"name": "gpuwright.node.framework_pytorch", "tasks_from": "venv"}}
         play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
-        play["roles"] = [{"role": "preflight", "when": False}]
+        play["roles"] = [{"role": "gpuwright.node.preflight", "when": False}]
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
         (self.folder / "vars.json").write_text(json.dumps(known))
         command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(self.folder / "play.yml"), *arguments]
@@ -127,7 +125,7 @@ class Environment:
         done = subprocess.run(
             [*command, "-e", f"@{self.folder}/vars.json"],
             cwd=REPOSITORY,
-            env={**environment, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_ROLES_PATH": str(self.folder / "roles")},
+            env={**environment, "ANSIBLE_NOCOLOR": "1"},
             capture_output=True,
             text=True,
             timeout=400,

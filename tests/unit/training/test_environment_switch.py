@@ -87,7 +87,7 @@ class Node:
         )
         files = [self.adopted(role, task) for task in tasks[begin:] if "service.yml" not in str(task)]
         play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars": words}
-        play["roles"] = [{"role": "preflight", "when": False}]
+        play["roles"] = [{"role": "gpuwright.node.preflight", "when": False}]
         play["tasks"] = [{**task, "tags": [layer]} for task in files]
         return play
 
@@ -97,7 +97,10 @@ class Node:
         task = dict(task)
         for word in ("ansible.builtin.import_tasks", "ansible.builtin.include_tasks"):
             if word in task:
-                task["ansible.builtin.include_role"] = {"name": role, "tasks_from": task.pop(word).removesuffix(".yml")}
+                task["ansible.builtin.include_role"] = {
+                    "name": f"gpuwright.node.{role}",
+                    "tasks_from": task.pop(word).removesuffix(".yml"),
+                }
         task["ansible.builtin.include_role"]["apply"] = {"tags": ["framework", "model"]}
         return task
 

@@ -15,7 +15,7 @@ from host_tree import HostTree
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 ROLE = REPOSITORY / "roles/system_containers"
-SPEC = importlib.util.spec_from_file_location("subordinate_ids", ROLE / "filter_plugins/subordinate_ids.py")
+SPEC = importlib.util.spec_from_file_location("subordinate_ids", REPOSITORY / "plugins/filter/subordinate_ids.py")
 assert SPEC and SPEC.loader
 ids = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(ids)

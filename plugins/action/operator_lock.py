@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take the lock of a host for this run, wait for what a run that is gone has left working, or say who holds it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
+
+ASK_AGAIN_S = 3.0
+DAMAGED = "damaged"
+BREAK = "-e gpuwright_lock=break"
+display = Display()
+
+
+class Step(NamedTuple):
+    """What to do about an answer: `replace` that record, `wait` for what the text names, or refuse."""
+
+    replace: str = ""
+    wait: str = ""
+    refusal: str = ""
+    next: str = ""
+
+
+def holder_words(record: dict[str, Any]) -> str:
+    """For example "alice from ctl-1 since 2026-11-22T06:30:00Z (site.yml, process 4711)"."""
+    return "{who} from {controller} since {since} ({playbook}, process {pid})".format(**record)
+
+
+def work_words(work: list[dict[str, Any]]) -> str:
+    """For example "dnf (4711), cc1 (4799) and 3 more"."""
+    named = ", ".join(f"{one['command']} ({one['pid']})" for one in work[:4])
+    return named + (f" and {len(work) - 4} more" if len(work) > 4 else "")
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes"
+
+
+def judge(answer: dict[str, Any], takeover: bool, quiet_limit_s: float, again: str) -> Step:
+    """What follows from an answer of the module that did not give the lock.
+
+    takeover       the operator wants it whoever holds it
+    quiet_limit_s  after that long without a sign a run of another controller is gone
+    again          the command that runs this again
+    """
+    holder, work = answer["holder"], answer["work"]
+    if holder:
+        return _about_holder(holder, work, answer["quiet_s"], takeover, quiet_limit_s, again)
+    if work:
+        return Step(wait=f"{work_words(work)} of a run that is gone still work on this host")
+    if not answer["damaged"]:
+        # It was given back in this moment.
+        return Step(replace=" ")
+    if takeover or answer["quiet_s"] >= quiet_limit_s:
+        return Step(replace=DAMAGED)
+    return Step(
+        refusal=f"The lock of this host is held, and nobody can tell by whom: {answer['damaged']}.",
+        next=f"ask who else works on it, then: {again} {BREAK}",
+    )
+
+
+def _about_holder(
+    holder: dict[str, Any], work: list, quiet_s: float, takeover: bool, quiet_limit_s: float, again: str
+) -> Step:
+    words, state = holder_words(holder), runs.state_of(holder)
+    quiet = state == runs.UNKNOWN and not work and quiet_s >= quiet_limit_s
+    if state in (runs.LIVES, runs.UNKNOWN) and not takeover and not quiet:
+        reason = f"This host is being changed by {words}."
+        if state == runs.UNKNOWN:
+            reason += (
+                f" Whether that run still lives is not known: {runs.why_unknown(holder)}; it gave its last sign "
+                f"{minutes(quiet_s)} ago and counts as gone after {minutes(quiet_limit_s)}"
+            )
+            reason += f", and {work_words(work)} of it work here." if work else "."
+        step = f"wait for its end, then: {again}"
+        return Step(refusal=reason, next=f"{step} (or, if it should not go on, stop it and add {BREAK})")
+    if work:
+        return Step(wait=f"{work_words(work)} of the run of {words} still work on this host")
+    if state == runs.LEFTOVER:
+        pids = ", ".join(map(str, runs.leftover_pids(holder))) or "of another user"
+        return Step(wait=f"the run of {words} was killed, and workers of it live on this controller (process {pids})")
+    return Step(replace=holder["run"])
+
+
+class ActionModule(ActionBase):
+    """`operator_lock:` of a task; the module of the same name keeps the record on the host."""
+
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(("state", "takeover", "wait_minutes", "quiet_minutes"))
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(
+            {
+                "state": {"type": "str", "choices": ["taken", "seen", "released"], "default": "taken"},
+                "takeover": {"type": "str", "default": ""},
+                "wait_minutes": {"type": "float", "default": 30},
+                "quiet_minutes": {"type": "float", "default": 120},
+            }
+        )
+        host = task_vars["inventory_hostname"]
+        if options["takeover"] not in ("", "break"):
+            raise AnsibleActionFail(
+                f"gpuwright_lock is {options['takeover']}, expected break (take the lock from the run that holds it); "
+                "correct it or leave it out, and run again."
+            )
+        claim = runs.claim()
+        if not claim["started"]:
+            raise AnsibleActionFail(
+                f"The run that started this task, process {claim['pid']} of {claim['controller']}, has ended; "
+                f"{host} is left as it is. Run it again."
+            )
+        again = f"ansible-playbook {claim['playbook']} -l {host}"
+        answer = self._ask(claim, options["state"], "", task_vars)
+        if options["state"] == "taken" and not self._task.check_mode:
+            answer = self._insist(answer, claim, options, again, task_vars)
+        elif options["state"] != "released":
+            self._tell(answer, host)
+        answer = {**result, "refusal": "", "next": "", **answer}
+        known = {"gpu_node_lock": {name: answer.get(name) or "" for name in ("run", "holder", "refusal", "next")}}
+        return {**answer, "ansible_facts": {**answer.get("ansible_facts", {}), **known}}
+
+    def _ask(self, claim: dict[str, Any], state: str, replaces: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+        arguments = {"state": state, "claim": claim, "replaces": replaces}
+        return self._execute_module("gpuwright.node.operator_lock", arguments, task_vars=task_vars)
+
+    def _insist(
+        self, answer: dict[str, Any], claim: dict[str, Any], options: dict[str, Any], again: str, task_vars: dict
+    ) -> dict[str, Any]:
+        """Until the lock is given or refused."""
+        host, said = task_vars["inventory_hostname"], ""
+        deadline = time.monotonic() + options["wait_minutes"] * 60
+        while "held" in answer and not answer["held"]:
+            step = judge(answer, options["takeover"] == "break", options["quiet_minutes"] * 60, again)
+            if step.wait and time.monotonic() >= deadline:
+                refusal = f"Waited {options['wait_minutes']:g} minutes, and {step.wait}."
+                return {**answer, "refusal": refusal, "next": f"let them end or end them there, then: {again}"}
+            if step.refusal:
+                return {**answer, "refusal": step.refusal, "next": step.next}
+            if step.wait:
+                if step.wait != said:
+                    display.display(f"  {host}: {step.wait}; waiting for their end")
+                said = step.wait
+                time.sleep(ASK_AGAIN_S)
+            answer = self._ask(claim, "taken", step.replace.strip(), task_vars)
+        if answer.get("held") and answer.get("before"):
+            how = "lock taken over from" if options["takeover"] else "the last run ended without giving it back:"
+            display.display(f"  {host}: {how} {holder_words(answer['before'])}")
+        return answer
+
+    def _tell(self, answer: dict[str, Any], host: str) -> None:
+        """In check mode, and where a play only reads, nobody is stopped by another run."""
+        holder = answer.get("holder")
+        if holder and runs.state_of(holder) != runs.GONE:
+            display.warning(
+                f"{host} is being changed by {holder_words(holder)}; what is read meanwhile may not hold, and a run "
+                "that changes something leaves this host out until that run has ended."
+            )
+        elif answer.get("damaged"):
+            display.warning(f"{host}: nobody can tell whether another run changes this host: {answer['damaged']}")

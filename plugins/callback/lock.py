@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""At the start, wait for workers that a killed run has left; at the end, give back the locks that this run holds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible import context
+from ansible.executor.task_queue_manager import TaskQueueManager
+from ansible.playbook.play import Play
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
+
+DOCUMENTATION = """
+name: lock
+type: aggregate
+short_description: Locks of hosts are given back at the end of a run, however it ends for a host
+description:
+  - A play cannot do that, since it leaves out the hosts that have failed, and is not reached when all have.
+  - Marks this run and all its workers, and waits at the first play on GPU nodes for workers of a run that was killed,
+    which may still change hosts.
+options:
+  wait_seconds:
+    description: How long to wait for such workers. After that the run goes on, and the locks of its hosts decide.
+    type: float
+    default: 600
+    env: [{name: GPUWRIGHT_LOCK_WAIT_SECONDS}]
+    ini: [{section: gpuwright_lock, key: wait_seconds}]
+"""
+
+GROUP = "gpu_nodes"
+LOOK_AGAIN_S = 1.0
+
+
+class Quiet(CallbackBase):
+    """In place of the callback that prints: remembers what could not be given back."""
+
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "gpuwright_quiet"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problems: dict[str, str] = {}
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self.problems[result._host.get_name()] = " ".join(str(result._result.get("msg")).split())
+
+    v2_runner_on_unreachable = v2_runner_on_failed
+
+
+class CallbackModule(CallbackBase):
+    """Knows from the results which locks this run holds."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "gpuwright.node.lock"
+    # It lies beside a checkout's playbooks, so it also comes with an ansible.cfg that does not name it.
+    CALLBACK_NEEDS_ENABLED = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disabled = not first_callback("lock")
+        self._held: set[str] = set()
+        self._passwords: dict[str, str] = {}
+        self._play: Play | None = None
+        self._marker: Any = None
+        self._looked = False
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        pid = runs.main_pid()
+        self._marker = runs.mark(pid, runs.start_of(pid))
+
+    def set_play_context(self, play_context: Any) -> None:
+        # What -k and -K asked for: the locks are given back with the same login.
+        self._passwords = {"conn_pass": play_context.password or "", "become_pass": play_context.become_pass or ""}
+
+    def v2_playbook_on_play_start(self, play: Play) -> None:
+        self._play = play
+        if not self._looked and GROUP in play.hosts and not context.CLIARGS.get("check"):
+            self._looked = True
+            self._wait_for_leftovers()
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        if result._task.action.rpartition(".")[2] == "operator_lock" and result._result.get("held"):
+            self._held.add(result._host.get_name())
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        # What it started there may go on, so the lock stays, until a later run finds that all of it has ended.
+        self._held.discard(result._host.get_name())
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        if not self._held or self._play is None:
+            return
+        for host, problem in sorted(self._give_back().items()):
+            self._display.display(
+                f"{host}: its lock was not given back ({problem}). The next run from this controller takes it over by "
+                "itself; one from another controller would be refused, unless it is given -e gpuwright_lock=break"
+            )
+        self._held.clear()
+
+    def _wait_for_leftovers(self) -> None:
+        deadline = time.monotonic() + self.get_option("wait_seconds")
+        said: list = []
+        while (left := runs.leftovers()) and time.monotonic() < deadline:
+            if left != said:
+                self._display.display("; ".join(map(leftover_words, left)) + "; waiting for their end")
+            said = left
+            time.sleep(LOOK_AGAIN_S)
+        if left:
+            self._display.warning("; ".join(map(leftover_words, left)) + " after the wait; end them by kill -9")
+
+    def _give_back(self) -> dict[str, str]:
+        """One task on all hosts at once, those included that have failed; {host: why it was not done}."""
+        variables = self._play.get_variable_manager()
+        quiet = Quiet()
+        manager = TaskQueueManager(
+            inventory=variables._inventory,
+            variable_manager=variables,
+            loader=self._play.get_loader(),
+            passwords=self._passwords,
+            stdout_callback=quiet,
+            run_additional_callbacks=False,
+            forks=context.CLIARGS.get("forks"),
+        )
+        # --start-at-task and --tags are about the run, whose end this is.
+        manager._start_at_done = True
+        task = {"name": "Give the lock back", "gpuwright.node.operator_lock": {"state": "released"}, "tags": ["always"]}
+        source = {"name": "Locks", "hosts": sorted(self._held), "gather_facts": False, "become": True, "tasks": [task]}
+        try:
+            play = Play().load(source, variable_manager=variables, loader=self._play.get_loader())
+            manager.run(play)
+        except Exception as error:
+            # The run has ended, whatever becomes of its locks; its result must not.
+            return dict.fromkeys(self._held, str(error)) | quiet.problems
+        finally:
+            manager.cleanup()
+        return quiet.problems
+
+
+def leftover_words(left: tuple[str, list[int]]) -> str:
+    """For example "Workers (process 4711) of a run that was killed (pid 4700) still live on this controller"."""
+    run, pids = left
+    who = f"process {', '.join(map(str, pids))}" if pids else "of another user"
+    return f"Workers ({who}) of a run that was killed ({run}) still live on this controller"

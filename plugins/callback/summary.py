@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a run: what is done, left out and failed, how to go on; and a sign of life while a long task is silent."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+from ansible.utils.color import stringc
+from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import run_log
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
+    check_mode,
+    command,
+    layout,
+    plans,
+    rows,
+    words,
+)
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat import Heartbeat
+
+printable = words.printable
+
+DOCUMENTATION = """
+name: summary
+type: aggregate
+short_description: What became of every host, worst first, how to go on, and a heartbeat for long tasks
+description:
+  - Ends a run with the hosts that failed, were left out, or are done; what to do; where the reports are; and the
+    command that goes on with those that are not done. Lines are wrapped to the terminal.
+  - While a task runs longer than the interval, says which hosts are waited for.
+  - Prints why a task is tried again, for example who holds the lock of the package manager.
+  - Shows the plan and its reasons for nodes that have none yet, or were built by another one.
+  - In check mode, ends with the plan, what would change, by layer and host, and what would reboot.
+options:
+  heartbeat_seconds:
+    description:
+      - Seconds after which, and at which interval, a running task is reported. 0 switches it off.
+      - After six lines of a task the interval is three times as long.
+    type: float
+    default: 20
+    env: [{name: GPUWRIGHT_HEARTBEAT_SECONDS}]
+    ini: [{section: gpuwright_summary, key: heartbeat_seconds}]
+"""
+
+COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
+COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}
+CONNECTION = (
+    *("ansible_host", "ansible_port", "ansible_user"),
+    *("ansible_ssh_private_key_file", "ansible_ssh_common_args"),
+)
+LEFT_OUT = "gpu_node_left_out"
+# How the role preflight begins what concerns the run as a whole.
+WHOLE_RUN = "Nothing was done: "
+
+
+class CallbackModule(CallbackBase):
+    """Collects from the events of a run and prints through Ansible's display, which forks and threads share safely."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "gpuwright.node.summary"
+    # It lies beside a checkout's playbooks, so it also comes with an ansible.cfg that does not name it.
+    CALLBACK_NEEDS_ENABLED = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disabled = not first_callback("summary")
+        self._hosts: dict[str, Any] = {}
+        self._selected: set[str] = set()
+        self._play: Any = None
+        self._task_names: dict[str, str] = {}
+        self._reports: dict[str, str] = {}
+        self._page = ""
+        self._aborted = False
+        self._whole_run = False
+        self._started = time.monotonic()
+        # What is known of each host: gpu_node and gpu_node_plan; and the plans that are to be shown, or were.
+        self._nodes: dict[str, dict[str, Any]] = {}
+        self._news: dict[str, tuple[Any, Any, str]] = {}
+        self._plans_shown: dict[str, Any] = {}
+        self._heartbeat = Heartbeat(self._say_now)
+        # Whoever asked for JSON on stdout parses it.
+        self._to_stderr = "json" in C.DEFAULT_STDOUT_CALLBACK
+        # Ctrl-C ends a run without the event that prints the summary; why hosts were left out is said all the same.
+        atexit.register(self._say_left_out)
+
+    def _say(self, line: str) -> None:
+        self._display.display(line, stderr=self._to_stderr)
+
+    def _say_now(self, line: str) -> None:
+        self._say(line)
+        # Into a pipe or a file output is buffered, which would make a sign of life arrive at the end. Whoever read the
+        # pipe may be gone; Ansible itself notices that.
+        with contextlib.suppress(OSError):
+            (sys.stderr if self._to_stderr else sys.stdout).flush()
+
+    def _host(self, result) -> Any:
+        return self._hosts.setdefault(result._host.get_name(), rows.Host())
+
+    def v2_playbook_on_play_start(self, play) -> None:
+        self._play = play
+        manager = play.get_variable_manager()
+        inventory = manager._inventory if manager else None
+        if inventory:
+            found = inventory.get_hosts(play.hosts, ignore_restrictions=True)
+            self._selected |= {host.get_name() for host in found} - {"localhost"}
+
+    def v2_playbook_on_task_start(self, task, is_conditional) -> None:
+        if not context.CLIARGS.get("check"):
+            self._say_plans()
+        # Only now does the name have its variables filled in.
+        self._task_names[task._uuid] = task.name or task.get_name()
+
+    def v2_playbook_on_handler_task_start(self, task) -> None:
+        self.v2_playbook_on_task_start(task, False)
+
+    def v2_runner_on_start(self, host, task) -> None:
+        interval = self.get_option("heartbeat_seconds")
+        # A task that asks somebody at the keyboard is not waiting for a host.
+        if interval > 0 and task.action not in ("pause", "ansible.builtin.pause"):
+            name = self._task_names.get(task._uuid) or task.get_name()
+            self._heartbeat.begin(task._uuid, name, host.get_name(), interval)
+
+    def _ended(self, result) -> None:
+        self._heartbeat.end(result._task._uuid, result._host.get_name())
+
+    def v2_runner_on_ok(self, result) -> None:
+        self._ended(result)
+        host = self._host(result)
+        action = result._task.action.rpartition(".")[2]
+        facts = result._result.get("ansible_facts") or {}
+        if action == "gpu_verify":
+            host.verdict = str(result._result.get("verdict"))
+            host.checks = [check for check in result._result.get("checks") or [] if isinstance(check, dict)]
+        elif action == "fetch" and host.verdict is not None:
+            self._reports[result._host.get_name()] = str(result._result.get("dest"))
+        elif action == "report_page":
+            self._page = str(result._result.get("path"))
+        elif action == "set_fact" and isinstance(facts.get(LEFT_OUT), dict):
+            host.left_out = facts[LEFT_OUT]
+        elif action == "gpu_probe" and isinstance(facts.get("gpu_node"), dict):
+            host.last_verdict = facts["gpu_node"].get("last_verdict") or {}
+            self._nodes.setdefault(result._host.get_name(), facts["gpu_node"])
+        elif action == "gpu_plan" and isinstance(facts.get("gpu_node_plan"), dict):
+            self._note_plan(result._host.get_name(), facts["gpu_node_plan"])
+        if context.CLIARGS.get("check") and result._result.get("changed"):
+            self._note_change(host, result)
+
+    def _note_plan(self, name: str, plan: dict[str, Any]) -> None:
+        """A question without a host has a plan and no node."""
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        choices = plans.plan_choices(plan)
+        why = plans.news(plan, node)
+        if (why or context.CLIARGS.get("check")) and self._plans_shown.get(name) != choices:
+            self._news[name] = (plan, node, why)
+            self._plans_shown[name] = choices
+
+    def _note_change(self, host: Any, result) -> None:
+        if result._task.action.rpartition(".")[2] == "reboot_node":
+            host.reboots.append(printable(result._task.args.get("msg") or "").removeprefix("gpuwright: "))
+        else:
+            layer = words.layer_word(self._play.get_name()) if self._play else ""
+            host.changes.append((layer, self._task_names.get(result._task._uuid) or result.task_name))
+
+    def v2_runner_on_skipped(self, result) -> None:
+        self._ended(result)
+
+    def v2_runner_on_failed(self, result, ignore_errors: bool = False) -> None:
+        self._ended(result)
+        if not ignore_errors:
+            # The last failure is the one that stopped the host: earlier ones were rescued.
+            place = self._role(result) or result.task_name
+            text = rows.failure_text(result._result)
+            self._host(result).failure = f"{place}: {text}"
+            self._whole_run = self._role(result) == "preflight" and text.startswith(WHOLE_RUN)
+
+    def v2_runner_on_unreachable(self, result) -> None:
+        self._ended(result)
+        if result._task.ignore_unreachable is True:
+            return
+        host = self._host(result)
+        host.lost_in = result.task_name
+        told = reach_failure(
+            str(result._result.get("msg") or ""), result._host.get_name(), self._connection(result._host)
+        )
+        # Whom preflight does not reach was left out, whom another role no longer reaches was lost.
+        if self._role(result) == "preflight":
+            host.left_out = {"kind": told["kind"], "problems": [told]}
+        host.lost = told
+
+    @staticmethod
+    def _role(result) -> str:
+        role = result._task._role
+        return role.get_name(include_role_fqcn=False) if role else ""
+
+    def _connection(self, host) -> dict[str, str]:
+        """How the host is contacted, as far as that is text."""
+        found = {"ansible_user": context.CLIARGS.get("remote_user") or C.DEFAULT_REMOTE_USER}
+        manager = self._play.get_variable_manager() if self._play else None
+        if manager:
+            variables = manager.get_vars(play=self._play, host=host, include_hostvars=False)
+            found |= {name: variables[name] for name in CONNECTION if variables.get(name) is not None}
+        return {name: str(value) for name, value in found.items() if value and "{{" not in str(value)}
+
+    def v2_runner_retry(self, result) -> None:
+        host, text = self._host(result), printable(result._result.get("msg") or "")
+        if text and text != host.last_retry:
+            host.last_retry = text
+            self._say_now(f"  {result._host.get_name()}: {text}")
+
+    def v2_playbook_on_no_hosts_remaining(self) -> None:
+        self._aborted = True
+
+    def _say_plans(self) -> None:
+        if self._news:
+            for line in plans.plan_lines(self._news, words.width()):
+                self._say(line)
+            self._news.clear()
+
+    def v2_playbook_on_stats(self, stats) -> None:
+        self._heartbeat.stop()
+        atexit.unregister(self._say_left_out)
+        self._say_plans()
+        self._say_end(stats)
+        self._say(f"Total time: {words.duration(time.monotonic() - self._started)}")
+        if run_log.current and run_log.current.path:
+            self._say(f"Log: {run_log.current.path}")
+            run_log.current.named = True
+
+    def _say_end(self, stats) -> None:
+        if self._whole_run:
+            self._say("GPU nodes: nothing was done on any of them; the reason stands above, once for all.")
+            return
+        hosts = {name: self._hosts.get(name, rows.Host()) for name in stats.processed}
+        verifying = any(host.verdict is not None for host in hosts.values())
+        check = bool(context.CLIARGS.get("check"))
+        found = [
+            row
+            for name, host in hosts.items()
+            for row in rows.rows_of(name, host, stats.summarize(name), verifying, self._aborted, check)
+        ]
+        # The controller itself appears when a play works there; it is no node.
+        nodes = [row for row in found if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
+        if check:
+            whole = all(row.word in rows.DONE for row in nodes)
+            for line in check_mode.would_change(hosts, words.width(), whole):
+                self._say(line)
+        if not nodes:
+            if self._page:
+                self._say(f"Page: {self._page}")
+            return
+        left_out = {row.host for row in nodes if row.word in rows.LEFT_OUT}
+        self._say_table(nodes, untouched=not any(stats.summarize(name)["changed"] for name in left_out))
+        todo = layout.advice(nodes, hosts, words.width())
+        for line in ["What to do", *todo] if todo else []:
+            self._say(line)
+        for line in [*self._report_lines(stats), *self._go_on_lines(nodes)]:
+            self._say(line)
+        if check:
+            self._say("Check mode: nothing was changed, and verdicts are not enforced.")
+
+    def _say_table(self, nodes: list[Any], untouched: bool) -> None:
+        self._say("GPU nodes, worst first")
+        shown = layout.table(nodes, words.width(), untouched=untouched)
+        for before, word, after in shown:
+            gap = "  " if word else ""
+            coloured = stringc(word, COLOURS.get(word.strip(), C.COLOR_ERROR)) if word else ""
+            self._say(f"{before}{gap}{coloured}{gap}{after}".rstrip())
+        whole = layout.table(nodes, words.width(), bounded=False, untouched=untouched)
+        if len(whole) > len(shown):
+            path = self._keep(whole)
+            self._say(f"All of it: {path}" if path else "The same run with fewer hosts (-l) says all of it.")
+
+    def _keep(self, lines: list[Any]) -> str:
+        """Write what was too long for the terminal where only the user reads it; "" where that cannot be."""
+        path = Path(C.config.get_config_value("ANSIBLE_HOME")).expanduser() / "gpuwright-last-run.txt"
+        text = "".join("  ".join(part for part in line if part).rstrip() + "\n" for line in lines)
+        try:
+            path.unlink(missing_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+        except OSError:
+            return ""
+        return str(path)
+
+    def _say_left_out(self) -> None:
+        """Without the end of the run: only that and why hosts were left out."""
+        nodes = [
+            row
+            for name, host in self._hosts.items()
+            if host.left_out
+            for row in rows.left_out_rows(name, host.left_out)
+        ]
+        if nodes:
+            self._say_table(nodes, untouched=False)
+
+    def _go_on_lines(self, nodes: list[Any]) -> list[str]:
+        """The command for the hosts that are not done; where one stopped all, also the one without those."""
+        done = {row.host for row in nodes if row.word in rows.DONE}
+        every = {row.host for row in nodes if row.host != "localhost"} | self._selected
+        wanted = sorted(every - done)
+        if not wanted or any(row.host == "localhost" for row in nodes):
+            return []
+        limit = context.CLIARGS.get("subset")
+        innocent = {row.host for row in nodes if row.word == "STOPPED" and "because of other hosts" in row.text}
+        password = any(row.word == "refused" and "Run again with -K" in row.next for row in nodes)
+        line, secret = self._command(command.limit_for(wanted, sorted(done), limit), password)
+        lines = []
+        if innocent:
+            bad = sorted(every - done - innocent)
+            lines.append(
+                f"To go on without {words.name_some(words.fold_names(bad), 60)}: "
+                + self._command(command.without(bad, limit), False)[0]
+            )
+            lines.append(f"To go on with all, when that is mended: {line}")
+        else:
+            lines.append(f"To go on: {line}")
+        if secret:
+            lines.append(
+                f"  and again with -e for {', '.join(printable(name) for name in secret)}, which may be secret."
+            )
+        return lines
+
+    @staticmethod
+    def _command(limit: str | None, password: bool) -> tuple[str, list[str]]:
+        inventory = os.environ.get("ANSIBLE_INVENTORY", "")
+        line, secret = command.go_on(sys.argv, context.CLIARGS, limit, inventory, password)
+        return printable(line), secret
+
+    def _report_lines(self, stats) -> list[str]:
+        named = stats.custom.get("_run", {}).get("gpuwright_reports") or []
+        paths = [*([named] if isinstance(named, str) else named), *self._reports.values()]
+        folders = sorted({str(Path(path).parent) for path in paths})
+        lines = [f"Report: {paths[0]}"] if len(paths) == 1 else [f"Reports: {folder}" for folder in folders]
+        return lines + ([f"Page: {self._page}"] if self._page else [])

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check the variables of a host against the argument specs of the roles, before anything else is looked at.
+
+Ansible itself says nothing about a misspelt name, and it takes -3 for a count and 8.1 for what was written as 8.10.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import CHECKS
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.waivers.rules import problems_of_skips
+from jinja2 import Undefined
+
+# The trainer's settings are known from its own files, without torch.
+_TRAINER = str(Path(__file__).resolve().parents[2] / "roles/model_trainer/files/gan_trainer")
+if _TRAINER not in sys.path:
+    sys.path.append(_TRAINER)
+
+# The value of a variable with such a name, or of a key in it, is never written into a message.
+SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
+TEMPLATE = re.compile(r"\{\{|\{%")
+VERSION = re.compile(r"[0-9]+(\.[0-9]+)*([-+][A-Za-z0-9._+-]+)?")
+FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
+# A login is part of it only with its "/", "?" and "#" encoded: else nobody can tell where the host begins.
+URL = re.compile(
+    r"file:///\S+|[a-z][a-z0-9+.-]*://([^\s/?#]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.$-]+)(:[0-9]+)?([/?#]\S*)?"
+)
+AN_ADDRESS = "must be an address such as https://host/path/ (a login in it with %2F for /, %3F for ?, %23 for #)"
+# Whatever stands before an @ in a value that is shown, with its address or without.
+LOGIN = re.compile(r"[^\s'\"]*@")
+# What systemd units name as it stands: white space would end the path there, and % would begin a specifier.
+UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
+FOLDER = re.compile(r"/[^\s]*")
+UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
+# The least that a number may be, by the end of its name. None of a thing can be wanted; no time at all cannot.
+LEAST = {
+    "_count": (lambda number: number >= 0, "must be 0 or more"),
+    "_timeout": (lambda number: number > 0, "must be greater than 0"),
+    "_wait_seconds": (lambda number: number >= 0, "must be 0 or more"),
+    "_steps": (lambda number: number > 0, "must be greater than 0"),
+}
+LONGEST_VALUE = 60
+SKIP_CHECKS = "verify_skip_checks"
+TRAINER_CONFIGS = "model_trainer_configs"
+# What a systemd instance and a file name take as they stand.
+INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# A name this close to a known one is a slip, even where the name of the role itself is misspelt.
+CLOSE = 0.85
+
+
+def variable_problems(
+    variables: Mapping[str, Any], argument_specs: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> list[str]:
+    """Sorted one-line messages about a host's variables, empty when all is well.
+
+    variables        name: value. Values that are templates still, encrypted, or secret are not looked into
+    argument_specs   role name: its options, as in `argument_specs.main.options` of meta/argument_specs.yml
+    """
+    for what in (variables, argument_specs):
+        if not isinstance(what, Mapping):
+            raise AnsibleFilterError(
+                "variable_problems expects a dict of variables and a dict of the options of each role, not "
+                f"{type(what).__name__}"
+            )
+    options = {name: spec for role in argument_specs.values() for name, spec in role.items()}
+    problems: list[str] = []
+    for name, value in variables.items():
+        if name in options:
+            problems.extend(_problems_of_value(name, value, options[name]))
+        else:
+            problems.extend(_problems_of_name(name, argument_specs, options))
+    return sorted(problems)
+
+
+def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
+    if name.startswith("__"):
+        owner = next((role for role in roles if name.startswith(f"__{role}_")), None)
+        if owner:
+            yield f"{name} is internal to the role {owner} and cannot be set"
+        return
+    nearest = difflib.get_close_matches(name, options, 1, CLOSE)
+    # Roles may begin alike (system_driver, system_driver_x): the longest that fits is meant.
+    role = max((role for role in roles if name.startswith(f"{role}_")), key=len, default="")
+    if role:
+        # The words after the role's name decide: all of its variables are alike in the words before.
+        endings = {option.removeprefix(f"{role}_"): option for option in roles[role]}
+        nearest = [endings[end] for end in difflib.get_close_matches(name.removeprefix(f"{role}_"), endings, 1)]
+    if role or nearest:
+        yield f"unknown variable {name}" + (f", did you mean {nearest[0]}?" if nearest else "")
+
+
+def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterator[str]:
+    parts = list(_parts(value))
+    if any(isinstance(part, Undefined) for part in parts):
+        yield f"{name} uses a variable that is not defined"
+        return
+    # What nobody can read yet cannot be wrong yet; the role's own argument specs see it later.
+    if any(isinstance(part, AnsibleVaultEncryptedUnicode) or _is_template(part) for part in parts):
+        return
+    if value is None:
+        yield f'{name} has no value: write "" for none, or remove the line'
+        return
+    wanted = spec.get("type", "str")
+    problem = _wrong_kind(wanted, value) or _refused_by_spec(name, value, spec)
+    if problem:
+        yield f"{name}: {problem}{_shown(name, value, spec)}"
+        return
+    if name == SKIP_CHECKS:
+        yield from _problems_of_skips(value)
+        return
+    if name == TRAINER_CONFIGS:
+        yield from _problems_of_configs(value)
+        return
+    check = _check_by_name(name) if wanted == "str" else None
+    if check and not (value == "" and spec.get("default", "") == ""):
+        problem = check(value)
+    elif wanted in ("int", "float"):
+        problem = next(
+            (text for end, (fits, text) in LEAST.items() if name.endswith(end) and not fits(float(value))), ""
+        )
+    if problem:
+        yield f"{name}: {problem}{_shown(name, value, spec)}"
+
+
+def _problems_of_skips(value: Any) -> Iterator[str]:
+    """Checks that cannot be switched off on the node either; there it would be a warning, here it stops the run."""
+    if not isinstance(value, Mapping):
+        yield f'{SKIP_CHECKS}: must be a dict of check: reason, such as {{gpu.link_width: "riser with 8 lanes"}}'
+        return
+    ids = [check.id for check in CHECKS]
+    for check_id, problem in sorted(problems_of_skips({"skip_checks": dict(value)}, CHECKS).items()):
+        nearest = difflib.get_close_matches(check_id, ids, 1) if check_id not in ids else []
+        yield f"{SKIP_CHECKS}: {check_id}: {problem}" + (f", did you mean {nearest[0]}?" if nearest else "")
+
+
+def _problems_of_configs(value: Any) -> Iterator[str]:
+    """What train-gan would refuse at the service's start, in its own words; it knows every key without torch."""
+    if not isinstance(value, Mapping):
+        yield f"{TRAINER_CONFIGS}: must be a dict of name: settings, such as {{faces: {{image_size: 128}}}}"
+        return
+    trainer_config = importlib.import_module("gan_trainer.config")
+    for name, settings in value.items():
+        where = f"{TRAINER_CONFIGS}.{name}"
+        if not isinstance(name, str) or not INSTANCE.fullmatch(name):
+            yield f"{where}: must be a name of letters, digits, -, _ and ., for the service train-gan@NAME"
+            continue
+        if settings is not None and not isinstance(settings, Mapping):
+            yield f"{where}: must be a dict of settings, {{}} for the defaults (given: {settings!r})"
+            continue
+        try:
+            trainer_config.make_config({_plain(key): _plain(setting) for key, setting in (settings or {}).items()})
+        except trainer_config.ConfigError as error:
+            for line in str(error).splitlines():
+                yield f"{where}: {line}"
+
+
+def _plain(value: Any) -> Any:
+    """Text as train-gan itself reads it; Ansible's own classes of text are no str to who asks for exactly that."""
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value and all that is in it, without reading what is encrypted."""
+    yield value
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _parts(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _parts(inner)
+
+
+def _is_template(value: Any) -> bool:
+    return isinstance(value, str) and TEMPLATE.search(value) is not None
+
+
+def _wrong_kind(wanted: str, value: Any) -> str:
+    """What Ansible would convert in silence: numbers into text, true into 1."""
+    if wanted == "str" and not isinstance(value, str):
+        if isinstance(value, (Mapping, list, tuple)):
+            return "must be text"
+        return "must be text: write it in quotes: YAML turns 8.10 into 8.1"
+    if wanted in ("int", "float") and isinstance(value, bool):
+        return "must be a number"
+    return ""
+
+
+def _refused_by_spec(name: str, value: Any, spec: Mapping[str, Any]) -> str:
+    # A variable that is not set has its default in the role; what is required is not the inventory's affair alone.
+    checked = {key: content for key, content in spec.items() if key not in ("required", "default")}
+    result = ArgumentSpecValidator({name: checked}).validate({name: value})
+    if not result.errors.errors:
+        return ""
+    choices = spec.get("choices")
+    if choices:
+        return "must be one of " + ", ".join(str(choice) or '""' for choice in choices)
+    if "options" in spec or "elements" in spec:
+        detail = LOGIN.sub("***@", " ".join(str(result.errors.errors[0]).split()))
+        return "is not what its argument spec describes" + ("" if _is_secret(name, value, spec) else f" ({detail})")
+    return f"must be of type {spec.get('type', 'str')}"
+
+
+def _check_by_name(name: str) -> Callable[[str], str] | None:
+    """What the end of a variable's name promises about its text."""
+    if name.endswith(("_version", "_branch")):
+        return _matches(VERSION, 'must be a version such as "580.95.05"')
+    if name.endswith("_fingerprint"):
+        return _matches(FINGERPRINT, "must be a fingerprint of 40 hex digits without spaces")
+    if name.endswith(UNIT_PATH_SUFFIXES):
+        return _matches(UNIT_PATH, "must be an absolute path without white space, quotes, % and backslashes")
+    if name.endswith("_wheelhouse"):
+        return _matches(FOLDER, "must be the absolute path of a folder on the node")
+    if name.endswith("_url"):
+        return _matches(URL, AN_ADDRESS)
+    return None
+
+
+def _matches(pattern: re.Pattern[str], message: str) -> Callable[[str], str]:
+    return lambda value: "" if pattern.fullmatch(value) else message
+
+
+def _is_secret(name: str, value: Any, spec: Mapping[str, Any]) -> bool:
+    words = [name, *(part for part in _parts(value) if isinstance(part, str) and isinstance(value, Mapping))]
+    return bool(spec.get("no_log")) or any(SECRET.search(word) for word in words)
+
+
+def _shown(name: str, value: Any, spec: Mapping[str, Any]) -> str:
+    """The end of a message: what was given, unless it may be a secret."""
+    if _is_secret(name, value, spec):
+        return ""
+    text = LOGIN.sub("***@", " ".join(repr(value).split()))
+    return f" (given: {text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + '...'})"
+
+
+class FilterModule:
+    """Filters of the role preflight."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"variable_problems": variable_problems}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guard of every play: Ansible calls an empty group, a limit that selects nothing and a mistyped tag a success."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+
+from ansible.errors import AnsibleLookupError
+from ansible.inventory.manager import InventoryManager
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems
+
+DOCUMENTATION = """
+name: gpu_nodes
+short_description: The group gpu_nodes, or an error that says why no host would be done
+description:
+  - For C(hosts:) of a play. It is evaluated before any host is contacted.
+  - Stops on an ansible-core older than 2.16, an inventory without hosts in C(gpu_nodes), a C(--limit) that selects none
+    of them or names what is not there, and a tag that no play knows.
+options: {}
+"""
+EXAMPLES = """
+- hosts: "{{ lookup('gpuwright.node.gpu_nodes') }}"
+"""
+RETURN = """
+_raw:
+  description: The name of the group.
+  type: list
+  elements: str
+"""
+
+GROUP = "gpu_nodes"
+# Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read: they alone are left out.
+OLDEST_ANSIBLE_CORE = (2, 16)
+LAYERS = ("preflight", "system", "framework", "model", "verify")
+# Parts of a layer that are worth running alone.
+PARTS = ("report",)
+SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
+
+
+def known_tags(playbooks: Path) -> list[str]:
+    """Tags that select something: the layers, and every role that their playbooks list."""
+    texts = [file.read_text() for file in playbooks.glob("*.yml")]
+    roles = {role for text in texts for role in re.findall(r"- role: gpuwright\.node\.(\w+)", text)}
+    return sorted({*LAYERS, *PARTS, *roles})
+
+
+def problems(variables: dict, selected: list[str], tags: list[str]) -> list[str]:
+    """Why this run would do nothing or cannot work; an empty list lets it start.
+
+    `variables` are the play's magic variables, `selected` the group's hosts within the limit, `tags` the known ones.
+    """
+    found = []
+    version = variables["ansible_version"]["full"]
+    if tuple(int(part) for part in re.findall("[0-9]+", version)[:2]) < OLDEST_ANSIBLE_CORE:
+        found.append(f"ansible-core {version} is too old: gpuwright runs on 2.16 and newer; use 2.16.19 (make venv)")
+    hosts = variables.get("groups", {}).get(GROUP, [])
+    if not hosts:
+        found.append(
+            f"the inventory has no host in the group {GROUP}. Add your servers there, or name the right file with -i"
+        )
+    elif not selected:
+        found.append(
+            f"--limit {variables.get('ansible_limit')} selects none of the hosts of {GROUP}: {', '.join(hosts[:8])}"
+        )
+    elif variables.get("ansible_limit"):
+        groups = variables["groups"]
+        found += limit_problems(
+            variables["ansible_limit"], {*groups, *(host for each in groups.values() for host in each)}
+        )
+    for tag in [*variables.get("ansible_run_tags", []), *variables.get("ansible_skip_tags", [])]:
+        if tag not in (*tags, *SPECIAL_TAGS):
+            near = difflib.get_close_matches(tag, tags, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            found.append(f"no task has the tag {tag}{hint}; the tags are {', '.join(tags)}")
+    return found
+
+
+class LookupModule(LookupBase):
+    """`lookup('gpuwright.node.gpu_nodes')`."""
+
+    def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[str]:
+        variables = variables or {}
+        manager = InventoryManager(self._loader, parse=False)
+        manager.add_group(GROUP)
+        for group, hosts in variables.get("groups", {}).items():
+            manager.add_group(group)
+            for host in hosts:
+                manager.add_host(host, group=group)
+        manager.subset(variables.get("ansible_limit"))
+        selected = [host.name for host in manager.get_hosts(GROUP)]
+        found = problems(variables, selected, known_tags(Path(__file__).resolve().parents[2] / "playbooks"))
+        if found:
+            raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
+        return [GROUP]

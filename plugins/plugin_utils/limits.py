@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a -l fits no host and no group: Ansible goes on without it, and a slip leaves hosts out or excludes none."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+
+from ansible.inventory.manager import split_host_pattern
+
+# Hosts that Ansible knows without an inventory.
+IMPLICIT = ("localhost", "127.0.0.1", "::1")
+
+
+def limit_problems(limit: str, names: Iterable[str]) -> list[str]:
+    """One sentence for each part of the limit that none of these names of hosts and groups fits."""
+    known = sorted({*names, "all", "ungrouped"})
+    found = []
+    for part in split_host_pattern(limit):
+        pattern = part.lstrip("!&")
+        # A file of names is read by Ansible itself, which says so when it cannot.
+        if not pattern or pattern.startswith("@") or _fits(pattern, [*known, *IMPLICIT]):
+            continue
+        near = difflib.get_close_matches(_base(pattern), known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        found.append(f"--limit {limit}: {pattern} is no host and no group of the inventory{hint}")
+    return found
+
+
+def _base(pattern: str) -> str:
+    """gpu_nodes of gpu_nodes[0:3]."""
+    return re.sub(r"(?<=.)\[-?[0-9]*([:-][0-9]*)?\]$", "", pattern)
+
+
+def _fits(pattern: str, names: Sequence[str]) -> bool:
+    if pattern.startswith("~"):
+        try:
+            return any(re.match(pattern[1:], name) for name in names)
+        except re.error:
+            return False
+    return any(fnmatch.fnmatchcase(name, wanted) for name in names for wanted in (pattern, _base(pattern)))

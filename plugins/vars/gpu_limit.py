@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guard of -l: Ansible goes on without what it cannot match, so that a slip leaves hosts out, or excludes none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleError
+from ansible.inventory.group import Group
+from ansible.plugins.vars import BaseVarsPlugin
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems
+
+DOCUMENTATION = """
+name: gpu_limit
+short_description: An error that names what a C(--limit) misspells
+description:
+  - Gives no variables. It is asked once the inventory is read, which is before Ansible looks at C(--limit).
+  - Stops where a part of C(--limit), an exclusion too, is the name or pattern of no host and no group.
+options:
+  stage:
+    description: When the plugin is asked.
+    type: str
+    default: inventory
+    choices: [inventory]
+"""
+
+
+class VarsModule(BaseVarsPlugin):
+    """Asked for every group; the group of all knows every name."""
+
+    def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
+        limit = context.CLIARGS.get("subset")
+        for entity in entities if isinstance(entities, list) else [entities]:
+            if limit and isinstance(entity, Group) and entity.name == "all":
+                names = [
+                    *(host.name for host in entity.get_hosts()),
+                    *(group.name for group in entity.get_descendants()),
+                ]
+                found = limit_problems(limit, names)
+                if found and entity.get_hosts():
+                    raise AnsibleError(f"Nothing was done: {'. '.join(found)}")
+        return {}

@@ -54,6 +54,8 @@ SKIP_CHECKS = "verify_skip_checks"
 TRAINER_CONFIGS = "model_trainer_configs"
 # What a systemd instance and a file name take as they stand.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# What is said on the command line to the run as a whole.
+OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock")
 # Names that earlier releases took; the old one is refused, so that nobody believes that it still counts.
 RENAMED = {
     "system_driver_reboot": "system_reboot_policy",
@@ -92,6 +94,8 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
         owner = next((role for role in roles if name.startswith(f"__{role}_")), None)
         if owner:
             yield f"{name} is internal to the role {owner} and cannot be set"
+        return
+    if name in OF_THE_RUN:
         return
     if name in RENAMED:
         yield f"{name} is {RENAMED[name]} since 0.2.0; rename it in the inventory"

@@ -59,7 +59,7 @@ class Node:
             "ansible_python_interpreter": sys.executable,
             **variables,
         }
-        site = yaml.safe_load((REPOSITORY / "site.yml").read_text())
+        site = yaml.safe_load((REPOSITORY / "playbooks/site.yml").read_text())
         words = next(play.get("vars", {}) for play in site if "framework.yml" in str(play))
         plays = [self.play(layer, words if len(layers) > 1 else {}) for layer in layers]
         (self.folder / "play.yml").write_text(yaml.safe_dump(plays))

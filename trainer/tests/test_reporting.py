@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TINY
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
 from gan_trainer.config import Config, make_config
 from gan_trainer.networks import build
 from gan_trainer.reporting import Reporter
 from gan_trainer.samples import generate, make_grid, save_png, to_uint8
 from gan_trainer.train import train
-from PIL import Image
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 
 def config_for(folder: Path, **changes: object) -> Config:

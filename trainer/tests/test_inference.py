@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY
+from PIL import Image
+from torch import Tensor, nn
+
 from gan_trainer import cli, export, train
 from gan_trainer.checkpoint import list_checkpoints
 from gan_trainer.commands.sample import read_seeds
 from gan_trainer.config import make_config
 from gan_trainer.errors import UsageError
 from gan_trainer.trained import load_trained, make_noise
-from PIL import Image
-from torch import Tensor, nn
 
 
 @pytest.fixture(scope="module")

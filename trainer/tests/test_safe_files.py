@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TINY
+
 from gan_trainer.checkpoint import list_checkpoints, save_checkpoint
 from gan_trainer.config import Config
 from gan_trainer.run_folder import RunFolder, RunFolderError

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from conftest import TINY
+from PIL import Image
+
 from gan_trainer.census import counted, describe, list_images
 from gan_trainer.config import make_config
 from gan_trainer.images import DataError
-from PIL import Image
 
 
 def picture(path: Path, mode: str = "RGB", size: tuple[int, int] = (40, 30), **options: object) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import PACKAGE, TINY
+from PIL import Image
+
 from gan_trainer import cli
 from gan_trainer.bench import data, ladder, reported, tables, timing
 from gan_trainer.bench.inference import bench_inference
@@ -21,7 +23,6 @@ from gan_trainer.config import ConfigError, make_config
 from gan_trainer.errors import UserError
 from gan_trainer.networks import build
 from gan_trainer.pixels import decode_image
-from PIL import Image
 
 CPU = torch.device("cpu")
 CONFIG = make_config({**TINY, "device": "cpu", **ladder.PLAIN})

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
+
 from gan_trainer.checkpoint import load_checkpoint
 from gan_trainer.config import Config, make_config
 from gan_trainer.images import FolderImages, SyntheticImages
@@ -15,7 +17,6 @@ from gan_trainer.loop import Trainer
 from gan_trainer.precision import Precision
 from gan_trainer.samples import generate, save_png
 from gan_trainer.train import train
-from torch import Tensor
 
 Run = Callable[..., subprocess.CompletedProcess]
 IMAGES = 256

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from gan_trainer import smoke_run
 from gan_trainer.config import make_config
 from gan_trainer.smoke import smoke

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TINY
+
 from gan_trainer import loop
 from gan_trainer.config import make_config
 from gan_trainer.loop import Trainer

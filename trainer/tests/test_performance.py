@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from gan_trainer import performance_measures, placement
 from gan_trainer.performance import Collector, measure_device, measure_node
 from gan_trainer.performance_measures import (

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TINY, trainer_environment
+
 from gan_trainer import cli, record
 from gan_trainer.checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
 from gan_trainer.config import Config, make_config

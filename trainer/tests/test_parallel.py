@@ -6,12 +6,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from conftest import TINY
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
 from gan_trainer import parallel
 from gan_trainer.config import make_config
 from gan_trainer.losses import discriminator_loss, generator_loss
 from gan_trainer.networks import build
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 RANKS, STEPS, BATCH = 2, 3, 4
 CONFIG = make_config(TINY)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TINY, trainer_environment
+
 from gan_trainer.checkpoint import list_checkpoints, load_checkpoint
 from gan_trainer.config import make_config
 from gan_trainer.loop import Trainer

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw
+
 from gan_trainer.images import FolderImages
 from gan_trainer.pixels import UNREADABLE, decode_image
-from PIL import Image, ImageDraw
 
 SIZE = 32
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import TINY
+
 from gan_trainer.batch_size import find_batch_size, largest_fitting
 from gan_trainer.config import Config, ConfigError, make_config
 from gan_trainer.distributed import Ranks

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import torch
 from conftest import TINY
+
 from gan_trainer.compiled import choose_compile, compare, compile_networks
 from gan_trainer.config import make_config
 from gan_trainer.cuda_graphs import GraphedUpdate

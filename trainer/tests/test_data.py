@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
+
 from gan_trainer.batches import Batches
 from gan_trainer.cache import CachedImages, cache_file, wait_for_cache, write_cache
 from gan_trainer.config import Config, make_config
@@ -19,7 +21,6 @@ from gan_trainer.distributed import ALONE, Ranks
 from gan_trainer.images import DataError, FolderImages, SyntheticImages
 from gan_trainer.prefetch import Prefetcher, in_background, normalise
 from gan_trainer.workers import count_workers, cpus_near
-from PIL import Image
 
 
 def test_synthetic_images_are_a_function_of_seed_and_index() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from gan_trainer.commands import COMMANDS
 from gan_trainer.config import Config, ConfigError, as_yaml, impossible_on_gpus, load_config, make_config
 

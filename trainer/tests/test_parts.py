@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+
 from gan_trainer.config import make_config
 from gan_trainer.losses import discriminator_loss, functional_gradient_penalty, generator_loss, gradient_penalty
 from gan_trainer.networks import build, update_average

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from gan_trainer import stop_signal
 from gan_trainer.stop_signal import STOP_SIGNALS, StopSignal, StopWaiting
 

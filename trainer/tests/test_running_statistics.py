@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 from conftest import TINY
+
 from gan_trainer.config import make_config
 from gan_trainer.loop import Trainer
 from gan_trainer.precision import choose_precision

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TINY, trainer_environment
+
 from gan_trainer import cli, loop
 from gan_trainer.checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
 from gan_trainer.config import Config, load_config, make_config

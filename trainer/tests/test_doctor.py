@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
 from gan_trainer import cli, doctor, precision
 from gan_trainer.config import make_config
 

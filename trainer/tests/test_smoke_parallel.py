@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from gan_trainer import smoke_parallel
 from gan_trainer.ranks import RankError, run_ranks
 from gan_trainer.smoke_parallel import try_parallel

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import PACKAGE, TINY
+
 from gan_trainer.bench.training import make_batches
 from gan_trainer.config import make_config
 

@@ -137,7 +137,7 @@ def loading(config: Config) -> Iterator[Row]:
     """The images, and how a training would load them. Nothing is decoded and no cache is written."""
     import torch
 
-    from .data import make_dataset, open_loader
+    from .data.loader import make_dataset, open_loader
 
     on_gpu = capabilities(config) != [None]
     plain = replace(config, cache_dir="")

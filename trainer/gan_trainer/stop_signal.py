@@ -11,7 +11,7 @@ from typing import Any, Iterator
 import torch
 from torch import distributed
 
-from .distributed import ALONE, Ranks
+from .parallel.distributed import ALONE, Ranks
 
 # What a whole job is sent; data workers leave these to the trainer.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)

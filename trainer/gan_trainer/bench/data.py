@@ -17,12 +17,12 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..cache import CachedImages, write_cache
 from ..config import Config
-from ..data import open_loader
-from ..images import FolderImages, SyntheticImages
-from ..pixels import decode_image
-from ..prefetch import normalise
+from ..data.cache import CachedImages, write_cache
+from ..data.images import FolderImages, SyntheticImages
+from ..data.loader import open_loader
+from ..data.pixels import decode_image
+from ..data.prefetch import normalise
 from . import timing
 from .timing import rate_of, take_turns
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from ..config import Config
-from ..losses import discriminator_loss, generator_loss
-from ..networks import build, update_average
+from ..engine.schedule import learning_rate_factor
+from ..models.losses import discriminator_loss, generator_loss
+from ..models.networks import build, update_average
 from ..precision import Precision, set_tf32
-from ..schedule import learning_rate_factor
 
 
 class NewcomersLoop:

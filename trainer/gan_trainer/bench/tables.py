@@ -16,8 +16,8 @@ import torch
 
 from .. import CPUS_AT_START
 from ..config import Config
+from ..data.images import FolderImages
 from ..errors import UserError
-from ..images import FolderImages
 from .ladder import measure_ladder
 from .reported import BATCH, PRECISION, contradictions, with_reported
 from .training import DISTINCT_BATCHES, measure, measure_ranks

@@ -18,14 +18,15 @@ import torch
 from torch import Tensor
 
 from ..config import Config, make_config
-from ..distributed import Ranks, join
+from ..data.images import SyntheticImages
+from ..engine.loop import Trainer
+from ..engine.memory import use_expandable_segments
+from ..engine.reaction import react
+from ..engine.speed_up import speed_up
+from ..engine.train import choose_device
 from ..errors import UserError
-from ..images import SyntheticImages
-from ..loop import Trainer
-from ..memory import use_expandable_segments
+from ..parallel.distributed import Ranks, join
 from ..precision import choose_precision
-from ..reaction import react
-from ..train import choose_device
 from .timing import synchronise
 
 DISTINCT_BATCHES = 4
@@ -55,7 +56,7 @@ def make_batches(config: Config, count: int, pinned: bool) -> list[Tensor]:
 def make_trainer(config: Config, device: torch.device, ranks: Ranks = ALONE) -> Trainer:
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
     trainer = Trainer(config, device, choose_precision(config.precision, capability), ranks)
-    trainer.speed_up()
+    speed_up(trainer)
     return trainer
 
 

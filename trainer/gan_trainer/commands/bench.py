@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
 def training(options: argparse.Namespace, config: Config, folder: Path) -> int:
     import os
 
-    from ..memory import use_expandable_segments
-    from ..train import choose_device
+    from ..engine.memory import use_expandable_segments
+    from ..engine.train import choose_device
 
     if config.expandable_segments:
         use_expandable_segments(os.environ)
@@ -80,10 +80,10 @@ def make_fid(options: argparse.Namespace, config: Config, device: Any) -> Any:
     from dataclasses import replace
 
     from ..bench.training import make_trainer
-    from ..data import open_loader
-    from ..fid import FeatureNetwork, measure_fid
-    from ..reaction import react
-    from ..trained import Trained
+    from ..data.loader import open_loader
+    from ..engine.reaction import react
+    from ..inference.fid import FeatureNetwork, measure_fid
+    from ..inference.trained import Trained
 
     def fid(settings: Config) -> float:
         settings = replace(settings, data=config.data, steps=options.fid_steps)
@@ -103,7 +103,7 @@ def make_fid(options: argparse.Namespace, config: Config, device: Any) -> Any:
 
 def data(options: argparse.Namespace, config: Config, folder: Path) -> int:
     from ..bench.data import as_text, bench_data
-    from ..train import choose_device
+    from ..engine.train import choose_device
 
     report = bench_data(config, choose_device(config.device))
     write_json(folder / "data.json", report)
@@ -113,10 +113,10 @@ def data(options: argparse.Namespace, config: Config, folder: Path) -> int:
 
 def inference(options: argparse.Namespace, config: Config, folder: Path) -> int:
     from ..bench.inference import as_text, bench_inference
-    from ..checkpoint import list_checkpoints
-    from ..networks import build
-    from ..train import choose_device
-    from ..trained import load_trained
+    from ..engine.train import choose_device
+    from ..inference.trained import load_trained
+    from ..models.networks import build
+    from ..runs.checkpoint import list_checkpoints
 
     device = choose_device(config.device)
     if list_checkpoints(Path(config.run_dir)):

@@ -22,9 +22,9 @@ def run(options: argparse.Namespace) -> int:
 
     import torch
 
-    from ..export import FORMATS, TOLERANCE, ExportError, export
-    from ..train import choose_device
-    from ..trained import load_trained
+    from ..engine.train import choose_device
+    from ..inference.export import FORMATS, TOLERANCE, ExportError, export
+    from ..inference.trained import load_trained
 
     wanted = [name.strip() for name in options.formats.split(",")] if options.formats else list(FORMATS)
     for name in wanted:

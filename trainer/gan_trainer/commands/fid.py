@@ -25,9 +25,9 @@ def run(options: argparse.Namespace) -> int:
     if not MIN_IMAGES <= options.images <= MAX_IMAGES:
         raise UsageError(f"--images {options.images}: expected {MIN_IMAGES} to {MAX_IMAGES}")
 
-    from ..fid import FeatureNetwork, measure_fid
-    from ..train import choose_device
-    from ..trained import load_trained
+    from ..engine.train import choose_device
+    from ..inference.fid import FeatureNetwork, measure_fid
+    from ..inference.trained import load_trained
 
     device = choose_device(config.device)
     trained = load_trained(config.run_dir, options.checkpoint)

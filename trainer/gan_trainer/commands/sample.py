@@ -26,10 +26,10 @@ def run(options: argparse.Namespace) -> int:
     if options.truncation is not None and not 0.0 < options.truncation <= 10.0:
         raise UsageError(f"--truncation {options.truncation}: expected more than 0 and at most 10 standard deviations")
 
+    from ..engine.train import choose_device
+    from ..inference.trained import images_of, load_trained, make_noise
+    from ..runs.samples import make_grid, save_png
     from ..safe_files import replacing
-    from ..samples import make_grid, save_png
-    from ..train import choose_device
-    from ..trained import images_of, load_trained, make_noise
 
     trained = load_trained(config.run_dir, options.checkpoint)
     noise = make_noise(seeds, trained.config.latent_dim, options.truncation)

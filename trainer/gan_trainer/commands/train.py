@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(as_yaml(config), end="")
         return 0
-    from ..train import train
+    from ..engine.train import train
 
     interrupted = train(config, options.resume, options.profile)
     return EXIT_INTERRUPTED if interrupted else 0

@@ -1,0 +1,61 @@
+"""The trainer's packages: who imports whom, how large they are, and that each says what it holds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from conftest import PACKAGE
+from graphlib import TopologicalSorter
+
+ROOT = PACKAGE / "gan_trainer"
+MOST_FILES = 25
+MODULES = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."): path for path in ROOT.rglob("*.py")}
+FOLDERS = sorted({path.parent for path in [*ROOT.rglob("*.py"), *(PACKAGE / "tests").rglob("*.py")]})
+
+
+def imported_by(name: str) -> set[str]:
+    """The modules of the package that this one imports anywhere, and their packages' own files."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = name.split(".")[: -node.level]
+            target = ".".join([*base, *(node.module.split(".") if node.module else [])])
+            names = {target, *(f"{target}.{alias.name}".lstrip(".") for alias in node.names)}
+            found |= names & MODULES.keys()
+    return found
+
+
+def package_of(name: str) -> str:
+    """The first folder; a module at the top stands for itself."""
+    return name.partition(".")[0]
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    TopologicalSorter({name: imported_by(name) for name in MODULES}).prepare()
+
+
+def test_no_package_imports_one_that_imports_it() -> None:
+    graph: dict[str, set[str]] = {}
+    for name in MODULES:
+        graph.setdefault(package_of(name), set()).update(map(package_of, imported_by(name)))
+    assert len(graph) > 15 and graph["engine"] >= {"data", "models", "parallel", "runs"}
+    TopologicalSorter({name: others - {name} for name, others in graph.items()}).prepare()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(PACKAGE)))
+def test_a_folder_can_be_overlooked(folder: Path) -> None:
+    assert len(list(folder.glob("*.py"))) <= MOST_FILES
+
+
+def test_every_package_says_what_it_holds() -> None:
+    for folder in {path.parent for path in MODULES.values()}:
+        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), folder
+
+
+def test_the_readme_names_every_module_where_it_is() -> None:
+    table = (PACKAGE / "README.md").read_text().partition("## Where is what\n")[2].partition("\n## ")[0]
+    named = {word.removesuffix(".py").replace("/", ".") for word in re.findall(r"`([\w/]+\.py)`", table)}
+    assert len(named) > 25 and named <= MODULES.keys()

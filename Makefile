@@ -100,6 +100,7 @@ docs: venv ## write the pages and tables that are made from data: docs/compatibi
 	@$(VENV)/bin/python docs/conda.py
 	@$(VENV)/bin/python docs/nvidia_smi_fields.py
 	@$(VENV)/bin/python docs/checks.py
+	@$(VENV)/bin/python tools/roles.py
 
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
 	@$(VENV)/bin/python docs/checks_tried.py

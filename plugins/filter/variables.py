@@ -54,6 +54,11 @@ SKIP_CHECKS = "verify_skip_checks"
 TRAINER_CONFIGS = "model_trainer_configs"
 # What a systemd instance and a file name take as they stand.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# Names that earlier releases took; the old one is refused, so that nobody believes that it still counts.
+RENAMED = {
+    "system_driver_reboot": "system_reboot_policy",
+    "system_driver_reboot_timeout": "system_reboot_timeout",
+}
 # A name this close to a known one is a slip, even where the name of the role itself is misspelt.
 CLOSE = 0.85
 
@@ -87,6 +92,9 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
         owner = next((role for role in roles if name.startswith(f"__{role}_")), None)
         if owner:
             yield f"{name} is internal to the role {owner} and cannot be set"
+        return
+    if name in RENAMED:
+        yield f"{name} is {RENAMED[name]} since 0.2.0; rename it in the inventory"
         return
     nearest = difflib.get_close_matches(name, options, 1, CLOSE)
     # Roles may begin alike (system_driver, system_driver_x): the longest that fits is meant.

@@ -22,7 +22,8 @@ description:
 options: {}
 """
 EXAMPLES = """
-- hosts: "{{ lookup('gpuwright.node.gpu_nodes') }}"
+- name: Every GPU node
+  hosts: "{{ lookup('gpuwright.node.gpu_nodes') }}"
 """
 RETURN = """
 _raw:

@@ -117,9 +117,9 @@ def test_dkms_build_fails_while_dnf_succeeds() -> None:
 
 
 def test_reboot_that_is_not_allowed_is_no_pass() -> None:
-    done = play("site.yml", system_driver_reboot="never")
+    done = play("site.yml", system_reboot_policy="never")
     assert done.rc != 0
-    assert "Reboot required" in done.text and "system_driver_reboot is never" in done.text
+    assert "Reboot required" in done.text and "system_reboot_policy is never" in done.text
     assert "nouveau" in done.text and "reboot.pending" in done.text
 
 

@@ -149,7 +149,7 @@ def test_another_environment_is_built_beside_and_switched_when_nobody_works(
 
 def test_a_new_driver_and_a_reboot_wait_for_the_job(job: Callable[..., Job]) -> None:
     working = job()
-    wish = {"system_driver_branch": "570", "system_driver_allow_stream_switch": True, "system_driver_reboot": "allowed"}
+    wish = {"system_driver_branch": "570", "system_driver_allow_stream_switch": True, "system_reboot_policy": "allowed"}
     packages, boot = on_host("rpm -qa | sort"), on_host("cat /proc/sys/kernel/random/boot_id")
     left = play("playbooks/system.yml", "--tags", "system_driver", **wish)
     assert left.rc != 0 and f"pid {working.pid}, trainer, since 20" in left.text, left.output

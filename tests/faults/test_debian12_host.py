@@ -37,7 +37,7 @@ def debian_host() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def newest() -> str:
     """The driver that a plain run installs: the newest of the planned branch, not of the repository."""
-    done = system(system_driver_reboot="allowed")
+    done = system(system_reboot_policy="allowed")
     assert done.rc == 0, done.output
     return on_debian(VERSION)
 
@@ -70,7 +70,7 @@ def test_a_held_driver_gives_way_to_another_version_that_is_asked_for(newest: st
     assert system(**hold).rc == 0
     candidate = "apt-cache policy cuda-drivers | grep Candidate"
     assert newest in on_debian(candidate)
-    done = system(system_driver_version="580.82.07", system_driver_reboot="allowed", **hold)
+    done = system(system_driver_version="580.82.07", system_reboot_policy="allowed", **hold)
     assert done.rc == 0, done.output
     assert on_debian(VERSION) == "580.82.07" and "580.82.07" in on_debian(candidate)
     assert system(system_driver_version="580.82.07", **hold).changed == 0
@@ -79,7 +79,7 @@ def test_a_held_driver_gives_way_to_another_version_that_is_asked_for(newest: st
 def test_a_mirror_that_goes_away_leaves_driver_preference_and_hold(newest: str) -> None:
     """The package lists are there still, the packages are not."""
     look = "dpkg-query -W 'libcuda1' '*nvidia*'; cat /etc/apt/preferences.d/gpuwright*"
-    assert system(system_driver_version=newest, system_driver_reboot="allowed").rc == 0
+    assert system(system_driver_version=newest, system_reboot_policy="allowed").rc == 0
     before = on_debian(look)
     subprocess.run(["podman", "stop", "--time", "1", REPOSITORY_SERVER], check=True)
     try:
@@ -91,12 +91,12 @@ def test_a_mirror_that_goes_away_leaves_driver_preference_and_hold(newest: str) 
 
 
 def test_another_branch_replaces_every_package_of_the_driver(newest: str) -> None:
-    older = system(system_driver_branch="570", system_driver_reboot="allowed")
+    older = system(system_driver_branch="570", system_reboot_policy="allowed")
     assert older.rc == 0, older.output
     assert on_debian(VERSION) == "570.172.08"
     shown = "dpkg-query -W -f '${Version}\\n' cuda-drivers nvidia-driver-cuda nvidia-kernel-dkms libcuda1 | sort -u"
     assert on_debian(shown) == "570.172.08-1"
-    back = system(system_driver_reboot="allowed")
+    back = system(system_reboot_policy="allowed")
     assert back.rc == 0, back.output
     assert on_debian(VERSION) == newest and on_debian(shown) == f"{newest}-1"
     assert system().changed == 0

@@ -19,7 +19,7 @@ SERVER = containers.container_name("faults", "repo")
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 DRIVER = "rpm -qa '*nvidia*' --qf '%{NAME} %{EVR}\\n' | sort"
 STREAM = "grep -h ^stream= /etc/dnf/modules.d/nvidia-driver.module"
-OTHER = {"system_driver_branch": "570", "system_driver_allow_stream_switch": True, "system_driver_reboot": "allowed"}
+OTHER = {"system_driver_branch": "570", "system_driver_allow_stream_switch": True, "system_reboot_policy": "allowed"}
 
 
 @contextmanager
@@ -53,13 +53,13 @@ def test_an_adopted_driver_is_guarded_and_kept() -> None:
 
 
 def test_updates_by_themselves_leave_the_driver_alone() -> None:
-    older = play("playbooks/system.yml", system_driver_version="580.82.07", system_driver_reboot="allowed")
+    older = play("playbooks/system.yml", system_driver_version="580.82.07", system_reboot_policy="allowed")
     assert older.rc == 0, older.output
     before = on_host(DRIVER)
     assert "580.82.07" in before and "580.95.05" in on_host("dnf -q list --showduplicates nvidia-driver-cuda")
     on_host("dnf -q -y upgrade '*nvidia*' && python3 -m dnf.automatic.main --installupdates", check=False)
     assert on_host(DRIVER) == before
-    newer = play("playbooks/system.yml", system_driver_version="580.95.05", system_driver_reboot="allowed")
+    newer = play("playbooks/system.yml", system_driver_version="580.95.05", system_reboot_policy="allowed")
     assert newer.rc == 0, newer.output
 
 
@@ -78,7 +78,7 @@ def test_a_run_that_is_killed_between_stream_and_packages_goes_on() -> None:
     on_host(f"sed -i 's/-3:580.95.05-1.el8[.][*]/-570.*-*/' {LOCKS}")
     done = play("playbooks/system.yml", **OTHER)
     assert done.rc == 0 and "570.172.08" in on_host(DRIVER) and "580.95" not in on_host(DRIVER), done.output
-    back = play("playbooks/system.yml", system_driver_allow_stream_switch=True, system_driver_reboot="allowed")
+    back = play("playbooks/system.yml", system_driver_allow_stream_switch=True, system_reboot_policy="allowed")
     assert back.rc == 0 and on_host(f"cat {LOCKS}") == held, back.output
 
 

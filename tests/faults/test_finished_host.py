@@ -99,10 +99,10 @@ def test_a_node_in_service_is_not_rebooted_unasked() -> None:
     assert "Reboot required" in done.text and "it is in service" in done.text
     assert on_host("cat /proc/sys/kernel/random/boot_id") == boot
     assert "Verdict FAIL" in done.text
-    back = play("site.yml", system_driver_branch="570", system_driver_reboot="allowed")
+    back = play("site.yml", system_driver_branch="570", system_reboot_policy="allowed")
     assert back.rc == 0, back.output
     assert on_host("cat /proc/sys/kernel/random/boot_id") != boot
-    mended = play("site.yml", system_driver_allow_stream_switch=True, system_driver_reboot="allowed")
+    mended = play("site.yml", system_driver_allow_stream_switch=True, system_reboot_policy="allowed")
     assert mended.rc == 0, mended.output
 
 
@@ -115,13 +115,13 @@ def test_a_held_driver_gives_way_to_another_version_that_is_asked_for() -> None:
     assert on_host(locks.format(before)) == "1"
     wish = {"system_driver_version": "580.82.07", "system_driver_version_lock": True}
     assert before != wish["system_driver_version"]
-    changed = play("playbooks/system.yml", system_driver_reboot="allowed", **wish)
+    changed = play("playbooks/system.yml", system_reboot_policy="allowed", **wish)
     assert changed.rc == 0, changed.output
     version = "nvidia-smi --query-gpu=driver_version --format=csv,noheader"
     assert on_host(version) == wish["system_driver_version"]
     assert on_host(locks.format(wish["system_driver_version"])) == "1"
     assert play("playbooks/system.yml", **wish).changed == 0
-    back = play("playbooks/system.yml", system_driver_version=before, system_driver_reboot="allowed")
+    back = play("playbooks/system.yml", system_driver_version=before, system_reboot_policy="allowed")
     assert back.rc == 0 and on_host(version) == before, back.output
     assert on_host(locks.format(before)) == "1"
     released = play("playbooks/system.yml", system_driver_version=before, system_driver_guards="never")

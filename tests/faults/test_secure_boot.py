@@ -125,7 +125,7 @@ def test_a_forgotten_password_is_replaced() -> None:
 def test_a_confirmed_key_lets_the_run_go_on() -> None:
     screens = reboot({"password": PASSWORD})
     assert screens.endswith("Password:\nReboot")
-    done = system(system_driver_reboot="allowed")
+    done = system(system_reboot_policy="allowed")
     assert done.rc == 0, done.output
     assert "Waiting for the console" not in done.text
     assert on_node("modinfo -F signer nvidia") == "DKMS module signing key"

@@ -34,7 +34,8 @@ def test_this_boot_was_checked_and_is_good(host: Host) -> None:
 def test_checks_go_on(host: Host, unit: str) -> None:
     assert host.check_output("systemctl is-active %s", unit) == "active"
     assert host.check_output("systemctl is-enabled %s", unit) == "enabled"
-    assert host.run("systemctl is-failed gpuwright-check.service").stdout.strip() == "inactive"
+    # Activating where the timer fires while this looks.
+    assert host.run("systemctl is-failed gpuwright-check.service").stdout.strip() in ("inactive", "activating")
 
 
 def test_metrics_are_fresh_and_readable_by_everybody(host: Host, wish: dict, metrics_file: str) -> None:

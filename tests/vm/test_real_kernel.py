@@ -68,7 +68,7 @@ def upgraded(vm: Vm, verified: Run) -> dict:
     before = vm.boot_id, vm.kernel
     vm.run("apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install linux-image-amd64", timeout=2700)
     newest = vm.run("ls -v /lib/modules | tail -n1")
-    run = vm.play("playbooks/system.yml", "--tags", "system_kernel,system_driver", system_driver_reboot="never")
+    run = vm.play("playbooks/system.yml", "--tags", "system_kernel,system_driver", system_reboot_policy="never")
     found = {"before": before, "kernel": newest, "run": run, "built": built_for(vm)}
     vm.reboot()
     return found
@@ -156,7 +156,7 @@ def test_verification_names_what_is_missing(vm: Vm, verified: Run) -> None:
 
 def test_a_second_run_changes_nothing(vm: Vm, verified: Run) -> None:
     boot = vm.boot_id
-    again = vm.play("playbooks/system.yml", "--skip-tags", LATER_LAYERS, system_driver_reboot="never")
+    again = vm.play("playbooks/system.yml", "--skip-tags", LATER_LAYERS, system_reboot_policy="never")
     assert again.rc == 0 and " changed=0 " in again.text, again.output
     assert vm.boot_id == boot
 

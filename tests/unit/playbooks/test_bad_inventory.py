@@ -17,12 +17,12 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
     ("line", "messages"),
     [
         (
-            "system_driver_brnach: '580'\n    system_driver_reboot: maybe",
-            ["system_driver_brnach", "\n          system_driver_reboot"],
+            "system_driver_brnach: '580'\n    system_reboot_policy: maybe",
+            ["system_driver_brnach", "\n          system_reboot_policy"],
         ),
         ("system_driver_brnach: '580'", ["system_driver_brnach", "system_driver_branch"]),
         ("system_driver_version: 550.90", ["system_driver_version", "quotes"]),
-        ("system_driver_reboot: maybe", ["system_driver_reboot", "allowed"]),
+        ("system_reboot_policy: maybe", ["system_reboot_policy", "allowed"]),
         ("gpuwright_busy: kill", ["gpuwright_busy: must be one of skip, wait, force", "'kill'"]),
         ("gpuwright_busy: true", ["gpuwright_busy"]),
         ("gpuwright_bussy: wait", ["unknown variable gpuwright_bussy, did you mean gpuwright_busy?"]),

@@ -175,7 +175,7 @@ def test_the_trainer_is_not_replaced_under_who_works(
     files = {"gan_trainer/__init__.py": "x = 1\n"}
     site.module("file_tree", "{'changed': False}")
     site.module("python_environment", "{'changed': False, 'whole': True, 'because': ''}")
-    known = {"__model_trainer_files": files, "__framework_pytorch_planned": {"path": str(venv), "complete": True}}
+    known = {"__model_trainer_files": files, "framework_pytorch_planned": {"path": str(venv), "complete": True}}
     write = {
         "ansible.builtin.copy": {
             "content": "{{ __model_trainer_files | gpuwright.node.tree_digest if same else 'other' }}"
@@ -195,7 +195,7 @@ def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(en
     site.module("file_tree", "{'changed': False}")
     known = {
         "__model_trainer_files": {"x.py": "x = 1\n"},
-        "__framework_pytorch_planned": {"path": str(new), "complete": True},
+        "framework_pytorch_planned": {"path": str(new), "complete": True},
     }
     known.update({"__framework_pytorch_venvs": str(environments.venvs), "__framework_pytorch_id": "new-one"})
     main = yaml.safe_load((REPOSITORY / "roles/model_trainer/tasks/main.yml").read_text())

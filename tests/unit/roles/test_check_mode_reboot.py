@@ -30,8 +30,8 @@ def read(path: str) -> Any:
 def known(role: str, *names: str) -> dict[str, Any]:
     found = read(f"{role}/vars/main.yml")
     return {name: found[name] for name in names} | {
-        "system_driver_reboot": "auto",
-        "system_driver_reboot_timeout": 900,
+        "system_reboot_policy": "auto",
+        "system_reboot_timeout": 900,
         "gpu_node_plan": {"driver": {"present": False, "branch": "580"}},
         "gpu_node": {
             "verified": False,

@@ -101,8 +101,8 @@ def test_the_run_ends_in_seconds_and_says_what_to_compare(tmp_path: Path) -> Non
     }
     host |= {
         "ansible_become": False,
-        "system_driver_reboot": "auto",
-        "system_driver_reboot_timeout": 900,
+        "system_reboot_policy": "auto",
+        "system_reboot_timeout": 900,
         "system_reboot_reason": "a test",
     }
     (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": {"a5-01": host}}}))

@@ -107,3 +107,67 @@ def walk(tasks: list[dict]) -> list[dict]:
         for part in ("block", "rescue", "always"):
             found += walk(task.get(part, []))
     return found
+
+
+def role_texts(role: Path) -> list[tuple[Path, str]]:
+    files = [file for folder in ("tasks", "vars", "handlers", "templates") for file in role.glob(f"{folder}/**/*")]
+    return [(file, file.read_text()) for file in files if file.is_file()]
+
+
+OTHERS = {role.name: [other.name for other in ROLES if other.name != role.name] for role in ROLES}
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_no_role_reads_what_is_internal_to_another(role: Path) -> None:
+    """What one role leaves for another has a name without __, and stands in its entry point's comment."""
+    for file, text in role_texts(role):
+        for name in re.findall(r"\b__([a-z]\w*)", text):
+            longest = max(
+                (other for other in [role.name, *OTHERS[role.name]] if name.startswith(f"{other}_")),
+                key=len,
+                default="",
+            )
+            assert longest in ("", role.name), f"{file}: __{name} is internal to {longest}"
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_default_stands_in_one_place(role: Path) -> None:
+    """A variable of another role is asked for by gpuwright.node.setting, which knows its default."""
+    public = {name for other in ROLES for name in options(other)}
+    for file, text in role_texts(role):
+        for name, value in re.findall(r"(?<![\w.'])([a-z]\w+) \| default\(([^)]*)\)", text):
+            assert name not in public or value == "omit", f"{file}: {name} | default({value})"
+
+
+def test_every_entry_point_has_a_spec() -> None:
+    called = set()
+    for role in ROLES:
+        for file, text in role_texts(role):
+            called |= set(re.findall(r"name: gpuwright\.node\.(\w+)\n\s+tasks_from: (\w+)", text))
+            assert text.count("tasks_from:") == len(re.findall(r"name: gpuwright\.node\.\w+\n\s+tasks_from: ", text)), (
+                file
+            )
+    assert len(called) >= 10
+    for name, entry in called:
+        specs = load(ROLES[0].parent / name / "meta/argument_specs.yml")["argument_specs"]
+        assert entry in specs and specs[entry]["short_description"], f"{name}: {entry}"
+
+
+LAYERS = ("system", "framework", "model", "verify")
+FIRST = ("preflight", "operator_lock")
+
+
+def load_plays(name: str) -> list[dict]:
+    return yaml.safe_load((ROLES[0].parents[1] / f"playbooks/{name}.yml").read_text())
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_role_that_reads_the_plan_makes_it(role: Path) -> None:
+    """By its dependency; verify by a task, since its page needs no host."""
+    meta = load(role / "meta/main.yml")
+    depends = [entry["role"] for entry in meta["dependencies"]] == ["gpuwright.node.preflight"]
+    first = load(role / "tasks/main.yml")[0]
+    asks = first.get("ansible.builtin.include_role", {}).get("name") == "gpuwright.node.preflight"
+    assert meta["galaxy_info"]["license"] == "Apache-2.0" and meta["galaxy_info"]["description"]
+    alone = {entry["role"] for name in LAYERS for play in load_plays(name) for entry in play["roles"]}
+    assert (depends or asks) == (f"gpuwright.node.{role.name}" in alone and role.name not in FIRST), role.name

@@ -185,14 +185,14 @@ def test_an_answer_is_not_that_of_an_earlier_step(site: Site) -> None:
     ("busy", "variables", "code", "rebooted", "words"),
     [
         ("", {"users": []}, 0, True, ""),
-        ("", {"policy": "auto"}, 0, False, "not done: logged in: bob; allow it with system_driver_reboot"),
+        ("", {"policy": "auto"}, 0, False, "not done: logged in: bob; allow it with system_reboot_policy"),
         ("", {"policy": "allowed"}, 0, True, ""),
         (ALICE, {"policy": "allowed"}, 2, False, f"did not reboot it: {ALICE}"),
         (ALICE, {"policy": "auto"}, 2, False, f"did not reboot it: {ALICE}"),
         (ALICE, {"policy": "auto", "gpuwright_busy": "skip"}, 0, False, f"did not reboot it: {ALICE}"),
         (ALICE, {"policy": "allowed", "gpuwright_busy": "force"}, 0, False, "not done: a5-01 is in use, so"),
         (ALICE, {"policy": "auto", "verified": True}, 0, False, "not done: it is in service"),
-        (ALICE, {"policy": "never", "gpuwright_busy": "force"}, 0, False, "not done: system_driver_reboot is never"),
+        (ALICE, {"policy": "never", "gpuwright_busy": "force"}, 0, False, "not done: system_reboot_policy is never"),
     ],
 )  # fmt: skip
 def test_no_policy_ends_a_job(
@@ -211,8 +211,8 @@ def test_no_policy_ends_a_job(
         look = own_collection(tmp_path) / "plugins/modules/workload_info.py"
         look.write_text(look.read_text().replace('["bob"]', "[]"))
     known = {
-        "system_driver_reboot": variables.get("policy", "auto"),
-        "system_driver_reboot_timeout": 900,
+        "system_reboot_policy": variables.get("policy", "auto"),
+        "system_reboot_timeout": 900,
         "gpu_node": {"verified": variables.get("verified", False)},
         "system_reboot_limit": 1,
         "system_reboot_reason": "the module is another one",

@@ -26,8 +26,8 @@ SPECS: dict[str, dict[str, dict[str, Any]]] = {
         "system_driver_branch": TEXT,
         "system_driver_version": {**TEXT, "description": "Exact version."},
         "system_driver_flavour": {**TEXT, "choices": ["", "proprietary", "open"]},
-        "system_driver_reboot": {"type": "str", "choices": ["auto", "allowed", "never"], "default": "auto"},
-        "system_driver_reboot_timeout": {"type": "int", "default": 900},
+        "system_reboot_policy": {"type": "str", "choices": ["auto", "allowed", "never"], "default": "auto"},
+        "system_reboot_timeout": {"type": "int", "default": 900},
         "system_driver_version_lock": {"type": "bool", "default": False},
         "system_driver_repository_url": {"type": "str", "default": "https://host/"},
         "system_driver_key_fingerprint": {"type": "str", "default": "0" * 40},
@@ -70,7 +70,11 @@ UNDEFINED = " uses a variable that is not defined"
     ("name", "expected"),
     [
         ("system_driver_brnach", "unknown variable system_driver_brnach, did you mean system_driver_branch?"),
-        ("system_driver_timeout", "unknown variable system_driver_timeout, did you mean system_driver_reboot_timeout?"),
+        ("system_reboot_timout", "unknown variable system_reboot_timout, did you mean system_reboot_timeout?"),
+        (
+            "system_driver_reboot",
+            "system_driver_reboot is system_reboot_policy since 0.2.0; rename it in the inventory",
+        ),
         (
             "framework_pytroch_python",
             "unknown variable framework_pytroch_python, did you mean framework_pytorch_python?",
@@ -93,12 +97,12 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
         ("system_driver_branch", True, QUOTES.format(True)),
         ("system_driver_branch", ["580"], ": must be text (given: ['580'])"),
         ("system_driver_branch", None, ' has no value: write "" for none, or remove the line'),
-        ("system_driver_reboot_timeout", "soon", ": must be of type int (given: 'soon')"),
-        ("system_driver_reboot_timeout", True, ": must be a number (given: True)"),
+        ("system_reboot_timeout", "soon", ": must be of type int (given: 'soon')"),
+        ("system_reboot_timeout", True, ": must be a number (given: True)"),
         ("system_driver_version_lock", "perhaps", ": must be of type bool (given: 'perhaps')"),
         ("model_trainer_configs", "faces", ": must be of type dict (given: 'faces')"),
         # -- choices
-        ("system_driver_reboot", "maybe", ": must be one of auto, allowed, never (given: 'maybe')"),
+        ("system_reboot_policy", "maybe", ": must be one of auto, allowed, never (given: 'maybe')"),
         ("system_driver_flavour", "closed", ": must be one of \"\", proprietary, open (given: 'closed')"),
         # -- what a name promises
         ("system_driver_branch", "open-dkms", A_VERSION.format("'open-dkms'")),
@@ -110,7 +114,7 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
         ("model_trainer_runs_dir", "/srv/my runs", A_UNIT_PATH.format("'/srv/my runs'")),
         ("model_trainer_runs_dir", "/srv/100%", A_UNIT_PATH.format("'/srv/100%'")),
         ("system_driver_repository_url", "host", AN_ADDRESS.format("'host'")),
-        ("system_driver_reboot_timeout", 0, ": must be greater than 0 (given: 0)"),
+        ("system_reboot_timeout", 0, ": must be greater than 0 (given: 0)"),
         ("model_trainer_gpu_count", -3, ": must be 0 or more (given: -3)"),
         ("model_trainer_gpu_count", "-3", ": must be 0 or more (given: '-3')"),
         ("model_trainer_total_steps", -0.5, ": must be greater than 0 (given: -0.5)"),
@@ -199,7 +203,7 @@ def test_versions_that_are_fine(value: str) -> None:
     "variables",
     [
         {},
-        {"system_driver_reboot_timeout": "900"},
+        {"system_reboot_timeout": "900"},
         {"system_driver_version_lock": "yes"},
         {"system_driver_repository_url": "file:///srv/mirror"},
         {"framework_pytorch_index_url": ""},
@@ -208,7 +212,7 @@ def test_versions_that_are_fine(value: str) -> None:
         {"system_driver_key_fingerprint": "610C7B14E068A878070DA4E99CD0A493D42D0685"},
         {"system_driver_branch": wrap_var("580")},
         {"system_driver_branch": "{{ site_branch }}"},
-        {"system_driver_reboot_timeout": "{{ 10 * 60 }}"},
+        {"system_reboot_timeout": "{{ 10 * 60 }}"},
         {"model_trainer_configs": {"faces": {"batch_size": 64}}},
         {"model_trainer_logging": {"level": "debug"}},
         {"framework_pytorch_lock_file": "/srv/own.txt"},
@@ -256,10 +260,10 @@ def test_a_long_value_is_cut() -> None:
 
 
 def test_all_problems_come_at_once_in_order() -> None:
-    found = problems(system_driver_reboot="maybe", model_trainer_gpu_count=-3, system_driver_brnach="580")
+    found = problems(system_reboot_policy="maybe", model_trainer_gpu_count=-3, system_driver_brnach="580")
     assert [line.split(":")[0].split(",")[0] for line in found] == [
         "model_trainer_gpu_count",
-        "system_driver_reboot",
+        "system_reboot_policy",
         "unknown variable system_driver_brnach",
     ]
 

@@ -75,7 +75,7 @@ def inventory(machine: Machine) -> dict:
                 "system_driver_source": "distribution",
                 "system_driver_version": DRIVER,
                 "system_driver_version_lock": True,
-                "system_driver_reboot": "allowed",
+                "system_reboot_policy": "allowed",
                 # Nothing keeps a card awake that does not answer.
                 "system_tuning_leave": ["gpu_persistence"],
             },

@@ -181,7 +181,7 @@ CHECKS = (
         question="Is the planned driver loaded?",
         judge=driver_version,
         firm_because="no module at all is one of its findings, and without one no program has a GPU",
-        action=INSTALL + " ; it says when a reboot is due, and does it with -e system_driver_reboot=allowed",
+        action=INSTALL + " ; it says when a reboot is due, and does it with -e system_reboot_policy=allowed",
     ),
     Check(
         id="driver.flavour",

@@ -22,6 +22,6 @@ CHECKS = (
         question="Is what is installed also what runs?",
         judge=reboot_pending,
         needs_gpu=False,
-        action="When nobody works on the node, run: systemctl reboot ; a run does so with system_driver_reboot=allowed",
+        action="When nobody works on the node, run: systemctl reboot ; a run does so with system_reboot_policy=allowed",
     ),
 )

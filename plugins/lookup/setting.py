@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A public variable of any role: what the inventory says, or the default that its role declares."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+
+DOCUMENTATION = """
+name: setting
+author: gpuwright developers
+version_added: "0.2.0"
+short_description: A public variable of a role of this collection, or its default
+description:
+  - Roles that judge a node before it is changed, or prove it afterwards, need what other roles are told.
+  - The default is that of the role's argument specs, which is the one place of it beside the role's C(defaults).
+options:
+  _terms:
+    description: Names of variables, such as C(model_trainer_user).
+    type: list
+    elements: str
+    required: true
+"""
+EXAMPLES = """
+- ansible.builtin.debug:
+    msg: "{{ lookup('gpuwright.node.setting', 'model_trainer_user') }}"
+"""
+RETURN = """
+_raw:
+  description: One value for each name.
+  type: list
+  elements: raw
+"""
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+
+
+@functools.cache
+def defaults(roles: Path = ROLES) -> dict[str, Any]:
+    """Name and default of every option of every role, as their argument specs say."""
+    files = sorted(roles.glob("*/meta/argument_specs.yml"))
+    specs = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
+    options = (spec["argument_specs"]["main"].get("options", {}) for spec in specs)
+    return {name: option["default"] for each in options for name, option in each.items()}
+
+
+class LookupModule(LookupBase):
+    """`lookup('gpuwright.node.setting', 'model_trainer_user')`."""
+
+    def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[Any]:
+        known, found = defaults(), []
+        for name in terms:
+            if name not in known:
+                raise AnsibleLookupError(f"no role of gpuwright.node has a variable {name}")
+            given = (variables or {}).get(name, known[name])
+            found.append(self._templar.template(given, fail_on_undefined=True))
+        return found

@@ -1,0 +1,63 @@
+"""Write roles/*/README.md from the argument specs (`make docs`). tests/unit/roles/test_role_readme.py finds drift."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+ROLES = REPOSITORY / "roles"
+# Roles for the other roles alone; who calls them is read from their tasks.
+INTERNAL = ("system_busy", "system_packages", "system_reboot", "system_repository", "system_version_lock")
+ALONE = """\
+Used alone, it has the role preflight read the host and decide the plan first, once in a run. Put
+`gpuwright.node.operator_lock` before it where somebody else could change the host at the same time.
+"""
+
+
+def page(role: Path) -> str:
+    """The README of a role: what it is for, how it is used, its variables and entry points."""
+    entries = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]
+    main = entries["main"]
+    lines = [f"# {role.name}", "", f"{main['short_description'].rstrip('.')}.", ""]
+    if role.name in INTERNAL:
+        lines += [f"Internal: for {', '.join(callers(role.name))}; not for playbooks of your own.", ""]
+    else:
+        lines += ["```yaml", "roles:", f"  - gpuwright.node.{role.name}", "```", ""]
+        if role.name not in ("preflight", "operator_lock"):
+            lines += [ALONE]
+    if main.get("options"):
+        lines += ["## Variables", "", "| variable | type | default | what it does |", "|---|---|---|---|"]
+        lines += [row(name, option) for name, option in main["options"].items()] + [""]
+    others = {name: entry for name, entry in entries.items() if name != "main"}
+    if others:
+        lines += ["## Entry points", "", "For other roles of this collection, by `tasks_from`.", ""]
+        lines += [f"* `{name}`: {entry['short_description'].rstrip('.')}." for name, entry in others.items()] + [""]
+    return "\n".join([*lines, "Made from `meta/argument_specs.yml` by `make docs`; do not edit it.", ""])
+
+
+def callers(name: str) -> list[str]:
+    """Roles with a task that includes this one."""
+    word = f"name: gpuwright.node.{name}\n"
+    return sorted({file.parts[-3] for file in ROLES.glob("*/tasks/*.yml") if word in file.read_text()} - {name})
+
+
+def row(name: str, option: dict[str, Any]) -> str:
+    default = yaml.safe_dump(option.get("default"), default_flow_style=True, width=10_000).strip().removesuffix("\n...")
+    kind = option["type"] + (f" of {option['elements']}" if "elements" in option else "")
+    choices = option.get("choices")
+    text = " ".join(str(option["description"]).split())
+    if choices:
+        text += " One of " + ", ".join(f"`{choice}`" if choice != "" else "empty" for choice in choices) + "."
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{name}`", kind, f"`{default}`", text)) + " |"
+
+
+def main() -> None:
+    for role in sorted(path for path in ROLES.iterdir() if path.is_dir()):
+        (role / "README.md").write_text(page(role))
+
+
+if __name__ == "__main__":
+    main()

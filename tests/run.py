@@ -113,7 +113,7 @@ def trainer(suite: Suite) -> None:
     python = trainer_python()
     if python is None:
         return suite.add("the trainer's environment", False)
-    return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, "tests/trainer")
+    return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, "trainer/tests")
 
 
 def trainer_python() -> Path | None:

@@ -22,7 +22,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.checks.waivers.rule
 from jinja2 import Undefined
 
 # The trainer's settings are known from its own files, without torch.
-_TRAINER = str(Path(__file__).resolve().parents[2] / "roles/model_trainer/files/gan_trainer")
+_TRAINER = str(Path(__file__).resolve().parents[2] / "trainer")
 if _TRAINER not in sys.path:
     sys.path.append(_TRAINER)
 

@@ -27,10 +27,10 @@ PYTORCH = wheelhouse.LOCK.stem.partition("-")[2]
 
 
 def build(tag: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """`podman build` of the Containerfile with the roles as its context, as docs/containers.md says."""
+    """`podman build` of the Containerfile with the repository as its context, as docs/containers.md says."""
     return podman(
         "build", "--isolation", "chroot", "--network", "host", "--pull=never", "--layers=false", "--format", "docker",
-        "--file", str(CONTAINERFILE), "--tag", tag, *words, str(REPOSITORY / "roles"), check=check,
+        "--file", str(CONTAINERFILE), "--tag", tag, *words, str(REPOSITORY), check=check,
     )  # fmt: skip
 
 

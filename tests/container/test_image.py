@@ -111,4 +111,4 @@ def test_a_build_without_a_lock_makes_no_image(build_arguments: list[str]) -> No
     assert podman("image", "exists", "localhost/gpuwright-container-never", check=False).returncode == 1
 
 
-TRAINER_PROJECT = REPOSITORY / "roles/model_trainer/files/gan_trainer/pyproject.toml"
+TRAINER_PROJECT = REPOSITORY / "trainer/pyproject.toml"

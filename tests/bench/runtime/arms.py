@@ -35,7 +35,7 @@ class Arm:
         """A clean one: what the caller's shell sets must not be part of any arm."""
         unwanted = ("LD_PRELOAD", "MALLOC_CONF", "OMP_", "GOMP_", "KMP_", "LOCAL_", "PYTORCH_", "CUDA_", "SLURM_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-        package = REPOSITORY / "roles/model_trainer/files/gan_trainer"
+        package = REPOSITORY / "trainer"
         return {**kept, "PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore", **self.environment}
 
 

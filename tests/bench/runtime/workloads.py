@@ -27,7 +27,7 @@ def cpu_seconds() -> float:
 
 def loader_speed(folder: str, workers: int, images: int) -> tuple[float, float]:
     """(images per second, CPU milliseconds per image) of a plain DataLoader over JPEG files."""
-    from gan_trainer.data import FolderImages
+    from gan_trainer.data.images import FolderImages
     from torch.utils.data import DataLoader, RandomSampler
 
     data = FolderImages(folder, IMAGE_SIZE, 0)

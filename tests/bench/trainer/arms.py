@@ -20,11 +20,11 @@ from gan_trainer.bench import timing
 from gan_trainer.bench.newcomer import NewcomersLoop
 from gan_trainer.bench.training import make_trainer
 from gan_trainer.config import Config
-from gan_trainer.losses import discriminator_loss, generator_loss
-from gan_trainer.networks import build, update_average
+from gan_trainer.data.prefetch import normalise
+from gan_trainer.engine.schedule import learning_rate_factor
+from gan_trainer.models.losses import discriminator_loss, generator_loss
+from gan_trainer.models.networks import build, update_average
 from gan_trainer.precision import Precision, autocast, choose_precision, make_scaler, set_tf32
-from gan_trainer.prefetch import normalise
-from gan_trainer.schedule import learning_rate_factor
 from torch import Tensor, nn
 
 Steps = tuple[int, int]

@@ -26,8 +26,8 @@ import torch
 from gan_trainer.bench.timing import summarise, synchronise
 from gan_trainer.bench.training import make_batches, make_trainer
 from gan_trainer.config import Config, make_config
-from gan_trainer.memory import use_expandable_segments
-from gan_trainer.prefetch import Prefetcher
+from gan_trainer.data.prefetch import Prefetcher
+from gan_trainer.engine.memory import use_expandable_segments
 
 COMMON = {"device": "cuda", "precision": "auto", "data": "synthetic", "lr_scaling": "none", "compile": "off"}
 CASES = {

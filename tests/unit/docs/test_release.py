@@ -25,7 +25,7 @@ def rows(title: str) -> list[list[str]]:
 def versions_found() -> dict[str, list[str]]:
     """Every place that repeats the version, and what it says."""
     places = {
-        TRAINER / "gan_trainer/gan_trainer/__init__.py": r'__version__ = "(.+)"',
+        REPOSITORY / "trainer/gan_trainer/__init__.py": r'__version__ = "(.+)"',
         TRAINER / "container/Containerfile": r"(?:ARG VERSION=|gan-trainer:)([\d.]+)",
         REPOSITORY / "docs/containers.md": r"gan-trainer:([\d.]+)",
         REPOSITORY / "docs/upgrading.md": r"--detach v([\d.]+)",

@@ -44,7 +44,7 @@ class Site:
             elif source.is_file():
                 shutil.copy(source, folder)
             else:
-                ignored = shutil.ignore_patterns("__pycache__", "gan_trainer")
+                ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(source, folder / part, symlinks=True, ignore=ignored)
         for role in (folder / "roles").iterdir():
             if role.name != "preflight":

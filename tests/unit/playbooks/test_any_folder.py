@@ -40,7 +40,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif source.is_symlink():
             (folder / part).symlink_to(source.readlink())
         else:
-            ignored = shutil.ignore_patterns("__pycache__", "gan_trainer", "locks")
+            ignored = shutil.ignore_patterns("__pycache__", "locks")
             shutil.copytree(source, folder / part, symlinks=True, ignore=ignored)
     return folder
 

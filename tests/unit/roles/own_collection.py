@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conftest import REPOSITORY
 
-PARTS = ("galaxy.yml", "meta", "playbooks", "plugins", "roles")
+PARTS = ("galaxy.yml", "meta", "playbooks", "plugins", "roles", "trainer")
 
 
 def own_collection(folder: Path) -> Path:

@@ -16,7 +16,17 @@ from pathlib import Path
 from .condition import Condition, filled
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PARTS = ("site.yml", "ansible.cfg", "playbooks", "roles", "library", "plugins", "collections", "callback_plugins")
+PARTS = (
+    "site.yml",
+    "ansible.cfg",
+    "playbooks",
+    "roles",
+    "library",
+    "plugins",
+    "collections",
+    "callback_plugins",
+    "trainer",
+)
 PROGRAMS = Path(sys.executable).parent
 RUN_SECONDS = 1500
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""train-gan sample: a grid of images from the averaged generator of a checkpoint, as PNG."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..errors import UsageError
+from .options import add_config_arguments, read_config
+
+MAX_SEEDS = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_arguments(parser)
+    parser.add_argument("--checkpoint", metavar="FILE", help="default: the newest in run_dir that can be read")
+    parser.add_argument("--seeds", default="0-63", help="one image for each: 3,5,8 or 0-63 (default: %(default)s)")
+    parser.add_argument("--truncation", type=float, help="cut the noise at so many standard deviations; default: not")
+    parser.add_argument("--output", metavar="FILE", help="default: samples-STEP.png in run_dir")
+
+
+def run(options: argparse.Namespace) -> int:
+    config = read_config(options)
+    seeds = read_seeds(options.seeds)
+    if options.truncation is not None and not 0.0 < options.truncation <= 10.0:
+        raise UsageError(f"--truncation {options.truncation}: expected more than 0 and at most 10 standard deviations")
+
+    from ..engine.train import choose_device
+    from ..inference.trained import images_of, load_trained, make_noise
+    from ..runs.samples import make_grid, save_png
+    from ..safe_files import replacing
+
+    trained = load_trained(config.run_dir, options.checkpoint)
+    noise = make_noise(seeds, trained.config.latent_dim, options.truncation)
+    images = images_of(trained.generator.to(choose_device(config.device)), noise)
+    file = Path(options.output or Path(config.run_dir) / f"samples-{trained.step:010d}.png")
+    try:
+        with replacing(file) as out:
+            save_png(make_grid(images), out)
+    except OSError as error:
+        raise UsageError(f"--output {file}: cannot be written: {error.strerror or error}") from error
+    print(f"train-gan: {len(seeds)} images of step {trained.step} in {file}")
+    return 0
+
+
+def read_seeds(text: str) -> list[int]:
+    """`3,5,8-10` as [3, 5, 8, 9, 10]. Raises UsageError."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise UsageError(f"--seeds {text!r}: expected whole numbers and ranges such as 3,5,8 or 0-63")
+        span = range(int(first), int(last if dash else first) + 1)
+        if not span or span[-1] >= 2**63 or len(seeds) + len(span) > MAX_SEEDS:
+            raise UsageError(f"--seeds {text!r}: expected 1 to {MAX_SEEDS} seeds below 2**63, ranges from low to high")
+        seeds += span
+    return seeds

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training is fed with, told before it starts: images found, used and left out, their sizes and modes."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from pathlib import Path
+
+from PIL import Image
+
+from ..config import Config
+from .files import SUFFIXES
+from .images import FolderImages
+from .pixels import ORIENTATION, UNREADABLE
+
+# Images whose head is read, evenly over all: enough for a rare kind, and a second on a network file system.
+LOOKED_AT = 500
+KINDS_NAMED = 5
+
+
+def describe(config: Config) -> list[str]:
+    """What `data` holds, one line each; DataError when nothing can be trained on."""
+    if config.data == "synthetic":
+        return [
+            f"data: synthetic, {config.synthetic_images} made-up discs that prove the machine and teach nothing; "
+            "for your own pictures set data to a folder of images"
+        ]
+    if config.data.endswith(".tar"):
+        # Imported here, since no other kind of data needs the library.
+        from .shards import list_shards
+
+        shards = list_shards(config.data)
+        local = [Path(name) for name in shards if "://" not in name]
+        size = sum(path.stat().st_size for path in local) / 1e9
+        return [f"data: {len(shards)} tar shards" + (f", {size:.2f} GB" if len(local) == len(shards) else "")]
+    listing = FolderImages(config.data, config.image_size, config.max_bad_images).listing
+    kinds = counted(Counter(path.suffix.lower()[1:] for path in listing.files))
+    followed = f", {listing.links} linked folder(s) followed" if listing.links else ""
+    lines = [f"data: {len(listing.files)} images in {config.data} ({kinds}){followed}"]
+    if listing.left_out:
+        lines.append(f"data: left out: {counted(listing.left_out)}; images end in {', '.join(SUFFIXES)}")
+    return lines + look(listing.files, config)
+
+
+def look(files: list[Path], config: Config) -> list[str]:
+    """Sizes and modes from the heads of some of the images, one line; what is unreadable is the loader's business."""
+    step = max(1, len(files) // LOOKED_AT)
+    sizes, modes, remarks = [], Counter(), Counter()
+    for path in files[::step]:
+        try:
+            with Image.open(path) as image:
+                sizes.append(image.size)
+                modes[image.mode] += 1
+                if "A" in image.mode or "transparency" in image.info:
+                    remarks[f"with transparency, laid on {config.background}"] += 1
+                if image.mode.startswith("I;16"):
+                    remarks["of 16 bits, scaled to 8"] += 1
+                if getattr(image, "n_frames", 1) > 1:
+                    remarks["of several pictures, the first is used"] += 1
+                if "exif" in image.info and image.getexif().get(ORIENTATION, 1) != 1:
+                    remarks["turned upright"] += 1
+                if min(image.size) < config.image_size:
+                    remarks[f"smaller than image_size {config.image_size}, scaled up"] += 1
+        except UNREADABLE:
+            remarks["unreadable"] += 1
+    if not sizes:
+        return []
+    small, large = min(sizes, key=min), max(sizes, key=min)
+    middle = int(statistics.median(min(size) for size in sizes))
+    found = f"{small[0]}x{small[1]} to {large[0]}x{large[1]}, short edge {middle} in the middle; {counted(modes)}"
+    more = "".join(f"; {number} {what}" for what, number in remarks.most_common())
+    return [f"data: of {len(files[::step])} looked at: {found}{more}"]
+
+
+def counted(counts: Counter[str]) -> str:
+    """Such as "546 png, 60 bmp and 3 more kinds (12)"; the most frequent first."""
+    rows = counts.most_common()
+    named = ", ".join(f"{number} {name}" for name, number in rows[:KINDS_NAMED])
+    rest = rows[KINDS_NAMED:]
+    return named + (f" and {len(rest)} more kinds ({sum(number for _, number in rest)})" if rest else "")

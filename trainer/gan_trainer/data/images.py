@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources of single images as uint8 tensors (3, S, S): a synthetic set and a folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ..errors import UsageError
+from .files import SUFFIXES, list_images
+from .pixels import UNREADABLE, decode_image
+
+
+class DataError(UsageError):
+    """The images cannot be used; the text names folder or file."""
+
+
+class BadImages:
+    """Names each unreadable image once on stderr; raises DataError when they are more than `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.names: set[str] = set()
+
+    def add(self, name: object, error: Exception) -> None:
+        if str(name) not in self.names:
+            self.names.add(str(name))
+            print(f"train-gan: {name}: cannot be read as an image: {error}", file=sys.stderr, flush=True)
+        if len(self.names) > self.limit:
+            raise DataError(f"data: {len(self.names)} unreadable images, the last {name}; allowed: {self.limit}")
+
+
+class SyntheticImages(Dataset):
+    """Soft discs of random place, size and colour; image i is the same everywhere and always."""
+
+    def __init__(self, size: int, count: int, seed: int) -> None:
+        self.size, self.count, self.seed = size, count, seed
+        axis = np.linspace(-1.0, 1.0, size, dtype=np.float32)
+        self.y, self.x = np.meshgrid(axis, axis, indexing="ij")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Tensor:
+        random = np.random.default_rng((self.seed, index))
+        centre = random.uniform(-0.4, 0.4, 2)
+        radius = random.uniform(0.3, 0.6)
+        colours = random.integers(0, 256, (2, 3, 1, 1))
+        distance = np.hypot(self.y - centre[0], self.x - centre[1])
+        inside = 1.0 / (1.0 + np.exp((distance - radius) * 20.0))
+        pixels = colours[0] * inside + colours[1] * (1.0 - inside)
+        return torch.from_numpy(pixels.astype(np.uint8))
+
+
+class FolderImages(Dataset):
+    """All images below a folder (census.py), as they are meant to be seen, cut to their middle square and scaled.
+
+    An unreadable file is named on stderr and replaced by the next one; more than `max_bad` of them in one worker raise
+    DataError.
+    """
+
+    def __init__(self, folder: str, size: int, max_bad: int, background: str = "white") -> None:
+        if not Path(folder).is_dir():
+            raise DataError(f"data: {folder!r} is no folder; give a folder of images, tar shards or 'synthetic'")
+        self.listing = list_images(Path(folder))
+        self.files = self.listing.files
+        if not self.files:
+            raise DataError(f"data: {folder!r} holds no file ending in {', '.join(SUFFIXES)}")
+        # Without one readable file the search for the next one would not end.
+        self.size, self.background, self.bad = size, background, BadImages(min(max_bad, len(self.files) - 1))
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        while True:
+            path = self.files[index]
+            try:
+                return decode_image(path, self.size, self.background)
+            except UNREADABLE as error:
+                self.bad.add(path, error)
+                index = (index + 1) % len(self.files)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the configuration to a loader of uint8 batches (N, 3, S, S).
+
+They stay uint8 until the device normalises them (prefetch.py), so a quarter of float32's bytes travel there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from ..config import Config
+from ..parallel.distributed import ALONE, Ranks
+from .batches import Batches
+from .cache import CachedImages, cache_file, wait_for_cache, write_cache
+from .images import DataError, FolderImages, SyntheticImages
+from .workers import default_workers, prepare_worker
+
+CPU = torch.device("cpu")
+
+__all__ = ["DataError", "FolderImages", "SyntheticImages", "make_dataset", "open_loader"]
+
+
+def make_dataset(
+    config: Config,
+    ranks: Ranks = ALONE,
+    start: int = 0,
+    workers: int = 0,
+    prepare: Callable[[int], None] | None = None,
+) -> Dataset:
+    """The images that `data` names; with cache_dir the first process of each node decodes them, and the others wait."""
+    if config.data == "synthetic":
+        return SyntheticImages(config.image_size, config.synthetic_images, config.seed)
+    if config.data.endswith(".tar"):
+        # Imported here, since no other kind of data needs the library.
+        from .shards import ShardImages
+
+        return ShardImages(config, ranks, start)
+    folder = FolderImages(config.data, config.image_size, config.max_bad_images, config.background)
+    if not config.cache_dir:
+        return folder
+    if ranks.local_rank == 0:
+        write_cache(folder, Path(config.cache_dir), config.max_bad_images, workers, prepare)
+    else:
+        wait_for_cache(folder, Path(config.cache_dir))
+    ranks.wait()
+    return CachedImages(cache_file(folder, Path(config.cache_dir)), config.image_size)
+
+
+def collate(batch: Any) -> Tensor:
+    """A batch that came as one tensor stays one."""
+    return batch if isinstance(batch, Tensor) else default_collate(batch)
+
+
+@contextmanager
+def open_loader(
+    config: Config,
+    start: int,
+    pin_memory: bool,
+    ranks: Ranks = ALONE,
+    device: torch.device = CPU,
+) -> Iterator[DataLoader]:
+    """This rank's batches of uint8 images (N, 3, S, S) on the CPU for the steps after `start`, N = batch_size / ranks.
+
+    Leaving the block lets the workers end. Raises DataError.
+    """
+    ending = multiprocessing.Event()
+    prepare = partial(prepare_worker, ending)
+    workers = config.num_workers if config.num_workers >= 0 else default_workers(device, ranks)
+    dataset = make_dataset(config, ranks, start, workers, prepare)
+    if isinstance(dataset, IterableDataset):
+        workers = min(workers, dataset.most_workers())
+        order = {"batch_size": None}
+    else:
+        # A worker would only pass on what the memory map holds already, at the price of a copy.
+        workers = workers if config.num_workers > 0 or not isinstance(dataset, CachedImages) else 0
+        batches = Batches(len(dataset), config.batch_size, config.seed, start, config.steps, ranks)
+        order = {"batch_sampler": batches, "collate_fn": collate}
+    if workers:
+        # persistent_workers: an epoch's end is no reason to start processes; here one pass is the whole training.
+        order.update(prefetch_factor=config.prefetch_factor, persistent_workers=True, worker_init_fn=prepare)
+    # Its own random numbers: the training's stay those of a run that was never interrupted.
+    order.update(generator=torch.Generator().manual_seed(config.seed))
+    try:
+        yield DataLoader(dataset, num_workers=workers, pin_memory=pin_memory, **order)
+    finally:
+        ending.set()

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""WebDataset tar shards: large reads in a row, for image sets that a file system of small files would slow down."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Iterator
+
+import torch
+import webdataset
+from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
+
+from ..parallel.distributed import Ranks
+from .files import SUFFIXES
+from .images import BadImages, DataError
+from .pixels import UNREADABLE, decode_image
+
+# Encoded images among which the next one is drawn: shards are read from front to back.
+SHUFFLE_BUFFER = 512
+
+
+def list_shards(data: str) -> list[str]:
+    """The shards that a pattern such as data/{000..009}.tar names; DataError when one is not there."""
+    shards = list(webdataset.shardlists.expand_urls(data))
+    missing = [name for name in shards if "://" not in name and not Path(name).is_file()]
+    if missing:
+        raise DataError(f"data: {missing[0]} is no file ({len(missing)} of {len(shards)} shards are missing)")
+    return shards
+
+
+class ShardImages(IterableDataset):
+    """Endless batches of uint8 images (N, 3, S, S): each epoch has a new order of shards.
+
+    Every worker of every rank reads shards of its own. The order is a function of seed, step, and the numbers of ranks
+    and workers; with the same numbers a resumed run goes on with the batch that an uninterrupted one would have had.
+    It reads what came before without decoding it. An unreadable image is named and replaced by its neighbour.
+    """
+
+    def __init__(self, config: object, ranks: Ranks, start: int) -> None:
+        self.size, self.seed, self.max_bad = config.image_size, config.seed, config.max_bad_images
+        self.share, self.ranks, self.start = ranks.share(config.batch_size), ranks, start
+        self.shards, self.background = list_shards(config.data), config.background
+        if len(self.shards) < ranks.world:
+            raise DataError(
+                f"data: {len(self.shards)} shards cannot feed {ranks.world} processes; make at least one each"
+            )
+
+    def most_workers(self) -> int:
+        """More would find no shard."""
+        return len(self.shards) // self.ranks.world
+
+    def __iter__(self) -> Iterator[Tensor]:
+        info = get_worker_info()
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        # Workers deliver in turn, and the first batch always comes from worker 0: it takes over the stream whose turn
+        # it is at `start`, as the next ones do.
+        stream = (worker + self.start) % workers
+        batches_before = (self.start - stream + workers - 1) // workers
+        place = self.ranks.rank * workers + stream
+        images = self.images(place, self.ranks.world * workers, batches_before * self.share)
+        while True:
+            yield torch.stack([next(images) for _ in range(self.share)])
+
+    def images(self, stream: int, streams: int, skip: int) -> Iterator[Tensor]:
+        """The decoded images of one of all streams, from number `skip` on."""
+        bad, last, owed = BadImages(self.max_bad), None, 0
+        for number, (name, encoded) in enumerate(self.samples(stream, streams, bad)):
+            # One before is decoded too: it may have to stand in for its neighbour.
+            if number < skip - 1:
+                continue
+            try:
+                last = decode_image(encoded, self.size, self.background)
+            except UNREADABLE as error:
+                bad.add(name, error)
+            owed += number >= skip
+            while last is not None and owed:
+                yield last
+                owed -= 1
+
+    def samples(self, stream: int, streams: int, bad: BadImages) -> Iterator[tuple[str, bytes]]:
+        """Name and encoded image, epoch after epoch."""
+
+        def damaged(error: Exception) -> bool:
+            bad.add(str(error)[-200:], error)
+            return True
+
+        epoch, found = 0, True
+        while found:
+            order = random.Random(f"{self.seed} {epoch}")
+            own = order.sample(self.shards, len(self.shards))[stream::streams]
+            pipeline = webdataset.DataPipeline(
+                webdataset.SimpleShardList(own),
+                webdataset.tarfile_to_samples(handler=damaged),
+                webdataset.shuffle(SHUFFLE_BUFFER, rng=random.Random(f"{self.seed} {epoch} {stream}")),
+            )
+            found = False
+            for sample in pipeline:
+                # A sample is all files that share a name: its image, perhaps a label beside it.
+                for suffix in SUFFIXES:
+                    if suffix[1:] in sample:
+                        found = True
+                        yield f"{sample['__url__']}: {sample['__key__']}{suffix}", sample[suffix[1:]]
+                        break
+            epoch += 1
+        raise DataError(f"data: {', '.join(own)}: no image ending in {', '.join(SUFFIXES)} can be read")

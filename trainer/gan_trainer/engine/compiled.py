@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile, trusted only after it has agreed with eager mode on numbers.
+
+The gradient penalties differentiate twice. Compiled code has been silently wrong there (pytorch issue 91469) and now
+refuses it, so a penalty is compiled in a form of its own, with the inner gradient traced (losses.py). Compiled code is
+slow or wrong on Volta and older: Triton has no tensor cores there, and float16 products came out as zero (pytorch
+issue 127157). So `auto` is on from compute capability 8.0 only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..models.losses import functional_gradient_penalty, gradient_penalty
+from ..precision import Capability, Precision, autocast
+from .loop import Trainer
+
+Compiler = Callable[[Callable], Callable]
+# Largest relative error of a gradient: compiled code adds in another order, and fuses what eager mode rounds.
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 1e-1}
+
+
+def choose_compile(wanted: str, capability: Capability) -> tuple[bool, str]:
+    """Whether to compile for a GPU of this capability (None is a CPU), and why."""
+    if wanted != "auto":
+        return wanted == "on", f"compile is {wanted}"
+    if capability is None:
+        return False, "on a CPU compiling takes longer than it gains"
+    version = "compute capability {}.{}".format(*capability)
+    if capability < (8, 0):
+        return False, f"{version}: Triton makes no use of its tensor cores"
+    return True, version
+
+
+def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> list[str]:
+    """Compile the trainer's networks and penalty where that is wanted and proves right; one line for each path."""
+    capability = torch.cuda.get_device_capability(trainer.device) if trainer.on_gpu else None
+    wanted, because = choose_compile(trainer.config.compile, capability)
+    if not wanted:
+        return [f"torch.compile is off: {because}"]
+    count = max(1, trainer.ranks.share(trainer.config.batch_size) // trainer.config.accumulate)
+    images = torch.rand(count, 3, trainer.config.image_size, trainer.config.image_size, device=trainer.device) * 2 - 1
+    images = images.to(memory_format=trainer.layout)
+    noise = torch.randn(count, trainer.config.latent_dim, device=trainer.device)
+    lines = []
+    for name, network, example in (
+        ("generator", trainer.generator, noise),
+        ("discriminator", trainer.discriminator, images),
+    ):
+        plain, compiled = network.forward, compiler(network.forward)
+        fault = compare(network, plain, compiled, example, trainer.precision)
+        if agreed(trainer, fault):
+            lines.append(f"{name} runs eagerly: {fault or 'compiling failed on another process'}")
+            continue
+        # Set on the object: DistributedDataParallel and state_dict see the same network as before.
+        network.forward = compiled
+        lines.append(f"{name} is compiled, equal to eager mode within {TOLERANCE[trainer.precision.dtype]:g}")
+        if name == "discriminator":
+            trainer.penalties.share_logits = False
+    if trainer.config.r1_gamma > 0 or trainer.config.r2_gamma > 0:
+        lines.append(compile_penalty(trainer, images, compiler))
+    return lines
+
+
+def compile_penalty(trainer: Trainer, images: Tensor, compiler: Compiler) -> str:
+    plain, precision = trainer.penalties.plain_discriminator, trainer.penalties.precision
+    compiled = compiler(partial(functional_gradient_penalty, plain))
+
+    def eager(batch: Tensor) -> Tensor:
+        batch = batch.detach().requires_grad_(True)
+        return gradient_penalty(plain(batch), batch)
+
+    fault = compare(trainer.discriminator, eager, compiled, images, precision)
+    if agreed(trainer, fault):
+        return f"gradient penalty runs eagerly: {fault or 'compiling failed on another process'}"
+    trainer.penalties.compiled = compiled
+    return f"gradient penalty is compiled, equal to eager mode within {TOLERANCE[precision.dtype]:g}"
+
+
+def agreed(trainer: Trainer, fault: str) -> bool:
+    """Whether any rank has a fault: all must take the same path."""
+    return bool(trainer.ranks.largest(torch.tensor([bool(fault)], dtype=torch.int64)))
+
+
+def compare(network: nn.Module, eager: Callable, compiled: Callable, example: Tensor, precision: Precision) -> str:
+    """'' when both give the same values and parameter gradients, else what differs; the network is left as it was."""
+    buffers = [buffer.clone() for buffer in network.buffers()]
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+
+    def run(function: Callable) -> Sequence[Tensor]:
+        for buffer, before in zip(network.buffers(), buffers):
+            buffer.data.copy_(before)
+        with autocast(precision, example.device.type):
+            output = function(example)
+        # A penalty gives no gradient to the last bias.
+        gradients = torch.autograd.grad(output.float().square().mean(), parameters, allow_unused=True)
+        return [output.detach(), *(torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients))]
+
+    try:
+        expected, found = run(eager), run(compiled)
+    # A compiler fails in more ways than can be listed.
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    finally:
+        for buffer, before in zip(network.buffers(), buffers):
+            buffer.data.copy_(before)
+    worst = max(relative_error(new, old) for new, old in zip(found, expected))
+    limit = TOLERANCE[precision.dtype]
+    return "" if worst <= limit else f"compiled code differs from eager mode by {worst:.2g}, allowed: {limit:g}"
+
+
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    """|found - expected| / |expected| in the Euclidean norm; infinite when either is not finite."""
+    difference = (found.double() - expected.double()).norm()
+    error = float(difference / expected.double().norm().clamp_min(1e-12))
+    return error if error == error else float("inf")

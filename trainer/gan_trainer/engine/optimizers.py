@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fused Adam, gradient clipping, and updates that are left out when a gradient is no number."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from ..config import Config
+
+
+def make_adam(network: nn.Module, rate: float, config: Config) -> torch.optim.Optimizer:
+    """Adam for one network, on a GPU as one fused kernel, which also reads there whether to skip (guarded_step)."""
+    device = next(network.parameters()).device
+    on_gpu = device.type == "cuda"
+    graphs = config.cuda_graphs and on_gpu
+    # A recorded step must find its learning rate on the GPU.
+    start = torch.tensor(rate, device=device) if graphs else rate
+    # False and None differ: None lets torch take its multi-tensor loops on a GPU.
+    fused = True if config.fused_optimizer and on_gpu else None
+    return torch.optim.Adam(network.parameters(), start, (config.beta1, config.beta2), fused=fused, capturable=graphs)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def gradient_norm(parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
+    """The norm of all gradients together, on the device; above `clip` (if that is not 0) they are scaled down to it."""
+    if clip:
+        return clip_grad_norm_(parameters, clip)
+    return torch.stack(torch._foreach_norm([p.grad for p in parameters if p.grad is not None])).norm()
+
+
+def guarded_step(optimizer: torch.optim.Optimizer, finite: Tensor) -> None:
+    """The update, left out when `finite` is false. A fused optimizer decides on the GPU, so nothing waits for it."""
+    if optimizer.defaults.get("fused"):
+        # What GradScaler hands to a fused optimizer, here without any scale.
+        optimizer.grad_scale, optimizer.found_inf = None, (~finite).float()
+        optimizer.step()
+        del optimizer.grad_scale, optimizer.found_inf
+    elif bool(finite):
+        optimizer.step()

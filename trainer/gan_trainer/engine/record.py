@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is looked at, written and saved after a step."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from ..data.prefetch import Prefetcher
+from ..runs.checkpoint import save_checkpoint
+from ..runs.folder import RunFolder
+from ..runs.reporting import Reporter
+from ..runs.samples import generate, grid_batch
+from .loop import Trainer
+from .reaction import react
+from .state import capture_state
+
+
+class Record:
+    """Statistics, checkpoints and grids of one run; `run` and `reporter` are there on the first rank alone."""
+
+    def __init__(
+        self, trainer: Trainer, prefetcher: Prefetcher, run: RunFolder | None, reporter: Reporter | None
+    ) -> None:
+        self.trainer, self.prefetcher, self.run, self.reporter = trainer, prefetcher, run, reporter
+        self.looked = time.perf_counter()
+
+    def after_step(self, last: bool) -> None:
+        """What the configuration wants after this step, and everything after the last one. Raises a UserError."""
+        trainer, config = self.trainer, self.trainer.config
+        step = trainer.steps_done
+        logs, saves = last or step % config.log_every == 0, last or step % config.checkpoint_every == 0
+        if logs or saves:
+            reaction = react(trainer)
+            if reaction and self.reporter:
+                self.reporter.say(f"train-gan: {reaction}")
+        if logs:
+            self.log()
+        # Before the samples, whose failure must not cost the stretch of training before it.
+        if saves and self.run:
+            save_checkpoint(self.run.folder, step, capture_state(trainer), config.keep_checkpoints)
+        if self.run and (last or step % config.sample_every == 0):
+            self.draw()
+
+    def log(self) -> None:
+        now = time.perf_counter()
+        waited = self.prefetcher.waited / max(now - self.looked, 1e-9)
+        statistics = {**self.trainer.statistics(), "data_wait": round(min(waited, 1.0), 4)}
+        self.prefetcher.waited, self.looked = 0.0, now
+        if self.run and self.reporter:
+            self.reporter.statistics(self.run.log(statistics))
+
+    def draw(self) -> None:
+        """A grid of the averaged generator; where memory or disk have no room for it, a line says so."""
+        config = self.trainer.config
+        try:
+            images = generate(
+                self.trainer.average, config.sample_count, config.latent_dim, config.seed, grid_batch(config.image_size)
+            )
+            self.reporter.samples(images, self.trainer.steps_done)
+        except (OSError, torch.cuda.OutOfMemoryError) as error:
+            reason = str(error).splitlines()[0]
+            self.reporter.say(f"train-gan: no grid of samples at step {self.trainer.steps_done}: {reason}")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learning rate as a function of batch and step; nothing to save, so nothing to restore."""
+
+from __future__ import annotations
+
+import math
+
+from ..config import Config
+
+# The batch for which lr_generator and lr_discriminator are meant.
+BASE_BATCH = 32
+
+
+def scale_to_batch(config: Config) -> float:
+    """Linear scaling (Goyal et al. 2017): twice the batch, half the updates, twice the rate."""
+    return config.batch_size / BASE_BATCH if config.lr_scaling == "linear" else 1.0
+
+
+def warm_up(config: Config, step: int) -> float:
+    """Rises from 1 / warmup_steps in the first step to 1; 1 without a warm-up. Steps count from 1."""
+    return min(1.0, step / config.warmup_steps) if config.warmup_steps else 1.0
+
+
+def decay(config: Config, step: int) -> float:
+    """1, or half a cosine wave from 1 after the warm-up to lr_floor in the last step (Loshchilov and Hutter 2017)."""
+    if config.lr_schedule == "constant" or step <= config.warmup_steps:
+        return 1.0
+    done = min(1.0, (step - config.warmup_steps) / (config.steps - config.warmup_steps))
+    return config.lr_floor + (1.0 - config.lr_floor) * (1.0 + math.cos(math.pi * done)) / 2.0
+
+
+def learning_rate_factor(config: Config, step: int) -> float:
+    """What both base learning rates are multiplied by in `step`."""
+    return scale_to_batch(config) * warm_up(config, step) * decay(config, step)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run from its first step to its last, or from its newest checkpoint on; the same call does both."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..config import Config, ConfigError, impossible_on_gpus
+from ..data import census
+from ..data.loader import make_dataset, open_loader
+from ..data.prefetch import Prefetcher
+from ..errors import UserError
+from ..parallel.distributed import Ranks, join
+from ..precision import Precision, choose_precision
+from ..runs.checkpoint import CheckpointError, list_checkpoints, load_checkpoint
+from ..runs.drift import check_drift
+from ..runs.folder import RunFolder
+from ..runs.reporting import Reporter
+from ..safe_files import replace_text
+from ..stop_signal import StopSignal, StopWaiting
+from .batch_size import find_batch_size
+from .failures import explain
+from .loop import Trainer
+from .memory import use_expandable_segments
+from .profiling import StepProfiler
+from .record import Record
+from .speed_up import speed_up
+from .stability import TrainingError
+from .state import restore_state
+
+LARGEST_BATCH = 65_536
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The device of the configuration; TrainingError rather than a silent CPU when a GPU was demanded."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise TrainingError(f"device: cuda was demanded, but torch {torch.__version__} finds no usable GPU")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def train(config: Config, resume: str = "auto", profile: bool = False) -> bool:
+    """Run `config` to its last step, or until SIGTERM, SIGUSR1 or Ctrl-C, in this process or in all of torchrun's.
+
+    `resume`: auto, changed or never, as commands/train.py says. `profile` records a few steps (profiling.py). Returns
+    whether Ctrl-C has ended it. Raises a UserError.
+    """
+    if config.expandable_segments:
+        use_expandable_segments(os.environ)
+    device = choose_device(config.device)
+    try:
+        return train_on(device, config, resume, profile)
+    except UserError:
+        raise
+    except Exception as error:
+        known = explain(error, config, device)
+        if known is None:
+            raise
+        raise known from error
+
+
+def train_on(device: torch.device, config: Config, resume: str, profile: bool) -> bool:
+    """See `train`."""
+    with join(device.type == "cuda") as ranks, ExitStack() as stack:
+        if device.type == "cuda":
+            device = torch.device("cuda", ranks.local_rank)
+            torch.cuda.set_device(device)
+            faults = impossible_on_gpus(config, ranks.world)
+            if faults:
+                raise ConfigError("\n".join(faults))
+        capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+        precision = choose_precision(config.precision, capability)
+        folder = Path(config.run_dir)
+        # Wrong data is told before anything is built, and leaves no folder behind.
+        holds = census.describe(config) if ranks.first else []
+        # The first rank alone holds the folder, reads its checkpoint for all, and prints.
+        run = stack.enter_context(RunFolder(folder, config)) if ranks.first else None
+        state = ranks.agree(newest_state(folder, resume) if ranks.first else None)
+        drift = check_drift(state["config"], config, resume == "changed") if state else ""
+        config = settle_batch(config, state, device, precision, ranks)
+        trainer = Trainer(config, device, precision, ranks)
+        if state:
+            restore_state(trainer, state)
+        reporter = None
+        if run:
+            run.begin(config, trainer.steps_done)
+            if trainer.steps_done >= config.steps:
+                print(f"train-gan: {folder} already holds step {trainer.steps_done} of {config.steps}", flush=True)
+            else:
+                reporter = Reporter(folder, config, trainer.steps_done)
+                stack.callback(reporter.close)
+                introduce(reporter, trainer, [*holds, *([drift] if drift else [])], resumed=bool(state))
+        if trainer.steps_done < config.steps:
+            profiler = (
+                stack.enter_context(StepProfiler(folder / "profile", trainer.on_gpu)) if profile and run else None
+            )
+            return run_steps(trainer, run, reporter, profiler)
+        return False
+
+
+def newest_state(folder: Path, resume: str) -> dict[str, Any] | None:
+    if resume == "never" and list_checkpoints(folder):
+        raise CheckpointError(f"run_dir: {folder} holds checkpoints; choose a new folder to start anew")
+    return load_checkpoint(folder)
+
+
+def settle_batch(
+    config: Config, state: dict[str, Any] | None, device: torch.device, precision: Precision, ranks: Ranks
+) -> Config:
+    """The configuration with its final batch size; a resumed run keeps the size that it was begun with."""
+    if config.auto_batch and device.type != "cuda":
+        raise ConfigError("auto_batch: true needs a GPU, and there is none; allowed here: false")
+    if config.auto_batch and state:
+        config = replace(config, batch_size=state["config"]["batch_size"])
+    elif config.auto_batch:
+        total = torch.cuda.get_device_properties(device).total_memory
+        streamed = config.data.endswith(".tar")
+        most = LARGEST_BATCH if streamed else min(LARGEST_BATCH, len(make_dataset(replace(config, cache_dir=""))))
+        config = replace(config, batch_size=find_batch_size(config, device, precision, total, ranks, most))
+    parts = ranks.world * config.accumulate
+    if config.batch_size % parts:
+        raise ConfigError(
+            f"batch_size: {config.batch_size} cannot be cut into {ranks.world} processes x {config.accumulate} "
+            f"accumulated parts; allowed: multiples of {parts}"
+        )
+    return config
+
+
+def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed: bool) -> None:
+    """What runs, on which data, and why."""
+    config, ranks = trainer.config, trainer.ranks
+    verb = f"resumes after step {trainer.steps_done}" if resumed else "starts"
+    where = str(trainer.device) if ranks.world == 1 else f"{ranks.world} processes"
+    reporter.say(f"train-gan: {verb} on {where}, {trainer.precision.name}: {trainer.precision.because}")
+    for remark in remarks:
+        reporter.say(f"train-gan: {remark}")
+    reporter.say(f"train-gan: results go to {reporter.folder.absolute()}")
+    if config.auto_batch:
+        reporter.say(f"train-gan: batch_size {config.batch_size} fills {config.memory_target:.0%} of the GPU's memory")
+    if ranks.world > 1 and config.model == "dcgan":
+        shared = trainer.on_gpu and config.sync_batchnorm
+        how = (
+            "over all processes (SyncBatchNorm)" if shared else "in each process alone: results depend on their number"
+        )
+        reporter.say(f"train-gan: batch norm takes its statistics {how}")
+
+
+def run_steps(
+    trainer: Trainer, run: RunFolder | None, reporter: Reporter | None, profiler: StepProfiler | None
+) -> bool:
+    """All remaining steps; whether Ctrl-C ended them. `run` and `reporter` are there on the first rank alone."""
+    config, ranks, stop = trainer.config, trainer.ranks, StopSignal(trainer.ranks)
+    lines = speed_up(trainer)
+    if reporter:
+        for line in lines:
+            reporter.say(f"train-gan: {line}")
+    with open_loader(config, trainer.steps_done, trainer.on_gpu, ranks, trainer.device) as loader:
+        prefetcher = Prefetcher(loader, trainer.device, trainer.layout, config.prefetch)
+        batches, record = iter(prefetcher), Record(trainer, prefetcher, run, reporter)
+        first = trainer.steps_done + 1
+        try:
+            while trainer.steps_done < config.steps:
+                with stop.may_interrupt():
+                    real = next(batches)
+                trainer.step(real)
+                if reporter:
+                    reporter.advance()
+                if profiler:
+                    profiler.step()
+                if trainer.steps_done == first == 1 and run:
+                    replace_text(run.folder / "memory.json", json.dumps(trainer.memory.phases, indent=2) + "\n")
+                    reporter.say(trainer.memory.table())
+                last = stop.agreed() or trainer.steps_done == config.steps
+                record.after_step(last)
+                if last:
+                    break
+        except StopWaiting:
+            # Between two steps: what was done so far is whole.
+            if trainer.steps_done >= first:
+                record.after_step(last=True)
+    if reporter:
+        reporter.end(trainer.steps_done, stopped=trainer.steps_done < config.steps)
+    # The first rank may still write; the others leave when it is done.
+    ranks.wait()
+    return stop.interrupted

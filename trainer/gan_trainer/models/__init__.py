@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks, their losses and penalties: no step, no file, no process."""

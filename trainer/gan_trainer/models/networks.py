@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three pairs of networks for square images of 32 to 1024 pixels; every discriminator ends in logits.
+
+dcgan     Radford et al. 2016: transposed convolutions and batch norm.
+residual  Mescheder et al. 2018: residual blocks without any normalisation, made for the penalty R1.
+r3gan     Huang et al. 2024: grouped inverted bottlenecks, no normalisation, made for the relativistic loss, R1 and R2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import avg_pool2d, interpolate, leaky_relu
+from torch.utils.checkpoint import checkpoint
+
+from ..config import Config
+
+SLOPE = 0.2
+SMALLEST = 4
+# No layer is wider than this many times the one next to the image.
+WIDEST = 16
+
+
+class Networks(NamedTuple):
+    """generator: noise (N, latent_dim) to images (N, 3, S, S) in [-1, 1], for r3gan and residual not clipped to it.
+    discriminator: such images to logits (N,); positive means "looks real"."""
+
+    generator: nn.Module
+    discriminator: nn.Module
+
+
+def build(config: Config) -> Networks:
+    """Both networks on the CPU, initialised from torch's random numbers."""
+    pairs = {
+        "dcgan": (DcganGenerator, DcganDiscriminator),
+        "residual": (ResidualGenerator, ResidualDiscriminator),
+        "r3gan": (R3ganGenerator, R3ganDiscriminator),
+    }
+    generator, discriminator = pairs[config.model]
+    sizes = (config.image_size, config.channels)
+    networks = Networks(generator(*sizes, config.latent_dim), discriminator(*sizes))
+    for network in networks:
+        network.stages.recompute = config.activation_checkpointing
+    return networks
+
+
+def widths(image_size: int, channels: int, last: int) -> list[int]:
+    """Feature maps at `last` pixels, at half of that, and so on down to 4 pixels."""
+    halvings = int(math.log2(last // SMALLEST))
+    return [min(channels << step, channels * WIDEST) for step in range(halvings + 1)]
+
+
+class Stages(nn.Sequential):
+    """A sequence with activation checkpointing: where `recompute` is set, only what lies between two stages is kept for
+    the backward pass, and a stage runs again when its gradients are wanted. Batch norm then counts a batch twice in its
+    running statistics; the averaged generator alone uses these."""
+
+    recompute = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        for stage in self:
+            if self.recompute and torch.is_grad_enabled():
+                x = checkpoint(stage, x, use_reentrant=False, preserve_rng_state=False)
+            else:
+                x = stage(x)
+        return x
+
+
+class DcganGenerator(nn.Module):
+    def __init__(self, image_size: int, channels: int, latent_dim: int) -> None:
+        super().__init__()
+        narrow_to_wide = widths(image_size, channels, image_size // 2)
+        wide_to_narrow = narrow_to_wide[::-1]
+        stages = [self.stage(nn.ConvTranspose2d(latent_dim, wide_to_narrow[0], SMALLEST, bias=False))]
+        for wide, narrow in zip(wide_to_narrow, wide_to_narrow[1:]):
+            stages.append(self.stage(nn.ConvTranspose2d(wide, narrow, 4, 2, 1, bias=False)))
+        self.stages = Stages(*stages, nn.Sequential(nn.ConvTranspose2d(channels, 3, 4, 2, 1), nn.Tanh()))
+        self.apply(initialise_dcgan)
+
+    @staticmethod
+    def stage(convolution: nn.ConvTranspose2d) -> nn.Sequential:
+        return nn.Sequential(convolution, nn.BatchNorm2d(convolution.out_channels), nn.ReLU(True))
+
+    def forward(self, noise: Tensor) -> Tensor:
+        return self.stages(noise[:, :, None, None])
+
+
+class DcganDiscriminator(nn.Module):
+    def __init__(self, image_size: int, channels: int) -> None:
+        super().__init__()
+        maps = widths(image_size, channels, image_size // 2)
+        stages = [nn.Sequential(nn.Conv2d(3, channels, 4, 2, 1), nn.LeakyReLU(SLOPE, True))]
+        for narrow, wide in zip(maps, maps[1:]):
+            convolution = nn.Conv2d(narrow, wide, 4, 2, 1, bias=False)
+            stages.append(nn.Sequential(convolution, nn.BatchNorm2d(wide), nn.LeakyReLU(SLOPE, True)))
+        self.stages = Stages(*stages, nn.Conv2d(maps[-1], 1, SMALLEST))
+        self.apply(initialise_dcgan)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.stages(images).flatten()
+
+
+def initialise_dcgan(module: nn.Module) -> None:
+    """The paper's start: weights N(0, 0.02), batch-norm scales N(1, 0.02)."""
+    if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
+        nn.init.normal_(module.weight, 0.0, 0.02)
+    elif isinstance(module, nn.BatchNorm2d):
+        nn.init.normal_(module.weight, 1.0, 0.02)
+
+
+def resample(x: Tensor, change: int) -> Tensor:
+    """Twice the size for change 1, half of it for -1, the same for 0."""
+    if change > 0:
+        return interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+    return avg_pool2d(x, 2) if change < 0 else x
+
+
+class ResidualBlock(nn.Module):
+    """Resample, then add a tenth of two convolutions: without normalisation a small branch keeps the start stable."""
+
+    def __init__(self, before: int, after: int, change: int) -> None:
+        super().__init__()
+        self.change = change
+        self.first, self.second = nn.Conv2d(before, after, 3, padding=1), nn.Conv2d(after, after, 3, padding=1)
+        self.skip = nn.Conv2d(before, after, 1, bias=False) if before != after else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = resample(x, self.change)
+        branch = self.second(leaky_relu(self.first(leaky_relu(x, SLOPE)), SLOPE))
+        return self.skip(x) + 0.1 * branch
+
+
+class R3ganBlock(nn.Module):
+    """Resample, then residual blocks that widen, mix in groups of 8 maps with 3x3 kernels, and narrow again."""
+
+    DEPTH, EXPANSION, GROUP = 2, 2, 8
+
+    def __init__(self, before: int, after: int, change: int) -> None:
+        super().__init__()
+        self.change = change
+        self.skip = nn.Conv2d(before, after, 1, bias=False) if before != after else nn.Identity()
+        wide = after * self.EXPANSION
+        groups = wide // self.GROUP if wide % self.GROUP == 0 else 1
+        self.branches = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(after, wide, 1),
+                nn.LeakyReLU(SLOPE),
+                nn.Conv2d(wide, wide, 3, padding=1, groups=groups),
+                nn.LeakyReLU(SLOPE),
+                nn.Conv2d(wide, after, 1, bias=False),
+            )
+            for _ in range(self.DEPTH)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.skip(resample(x, self.change))
+        for branch in self.branches:
+            x = x + branch(x)
+        return x
+
+
+class ResidualGenerator(nn.Module):
+    """Noise to a map of 4 x 4, then one block for each size."""
+
+    Block: type = ResidualBlock
+
+    def __init__(self, image_size: int, channels: int, latent_dim: int) -> None:
+        super().__init__()
+        maps = widths(image_size, channels, image_size)[::-1]
+        self.start = nn.Linear(latent_dim, maps[0] * SMALLEST**2)
+        blocks = [self.Block(maps[0], maps[0], 0)]
+        blocks += [self.Block(wide, narrow, 1) for wide, narrow in zip(maps, maps[1:])]
+        self.stages = Stages(*blocks)
+        self.colours = nn.Conv2d(maps[-1], 3, 1)
+        initialise_residual(self)
+
+    def forward(self, noise: Tensor) -> Tensor:
+        return self.colours(self.stages(self.start(noise).unflatten(1, (-1, SMALLEST, SMALLEST))))
+
+
+class ResidualDiscriminator(nn.Module):
+    """One block for each size down to 4 x 4, then a linear verdict."""
+
+    Block: type = ResidualBlock
+
+    def __init__(self, image_size: int, channels: int) -> None:
+        super().__init__()
+        maps = widths(image_size, channels, image_size)
+        self.colours = nn.Conv2d(3, maps[0], 1)
+        blocks = [self.Block(narrow, wide, -1) for narrow, wide in zip(maps, maps[1:])]
+        self.stages = Stages(*blocks, self.Block(maps[-1], maps[-1], 0))
+        self.verdict = nn.Linear(maps[-1] * SMALLEST**2, 1)
+        initialise_residual(self)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.verdict(self.stages(self.colours(images)).flatten(1)).flatten()
+
+
+class R3ganGenerator(ResidualGenerator):
+    Block = R3ganBlock
+
+
+class R3ganDiscriminator(ResidualDiscriminator):
+    Block = R3ganBlock
+
+
+def initialise_residual(network: nn.Module) -> None:
+    """Variance-preserving start (He et al. 2015). In R3GAN's branches it is scaled down by their number and the last
+    layer is 0 (Fixup, Zhang et al. 2019), so that a deep network without any normalisation begins as its skips."""
+    for name, module in network.named_modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            straight = name.endswith(("start", "skip", "colours", "verdict"))
+            nn.init.kaiming_normal_(module.weight, SLOPE, nonlinearity="linear" if straight else "leaky_relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    branches = [branch for block in network.modules() if isinstance(block, R3ganBlock) for branch in block.branches]
+    for branch in branches:
+        with torch.no_grad():
+            # Three layers in a branch: L ** (-1 / (2 * 3 - 2)).
+            branch[0].weight.mul_(len(branches) ** -0.25)
+            branch[2].weight.mul_(len(branches) ** -0.25)
+        nn.init.zeros_(branch[-1].weight)
+
+
+@torch.no_grad()
+def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
+    """Move an averaged copy (EMA) of the model: parameters by the decay, batch-norm statistics as they are."""
+    torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1.0 - decay)
+    for mean, value in zip(average.buffers(), model.buffers()):
+        mean.copy_(value)

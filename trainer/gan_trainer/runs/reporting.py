@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training shows: a progress bar or lines, TensorBoard, grids of samples."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ..config import Config
+from ..safe_files import replacing
+from .elapsed import Elapsed
+from .samples import make_grid, save_png
+
+
+class Reporter:
+    """For the first rank alone. Files go below `folder`; close it at the end."""
+
+    def __init__(self, folder: Path, config: Config, step: int) -> None:
+        self.folder, self.config = folder, config
+        self.elapsed = Elapsed(step, config.steps)
+        self.bar = self.open_bar(step)
+        self.board = self.open_board(step)
+
+    def open_bar(self, step: int) -> Any:
+        if self.config.progress == "off" or (self.config.progress == "auto" and not sys.stderr.isatty()):
+            return None
+        from tqdm import tqdm
+
+        return tqdm(total=self.config.steps, initial=step, unit="step", dynamic_ncols=True, smoothing=0.1)
+
+    def open_board(self, step: int) -> Any:
+        """TensorBoard's writer; it hides what a lost stretch of training wrote after `step`."""
+        if not self.config.tensorboard:
+            return None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            self.say(f"train-gan: no TensorBoard events: {error}; statistics go to stats.jsonl alone")
+            return None
+        return SummaryWriter(str(self.folder / "tensorboard"), purge_step=step + 1)
+
+    def say(self, text: str) -> None:
+        """A line for people, above the bar where there is one."""
+        if getattr(self, "bar", None):
+            self.bar.write(text, file=sys.stdout)
+        else:
+            print(text, flush=True)
+
+    def advance(self) -> None:
+        """One step is done. The bar shows the rate and the time left."""
+        if self.bar is not None:
+            self.bar.update()
+
+    def statistics(self, line: dict[str, Any]) -> None:
+        """A line of stats.jsonl."""
+        losses = f"d_loss {line['d_loss']:.4f}  g_loss {line['g_loss']:.4f}"
+        if self.bar is not None:
+            self.bar.set_postfix_str(f"{losses}  {line['images_per_s']:.0f} images/s")
+        else:
+            left = self.elapsed.left(line["step"])
+            self.say(f"step {line['step']}/{self.config.steps}  {losses}  {line['images_per_s']:.0f} images/s  {left}")
+        if self.board is not None:
+            for name, value in line.items():
+                if name not in ("step", "time") and value is not None:
+                    self.board.add_scalar(name, value, line["step"])
+
+    def samples(self, images: Tensor, step: int) -> None:
+        """uint8 (N, 3, S, S) as one grid: samples/step-N.png and a picture in TensorBoard."""
+        grid = make_grid(images)
+        folder = self.folder / "samples"
+        folder.mkdir(exist_ok=True)
+        with replacing(folder / f"step-{step:010d}.png") as file:
+            save_png(grid, file)
+        if self.board is not None:
+            self.board.add_image("samples", grid, step)
+
+    def end(self, step: int, stopped: bool) -> None:
+        """The last line: how far the run came, and where its results are."""
+        done = f"stopped at step {step} of {self.config.steps}" if stopped else f"done: step {step}"
+        onward = "; the same command goes on from here" if stopped else ""
+        grids = sorted((self.folder / "samples").glob("*.png"))
+        pictures = f"pictures {grids[-1]}, " if grids else ""
+        self.say(
+            f"train-gan: {done} after {self.elapsed.so_far()}{onward}. Results in {self.folder}: {pictures}"
+            "checkpoints checkpoint-*.pt, losses stats.jsonl"
+        )
+
+    def close(self) -> None:
+        for part in (self.bar, self.board):
+            if part is not None:
+                part.close()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGTERM (systemd), SIGUSR1 (Slurm, before a job's end) and Ctrl-C as a request to save and end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+import torch
+from torch import distributed
+
+from .parallel.distributed import ALONE, Ranks
+
+# What a whole job is sent; data workers leave these to the trainer.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+# How long the next batch may still take after a stop was asked for, in seconds. It is nearly always on its way, and a
+# data worker that is left in the middle of handing it over complains with a traceback.
+PATIENCE = 1.0
+
+
+class StopWaiting(BaseException):
+    """The stop was asked for while the training waited for data; no `except Exception` on the way takes it."""
+
+
+class StopSignal:
+    """Notes a request to stop, so that the loop can save and end. A second Ctrl-C ends at once."""
+
+    def __init__(self, ranks: Ranks = ALONE) -> None:
+        self.asked, self.ranks = False, ranks
+        self.interrupted = self.waiting = False
+        self.vote: tuple[Any, torch.Tensor] | None = None
+        for number in STOP_SIGNALS:
+            signal.signal(number, self.note)
+        signal.signal(signal.SIGALRM, self.give_up)
+
+    def note(self, number: int, frame: object) -> None:
+        if number == signal.SIGINT:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+            print("train-gan: saving after this step; Ctrl-C again ends at once", file=sys.stderr, flush=True)
+        self.asked = True
+        # Data may never come. Alone, this process decides; with others they have to agree first.
+        if self.waiting and self.ranks.world == 1:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+
+    def give_up(self, number: int, frame: object) -> None:
+        if self.waiting:
+            self.waiting = False
+            raise StopWaiting
+
+    @contextmanager
+    def may_interrupt(self) -> Iterator[None]:
+        """Around the wait for data: between two steps, where everything can be saved."""
+        self.waiting = True
+        try:
+            # A signal that came just before would otherwise wait for the data.
+            if self.asked and self.ranks.world == 1:
+                raise StopWaiting
+            yield
+        finally:
+            self.waiting = False
+            if self.asked:
+                # An alarm that outlives Python's handlers would kill the process at its end.
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def agreed(self) -> bool:
+        """Whether to stop after this step, on all ranks the same; call it once in each step.
+
+        A signal may reach one rank alone, and the others must not wait for it in vain. The vote is sent in one step and
+        counted in the next, so that nobody waits for it.
+        """
+        if self.ranks.world == 1:
+            return self.asked
+        stop = False
+        if self.vote:
+            work, votes = self.vote
+            work.wait()
+            stop = bool(votes)
+        votes = torch.tensor([int(self.asked)])
+        self.vote = (distributed.all_reduce(votes, group=self.ranks.hosts, async_op=True), votes)
+        return stop

@@ -1,0 +1,107 @@
+"""The arms of tests/bench/trainer: all train alike, and the GPU bench says what it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import PACKAGE, TINY
+
+from gan_trainer.bench.training import make_batches
+from gan_trainer.config import make_config
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+BENCH = REPOSITORY / "tests" / "bench" / "trainer"
+sys.path.insert(0, str(BENCH))
+arms, gpu_bench, report = (import_module(name) for name in ("arms", "gpu_bench", "report"))
+
+CPU = torch.device("cpu")
+CONFIG = make_config({**TINY, "device": "cpu", "precision": "fp32", "compile": "off", "lr_scaling": "none"})
+STEPS = (1, 3)
+
+
+def outcome(arm: Callable) -> object:
+    return arm(CONFIG, CPU, make_batches(CONFIG, CONFIG.batch_size, pinned=False), STEPS)
+
+
+def test_every_arm_trains_alike() -> None:
+    ways = {"hand": arms.best(), "reading": arms.best(read_losses=True), "trainer": arms.trainer}
+    found = {name: outcome(arm) for name, arm in {**ways, "newcomer": arms.newcomer()}.items()}
+    assert max(arms.disagreement(found, sum(STEPS)).values()) < 1e-4
+    assert all(one.losses.shape == (sum(STEPS), 2) and one.step_s > 0 for one in found.values())
+
+
+def test_another_training_disagrees() -> None:
+    other = arms.with_settings(arms.trainer, lr_discriminator=1e-2)
+    apart = arms.disagreement({"hand": outcome(arms.best()), "other": outcome(other)}, sum(STEPS))
+    assert apart["hand"] == 0.0 and apart["other"] > 1e-3
+
+
+def test_unequal_arms_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_bench, "AGREE", 1e-3)
+    faulty = {"hand": arms.best(), "other": arms.with_settings(arms.trainer, lr_discriminator=0.5)}
+    monkeypatch.setattr(gpu_bench, "all_arms", lambda: faulty)
+    with pytest.raises(SystemExit, match="the arms do not train alike"):
+        gpu_bench.measure_case(CONFIG, CPU, 1, (0, 4), 1e12)
+
+
+def test_a_case_becomes_rows_goals_and_a_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    few = {gpu_bench.STRICT: arms.newcomer(), gpu_bench.HAND: arms.best(), gpu_bench.EAGER: arms.trainer}
+    monkeypatch.setattr(gpu_bench, "all_arms", lambda: few)
+    monkeypatch.setattr(gpu_bench, "STEPS", STEPS)
+    rows = gpu_bench.measure_case(CONFIG, CPU, 2, STEPS, gemm=1e12)
+    assert [row["name"] for row in rows] == list(few) and all(row["gemm"].endswith("%") for row in rows)
+    fed = gpu_bench.prefetching(CONFIG, CPU, 2, 3)
+    assert [row["name"] for row in fed["rows"]] == ["prefetcher off", "prefetcher on"] and 0.0 <= fed["wait"] < 1.0
+    goals = gpu_bench.goals("256 px", rows)
+    assert len(goals) == 7 and any("Lightning: not measured" in text for text, _ in goals)
+    case = {"name": "a case", "rows": rows + fed["rows"], "goals": goals}
+    found = {"machine": report.machine(CPU), "rounds": 2, "ceilings": {"bf16 GEMM, TFLOP/s": 1.0}, "cases": [case]}
+    report.write(tmp_path, "gpu", found)
+    page = (tmp_path / "trainer.md").read_text()
+    assert f"| {gpu_bench.STRICT} | " in page and "| prefetcher on | " in page and "**a case**" in page
+    assert str(REPOSITORY) not in page
+
+
+def test_goals_are_judged() -> None:
+    def row(name: str, rate: float, ratio: float | None = 1.0) -> dict:
+        return {"name": name, "images_per_s": rate, "ratio": ratio, "gemm": "24%"}
+
+    rows = [
+        row(gpu_bench.STRICT, 100),
+        row(gpu_bench.TF32, 200),
+        row(gpu_bench.HAND, 320, None),
+        row(gpu_bench.BOTH, 290),
+    ]
+    judged = {text.split(":")[0]: met for text, met in gpu_bench.goals("256 px, DCGAN", rows)}
+    ours = gpu_bench.BOTH
+    assert judged[f"{ours} over {gpu_bench.STRICT}"] is True and judged[f"{ours} over {gpu_bench.TF32}"] is False
+    # A noisy arm decides nothing.
+    assert judged[f"{ours} over {gpu_bench.HAND}"] is None
+    assert judged[ours] is True
+
+
+def test_operations_of_a_step_grow_with_the_batch() -> None:
+    one, two = (gpu_bench.flop_of_step(make_config({**TINY, "device": "cpu", "batch_size": n})) for n in (4, 8))
+    assert two == pytest.approx(2 * one) and one > 1e6
+
+
+def test_without_a_gpu_the_bench_says_so_and_fails() -> None:
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{PACKAGE}:{BENCH}", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, str(BENCH / "gpu_bench.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("gpu-bench needs a GPU: torch ") and "Traceback" not in done.stderr
+
+
+def test_runner_without_a_torch_for_gpus_says_so_and_fails() -> None:
+    environment = {"PATH": "/usr/bin:/bin", "GPU_PYTHON": "/no/such/python", "HOME": "/nonexistent"}
+    command = [sys.executable, str(BENCH / "run"), "gpu_bench.py"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "gpu-bench needs a GPU and a torch for it: there is no /no/such/python; set GPU_PYTHON\n"

@@ -1,0 +1,45 @@
+"""Tests of the trainer: they need an interpreter with torch, for example one made from a lock file for CPUs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PACKAGE))
+
+# The smallest training that has every part.
+TINY = {
+    **{"image_size": 32, "channels": 4, "latent_dim": 8, "batch_size": 4, "synthetic_images": 32, "num_workers": 0},
+    **{"sample_count": 4, "tensorboard": False},
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """The machine is shared, and sums in one order are equal to the last bit."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def run_python() -> Callable[..., subprocess.CompletedProcess]:
+    """Run the interpreter of the tests with the package in its path."""
+
+    def run(*arguments: str, env: dict | None = None, timeout: float = 60) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, *arguments], env=trainer_environment(env), capture_output=True, text=True, timeout=timeout
+        )
+
+    return run
+
+
+def trainer_environment(more: dict | None = None) -> dict:
+    base = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"}
+    return {**base, "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}

@@ -1,0 +1,146 @@
+"""torch.compile is trusted only after it agreed with eager mode; whatever it does wrong, eager mode runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from conftest import TINY
+
+from gan_trainer.config import make_config
+from gan_trainer.engine.compiled import choose_compile, compare, compile_networks
+from gan_trainer.engine.cuda_graphs import GraphedUpdate
+from gan_trainer.engine.loop import Trainer
+from gan_trainer.models.networks import build
+from gan_trainer.parallel.distributed import Ranks
+from gan_trainer.precision import Precision
+
+CPU, FP32 = torch.device("cpu"), Precision("fp32", "")
+IMAGES = torch.randint(0, 256, (4, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+def trainer_for(**changes: object) -> Trainer:
+    values = {**TINY, "model": "residual", "r1_gamma": 1.0, "compile": "on", **changes}
+    return Trainer(make_config(values), CPU, FP32)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "capability", "on"),
+    [
+        ("auto", (7, 0), False),
+        ("auto", (7, 5), False),
+        ("auto", (8, 0), True),
+        ("auto", (9, 0), True),
+        ("auto", None, False),
+        ("on", (7, 0), True),
+        ("on", None, True),
+        ("off", (9, 0), False),
+    ],
+)
+def test_compile_is_off_on_volta_unless_asked_for(wanted: str, capability: tuple | None, on: bool) -> None:
+    assert choose_compile(wanted, capability)[0] is on
+    assert choose_compile(wanted, capability)[1]
+
+
+def losses(trainer: Trainer) -> torch.Tensor:
+    for _ in range(2):
+        trainer.step(IMAGES)
+    return trainer.watch.losses
+
+
+def test_what_agrees_runs_compiled_and_trains_the_same() -> None:
+    """A compiler that counts its calls stands for one that is right."""
+    calls: list[str] = []
+
+    def counting(function: Callable) -> Callable:
+        def compiled(*arguments: torch.Tensor) -> torch.Tensor:
+            calls.append(getattr(function, "__qualname__", "penalty"))
+            return function(*arguments)
+
+        return compiled
+
+    trainer = trainer_for()
+    lines = compile_networks(trainer, counting)
+    assert [line.split(" is compiled, equal to eager mode within ")[0] for line in lines] == [
+        "generator",
+        "discriminator",
+        "gradient penalty",
+    ]
+    calls.clear()
+    found = losses(trainer)
+    names = ["ResidualGenerator.forward", "ResidualDiscriminator.forward", "ResidualDiscriminator.forward", "penalty"]
+    assert calls == [*names, "ResidualDiscriminator.forward"] * 2
+    assert torch.allclose(found, losses(trainer_for()), rtol=1e-5)
+
+
+def test_silently_wrong_double_backward_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pytorch issue 91469 was: the penalty's value is right, the gradient that flows from it is not."""
+
+    def wrong(function: Callable) -> Callable:
+        if not isinstance(function, partial):
+            return function
+        return lambda images: function(images) + 0 * function(images).detach() + Wrong.apply(function(images))
+
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, value: torch.Tensor) -> torch.Tensor:
+            return torch.zeros_like(value)
+
+        @staticmethod
+        def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+            return gradient * 0.5
+
+    trainer = trainer_for()
+    line = compile_networks(trainer, wrong)[2]
+    assert line.startswith("gradient penalty runs eagerly: compiled code differs from eager mode by 0.5")
+    assert trainer.penalties.compiled is None
+    assert torch.allclose(losses(trainer), losses(trainer_for()), rtol=1e-5)
+
+
+def test_network_that_compiles_wrongly_or_not_at_all_runs_eagerly() -> None:
+    def failing(function: Callable) -> Callable:
+        def compiled(*arguments: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("InductorError: sympy\nis at a loss")
+
+        return compiled
+
+    def zeros(function: Callable) -> Callable:
+        return lambda batch: function(batch) * 0
+
+    for compiler, reason in (
+        (failing, "RuntimeError: InductorError: sympy is at a loss"),
+        (zeros, "differs from eager"),
+    ):
+        trainer = trainer_for()
+        lines = compile_networks(trainer, compiler)
+        assert len(lines) == 3 and all("runs eagerly: " in line and reason in line for line in lines)
+        assert torch.allclose(losses(trainer), losses(trainer_for()), rtol=1e-6)
+
+
+def test_check_leaves_the_network_as_it_was() -> None:
+    discriminator = build(make_config(TINY)).discriminator
+    before = {name: tensor.clone() for name, tensor in discriminator.state_dict().items()}
+    assert compare(discriminator, discriminator, discriminator, torch.randn(4, 3, 32, 32), FP32) == ""
+    assert all(torch.equal(before[name], tensor) for name, tensor in discriminator.state_dict().items())
+    assert all(parameter.grad is None for parameter in discriminator.parameters())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="the tracer of old releases knows no inner gradients")
+def test_real_tracer_agrees_also_on_the_penalty() -> None:
+    """Dynamo and AOTAutograd, which could not differentiate twice; the code generator behind them takes a minute."""
+    trainer = trainer_for(channels=4)
+    lines = compile_networks(trainer, partial(torch.compile, backend="aot_eager"))
+    assert all("is compiled" in line for line in lines), lines
+    assert torch.allclose(losses(trainer), losses(trainer_for(channels=4)), rtol=1e-4)
+
+
+def test_graphs_are_for_one_gpu() -> None:
+    def update(real: object, noise: object, penalise: bool) -> None:
+        pass
+
+    assert GraphedUpdate.wrap(update, Ranks(rank=0, world=2))[0] is update
+    # torch 2.0 has no learning rate on the GPU.
+    assert isinstance(GraphedUpdate.wrap(update, Ranks())[0], GraphedUpdate) == (torch.__version__ >= "2.1")

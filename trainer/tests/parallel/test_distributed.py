@@ -1,0 +1,138 @@
+"""Data parallelism over gloo: processes that torchrun starts, as on a node with GPUs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY, trainer_environment
+
+from gan_trainer.config import make_config
+from gan_trainer.engine.loop import Trainer
+from gan_trainer.engine.train import train
+from gan_trainer.precision import Precision
+from gan_trainer.runs.checkpoint import list_checkpoints, load_checkpoint
+
+# Batch norm's statistics depend on the number of processes on a CPU; this network has none.
+NORM_FREE = {**TINY, "model": "r3gan", "loss": "relativistic", "r1_gamma": 1.0, "r2_gamma": 1.0, "batch_size": 8}
+
+GRADIENTS = """
+import json, sys, torch
+from gan_trainer.config import make_config
+from gan_trainer.parallel.distributed import join
+from gan_trainer.engine.loop import Trainer
+from gan_trainer.precision import Precision
+torch.set_num_threads(1)
+with join(on_gpu=False) as ranks:
+    values, found = json.loads(sys.argv[1]), []
+    for accumulate in (1, 2):
+        config = make_config({**values, "accumulate": accumulate})
+        trainer = Trainer(config, torch.device("cpu"), Precision("fp32", ""), ranks)
+        whole = torch.randint(0, 256, (8, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+        for _ in range(2):
+            trainer.step(ranks.part(whole))
+        networks = (trainer.discriminator, trainer.generator)
+        state = {"gradients": [p.grad for n in networks for p in n.parameters()], "own": trainer.watch.losses}
+        state["parameters"] = [p.detach() for n in networks for p in n.parameters()]
+        found.append(state)
+    torch.save(found, f"{sys.argv[2]}/{ranks.rank}.pt")
+"""
+
+
+def torchrun(processes: int, *arguments: str) -> list[str]:
+    options = ["--standalone", f"--nproc-per-node={processes}"]
+    return [sys.executable, "-m", "torch.distributed.run", *options, *arguments]
+
+
+def run_steps(folder: Path, processes: int, values: dict) -> list[list[dict]]:
+    """What each rank holds after two steps on the same global batches, without and with accumulation."""
+    folder.mkdir()
+    script = folder / "steps.py"
+    script.write_text(GRADIENTS)
+    command = torchrun(processes, str(script), json.dumps(values), str(folder))
+    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]
+
+
+def assert_close(first: list, second: list, rtol: float) -> None:
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        assert float((one - other).norm()) <= rtol * float(other.norm()) + 1e-7
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict:
+    trainer = Trainer(make_config(NORM_FREE), torch.device("cpu"), Precision("fp32", ""))
+    images = torch.randint(0, 256, (8, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    for _ in range(2):
+        trainer.step(images)
+    parameters = [p for network in (trainer.discriminator, trainer.generator) for p in network.parameters()]
+    return {"gradients": [p.grad for p in parameters], "parameters": [p.detach() for p in parameters]}
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_gradients_are_equal_on_all_ranks_and_those_of_one_process(processes: int, alone: dict, tmp_path: Path) -> None:
+    for ranks in zip(*run_steps(tmp_path / "n", processes, NORM_FREE), strict=True):
+        for other in ranks[1:]:
+            for key in ("gradients", "parameters"):
+                assert all(torch.equal(*pair) for pair in zip(other[key], ranks[0][key], strict=True))
+            assert not torch.equal(other["own"], ranks[0]["own"]), "each rank must have images of its own"
+        assert_close(ranks[0]["gradients"], alone["gradients"], 2e-3)
+        assert_close(ranks[0]["parameters"], alone["parameters"], 1e-3)
+
+
+def losses(folder: Path) -> list[list[float]]:
+    lines = [json.loads(line) for line in (folder / "stats.jsonl").read_text().splitlines()]
+    return [[line[key] for key in ("step", "d_loss", "g_loss", "penalty")] for line in lines]
+
+
+def config_file(folder: Path, **changes: object) -> Path:
+    values = {**NORM_FREE, "device": "cpu", "steps": 6, "log_every": 1, "checkpoint_every": 3, **changes}
+    file = folder / "config.yml"
+    file.write_text("".join(f"{key}: {value}\n" for key, value in values.items()))
+    return file
+
+
+def test_two_processes_train_as_one_does_and_resume_as_one(tmp_path: Path) -> None:
+    values = {**NORM_FREE, "device": "cpu", "steps": 6, "log_every": 1, "checkpoint_every": 3}
+    train(make_config({**values, "run_dir": str(tmp_path / "one")}))
+    file = config_file(tmp_path, run_dir=tmp_path / "two")
+    for steps in (3, 6):
+        command = torchrun(2, "-m", "gan_trainer.cli", "--config", str(file), f"steps={steps}")
+        done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        verb = "starts" if steps == 3 else "resumes after step 3"
+        assert done.stdout.count(f"train-gan: {verb} on 2 processes, fp32") == 1
+        assert done.stdout.count(f"step {steps}/{steps} ") == 1, "one rank prints"
+    assert [line[0] for line in losses(tmp_path / "two")] == [1, 2, 3, 4, 5, 6]
+    for two, one in zip(losses(tmp_path / "two"), losses(tmp_path / "one"), strict=True):
+        assert two == pytest.approx(one, rel=1e-3)
+    assert [path.name for path in list_checkpoints(tmp_path / "two")] == [
+        "checkpoint-0000000006.pt",
+        "checkpoint-0000000003.pt",
+    ]
+    # Two processes' checkpoint is one's: any number may go on with it.
+    one, two = (load_checkpoint(tmp_path / name)["generator"] for name in ("one", "two"))
+    assert_close(list(two.values()), list(one.values()), 1e-3)
+
+
+def test_signal_to_torchrun_saves_one_checkpoint(tmp_path: Path) -> None:
+    file = config_file(tmp_path, run_dir=tmp_path / "run", steps=10**6, checkpoint_every=10**6, log_every=5)
+    command = torchrun(2, "-m", "gan_trainer.cli", "--config", str(file))
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, env=trainer_environment(), **output) as process:
+        for line in process.stdout:
+            if line.startswith("step 10/"):
+                break
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert time.monotonic() - started < 30
+    assert load_checkpoint(tmp_path / "run")["step"] >= 10

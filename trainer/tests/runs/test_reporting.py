@@ -1,0 +1,101 @@
+"""What a training shows while it runs: progress, TensorBoard, grids of samples, a profile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from gan_trainer.config import Config, make_config
+from gan_trainer.engine.train import train
+from gan_trainer.models.networks import build
+from gan_trainer.runs.reporting import Reporter
+from gan_trainer.runs.samples import generate, make_grid, save_png, to_uint8
+
+
+def config_for(folder: Path, **changes: object) -> Config:
+    base = {**TINY, "run_dir": str(folder), "device": "cpu", "steps": 6, "log_every": 2, "checkpoint_every": 3}
+    return make_config({**base, "sample_every": 3, "tensorboard": True, **changes})
+
+
+def test_run_writes_tensorboard_samples_and_memory(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    train(config_for(tmp_path))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    names = {"d_loss", "g_loss", "penalty", "loss_scale", "lr_generator", "lr_discriminator", "images_per_s"}
+    assert names | {"data_wait", "updates_left_out"} == set(events.Tags()["scalars"])
+    lines = [json.loads(line) for line in (tmp_path / "stats.jsonl").read_text().splitlines()]
+    assert [(event.step, event.value) for event in events.Scalars("d_loss")] == [
+        (line["step"], pytest.approx(line["d_loss"])) for line in lines
+    ]
+    assert [image.step for image in events.Images("samples")] == [3, 6]
+    grids = sorted((tmp_path / "samples").iterdir())
+    assert [path.name for path in grids] == ["step-0000000003.png", "step-0000000006.png"]
+    with Image.open(grids[0]) as first, Image.open(grids[1]) as second:
+        assert first.size == (64, 64) and first.tobytes() != second.tobytes()
+    memory = json.loads((tmp_path / "memory.json").read_text())
+    assert list(memory) == ["networks", "discriminator", "generator", "update"]
+    out = capsys.readouterr().out
+    assert "phase" in out and "step 6/6  d_loss" in out
+
+
+def test_resumed_run_hides_what_the_lost_stretch_wrote(tmp_path: Path) -> None:
+    train(config_for(tmp_path))
+    (tmp_path / "checkpoint-0000000006.pt").unlink()
+    train(config_for(tmp_path))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("d_loss")] == [2, 4, 6]
+
+
+def test_progress_bar_shows_rate_and_time_left(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    train(config_for(tmp_path, progress="on", tensorboard=False))
+    error = capsys.readouterr().err
+    assert "6/6" in error and "step/s" in error and "d_loss" in error and "<00:00" in error
+
+
+def test_missing_tensorboard_is_told_and_does_not_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    reporter = Reporter(tmp_path, config_for(tmp_path), 0)
+    assert reporter.board is None and "no TensorBoard events: " in capsys.readouterr().out
+    reporter.close()
+
+
+def test_profile_writes_trace_and_costliest_operators(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    train(config_for(tmp_path, steps=14), profile=True)
+    trace = json.loads((tmp_path / "profile" / "trace.json").read_text())
+    assert any("conv" in event.get("name", "") for event in trace["traceEvents"])
+    table = (tmp_path / "profile" / "operators.txt").read_text()
+    assert "aten::" in table and "Self CPU" in table and table in capsys.readouterr().out
+    rows = [line for line in table.splitlines() if "%" in line and "Self CPU %" not in line]
+    assert len(rows) == 10
+
+
+def test_grid_places_images_in_reading_order(tmp_path: Path) -> None:
+    images = torch.arange(1, 6, dtype=torch.uint8).reshape(5, 1, 1, 1).expand(5, 3, 2, 2)
+    grid = make_grid(images)
+    assert grid.shape == (3, 4, 6)
+    assert grid[0, ::2, ::2].tolist() == [[1, 2, 3], [4, 5, 0]]
+    save_png(grid, tmp_path / "grid.png")
+    with Image.open(tmp_path / "grid.png") as file:
+        assert file.size == (6, 4) and file.getpixel((2, 2)) == (5, 5, 5)
+
+
+def test_samples_are_a_function_of_weights_and_seed() -> None:
+    generator = build(make_config({**TINY, "model": "residual"})).generator.eval()
+    one, again = generate(generator, 5, 8, seed=1, batch=2), generate(generator, 5, 8, seed=1)
+    assert one.dtype == torch.uint8 and one.shape == (5, 3, 32, 32)
+    # The size of the parts may change sums in their last bit, and so a colour by one.
+    assert (one.int() - again.int()).abs().max() <= 1
+    assert not torch.equal(one, generate(generator, 5, 8, seed=2))
+
+
+def test_colours_are_rounded_and_cut() -> None:
+    assert to_uint8(torch.tensor([-1.5, -1.0, 0.0, 1.0, 1.5])).tolist() == [0, 0, 128, 255, 255]

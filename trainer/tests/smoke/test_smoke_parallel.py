@@ -1,0 +1,82 @@
+"""Several processes of one group: their results, their failures, and a training that ends equal in all of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from pathlib import Path
+
+import pytest
+
+from gan_trainer.parallel.ranks import RankError, run_ranks
+from gan_trainer.smoke import parallel as smoke_parallel
+from gan_trainer.smoke.parallel import try_parallel
+from gan_trainer.smoke.run import Target, choose_amp, list_targets
+
+sys.path.insert(0, str(Path(__file__).parent))
+import rank_work
+
+
+def test_ranks_are_one_group() -> None:
+    assert run_ranks(rank_work.sum_of_ranks, 2, "cpu", 240, 10) == [21.0, 21.0]
+
+
+@pytest.mark.parametrize(
+    ("work", "seconds", "words"),
+    [
+        (rank_work.fail_in_rank_1, 240, "rank 1: ValueError: no memory"),
+        (rank_work.die_in_rank_1, 240, "rank 1 died without a word"),
+        (rank_work.wait_for_ever, 8, "rank 0, 1 did not finish within 8 s"),
+    ],
+)
+def test_a_rank_that_fails_ends_all(work: object, seconds: float, words: str) -> None:
+    with pytest.raises(RankError, match=words):
+        run_ranks(work, 2, "cpu", seconds)
+    # Daemons of this process: none may stay behind.
+    for process in multiprocessing.active_children():
+        process.join(10)
+    assert multiprocessing.active_children() == []
+
+
+def test_training_over_two_processes_ends_equal() -> None:
+    targets = list_targets("cpu")
+    record, problems = try_parallel(targets, choose_amp(None), 10)
+    assert problems == []
+    assert (record["ranks"], record["backend"], record["devices"]) == (2, "gloo", ["cpu", "cpu"])
+    assert record["parameters_equal"] and record["gradients_equal"] and record["parameters_changed"]
+    assert (record["steps_applied"], record["steps_skipped"]) == (10, 0)
+
+
+def rank(**changes: object) -> dict:
+    record = {"steps_applied": 10, "steps_skipped": 0, "loss_first": 1.4, "loss_last": 0.3}
+    record.update(parameters_changed=True, seconds=1.0)
+    found = {"record": record, "finite": True, "scale": None, "device": "cpu"}
+    return {**found, "parameters_equal": True, "gradients_equal": True, **changes}
+
+
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        (rank(parameters_equal=False), "parallel: the parameters differ between ranks"),
+        (rank(gradients_equal=False), "parallel: the gradients differ between ranks"),
+        (rank(finite=False), "parallel: rank 1: a loss was not finite"),
+        (rank(scale=0.25), "parallel: rank 1: the loss scale collapsed to 0.25"),
+    ],
+)
+def test_what_is_wrong_in_one_rank_is_told(second: dict, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke_parallel, "run_ranks", lambda *_: [rank(), second])
+    _, problems = try_parallel(list_targets("cpu"), choose_amp(None), 10)
+    assert problems == [problem]
+
+
+def test_ranks_that_fail_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object) -> list:
+        raise RankError("rank 1: NCCL error")
+
+    monkeypatch.setattr(smoke_parallel, "run_ranks", lost)
+    assert try_parallel(list_targets("cpu"), choose_amp(None), 10) == (None, ["parallel: rank 1: NCCL error"])
+
+
+def test_one_gpu_has_nobody_to_train_with() -> None:
+    target = Target("cuda:0", "Tesla V100", (7, 0), list_targets("cpu")[0].config)
+    assert try_parallel([target], choose_amp((7, 0)), 10) == (None, [])

@@ -98,7 +98,7 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
     if name in OF_THE_RUN:
         return
     if name in RENAMED:
-        yield f"{name} is {RENAMED[name]} since 0.2.0; rename it in the inventory"
+        yield f"{name} is called {RENAMED[name]} now; rename it in the inventory"
         return
     nearest = difflib.get_close_matches(name, options, 1, CLOSE)
     # Roles may begin alike (system_driver, system_driver_x): the longest that fits is meant.

@@ -9,7 +9,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.started import call
 DOCUMENTATION = """
 name: callback_enabled
 author: gpuwright developers
-version_added: "0.2.0"
+version_added: "0.1.0"
 short_description: Whether this run has a callback of this collection
 description:
   - A checkout's C(summary) and C(lock) come with its playbooks; where the collection is installed,

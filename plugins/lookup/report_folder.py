@@ -9,7 +9,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.started import repo
 DOCUMENTATION = """
 name: report_folder
 author: gpuwright developers
-version_added: "0.2.0"
+version_added: "0.1.0"
 short_description: The folder of reports on the controller, unless told otherwise
 description:
   - C(reports) beside C(site.yml) of a checkout. Where the collection is installed, C(reports) in the folder in which

@@ -9,7 +9,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.started import STAR
 DOCUMENTATION = """
 name: started_as
 author: gpuwright developers
-version_added: "0.2.0"
+version_added: "0.1.0"
 short_description: Whether this is a checkout or an installed collection
 description:
   - For the commands in what a node says to people.

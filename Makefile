@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
+  bench-plan bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ fleet-up: venv packages ## start the demo's hosts without touching them
 	@$(FLEET_TOOL) up --fleet demo
 
 fleet-down: demo-down ## the same as demo-down
+
+trainer-wheel: venv ## the trainer's wheel, for a controller that cannot build it or a collection to hand on
+	@$(VENV)/bin/python tools/trainer_wheel.py
 
 venv: $(VENV)/.complete ## the controller's Python environment, from hashes
 

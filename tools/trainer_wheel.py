@@ -8,7 +8,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "collections"))
-from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel  # noqa: E402
+from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel
 
 if __name__ == "__main__":
     target = trainer_wheel.BUILT / trainer_wheel.source_digest()

@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help collection test-collection demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-trainer gpu-bench fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
+  bench-plan bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ fleet-up: venv packages ## start the demo's hosts without touching them
 
 fleet-down: demo-down ## the same as demo-down
 
+trainer-wheel: venv ## the trainer's wheel, for a controller that cannot build it or a collection to hand on
+	@$(VENV)/bin/python tools/trainer_wheel.py
+
 venv: $(VENV)/.complete ## the controller's Python environment, from hashes
 
 $(VENV)/.complete: requirements/dev.lock
@@ -100,29 +103,29 @@ bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an ho
 	@PYTHONPATH=tests/node_library:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
 docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/checks.md and the others
-	@$(VENV)/bin/python docs/device_table.py
-	@$(VENV)/bin/python docs/compatibility.py
-	@$(VENV)/bin/python docs/tuning.py
-	@$(VENV)/bin/python docs/conda.py
-	@$(VENV)/bin/python docs/nvidia_smi_fields.py
-	@$(VENV)/bin/python docs/checks.py
+	@$(VENV)/bin/python tools/device_table.py
+	@$(VENV)/bin/python tools/compatibility.py
+	@$(VENV)/bin/python tools/tuning.py
+	@$(VENV)/bin/python tools/conda.py
+	@$(VENV)/bin/python tools/nvidia_smi_fields.py
+	@$(VENV)/bin/python tools/checks.py
 	@$(VENV)/bin/python tools/roles.py
 
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
-	@$(VENV)/bin/python docs/checks_tried.py
+	@$(VENV)/bin/python tools/checks_tried.py
 
 lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv)
 ifndef PLAN
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
 endif
-	$(VENV)/bin/python requirements/environments.py $(if $(PLAN),--plan '$(PLAN)')
+	$(VENV)/bin/python tools/environments.py $(if $(PLAN),--plan '$(PLAN)')
 
 matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN and which pairs resolve
-	@$(VENV)/bin/python requirements/matrix_check.py
+	@$(VENV)/bin/python tools/matrix_check.py
 
 matrix-refresh: venv ## what came out since the matrix was written, and rows for it to check; WRITE=true adds them, marked as not verified
-	@$(VENV)/bin/python requirements/matrix_refresh.py $(if $(filter true,$(WRITE)),--write)
+	@$(VENV)/bin/python tools/matrix_refresh.py $(if $(filter true,$(WRITE)),--write)
 
 clean: ## remove what was built here (not the image cache)
 	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache

@@ -20,7 +20,7 @@ podman = importlib.import_module("gpuwright_fleet.podman").podman
 run = importlib.import_module("gpuwright_fleet.shell").run
 wheelhouse = importlib.import_module("gpuwright_fleet.wheelhouse")
 
-CONTAINERFILE = REPOSITORY / "roles/model_trainer/files/container/Containerfile"
+CONTAINERFILE = REPOSITORY / "deploy/container/Containerfile"
 BARE, PYTHON, IMAGE = (f"localhost/gpuwright-container-{name}" for name in ("bare", "python", "trainer"))
 # The build of the fleet's wheels (wheelhouse.LOCK), as the Containerfile spells it.
 PYTORCH = wheelhouse.LOCK.stem.partition("-")[2]

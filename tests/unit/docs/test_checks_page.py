@@ -8,7 +8,7 @@ import json
 import pytest
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location("checks_page", REPOSITORY / "docs/checks.py")
+_spec = importlib.util.spec_from_file_location("checks_page", REPOSITORY / "tools/checks.py")
 checks_page = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(checks_page)
 TRIED = json.loads(checks_page.TRIED.read_text())

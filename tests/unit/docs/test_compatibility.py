@@ -6,7 +6,7 @@ import importlib.util
 
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location("compatibility", REPOSITORY / "docs/compatibility.py")
+_spec = importlib.util.spec_from_file_location("compatibility", REPOSITORY / "tools/compatibility.py")
 compatibility = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(compatibility)
 

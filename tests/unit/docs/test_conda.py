@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PROGRAM = REPOSITORY / "docs/conda.py"
+PROGRAM = REPOSITORY / "tools/conda.py"
 SPEC = importlib.util.spec_from_file_location("conda_page", PROGRAM)
 assert SPEC and SPEC.loader
 conda = importlib.util.module_from_spec(SPEC)

@@ -26,8 +26,33 @@ FILES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.g
 PAGES = sorted(str(file.relative_to(REPOSITORY)) for file in FILES)
 PREFIX = r"(?:system|framework|model|verify|preflight|gpuwright)_"
 # A folder of the checkout, at whose top a path of a page may begin.
-TOP = ("roles", "playbooks", "inventory", "docs", "tests", "plugins", "library", "requirements", "trainer")
-PRODUCT = ("roles", "playbooks", "plugins", "library", "trainer", "tests/fleet", "tests/run.py", "Makefile", "site.yml")
+TOP = (
+    "roles",
+    "playbooks",
+    "inventory",
+    "docs",
+    "tests",
+    "plugins",
+    "library",
+    "requirements",
+    "trainer",
+    "deploy",
+    "monitoring",
+    "tools",
+)
+PRODUCT = (
+    "roles",
+    "playbooks",
+    "plugins",
+    "library",
+    "trainer",
+    "deploy",
+    "tools",
+    "tests/fleet",
+    "tests/run.py",
+    "Makefile",
+    "site.yml",
+)
 # Of other programs, which a page tells of: what begins with these is not ours.
 OURS = ("gpu-run", "gpu-doctor", "gpu-tune", "gpu-plan", "train-gan", "sudo gpu-", "tools/gpu-plan", "--")
 # ansible-playbook's, podman's, mpirun's.

@@ -47,9 +47,12 @@ def test_it_installs_what_the_controller_starts(context: Path) -> None:
 def test_as_a_collection_it_asks_for_the_same(context: Path) -> None:
     meta = yaml.safe_load((REPOSITORY / "meta/execution-environment.yml").read_text())
     asked = (REPOSITORY / meta["dependencies"]["system"]).read_text()
-    assert (
-        set(meta["dependencies"]) == {"system"} and asked.split() == (context / "_build/bindep.txt").read_text().split()
-    )
+    assert asked.split() == (context / "_build/bindep.txt").read_text().split()
+    python = (REPOSITORY / meta["dependencies"]["python"]).read_text()
+    assert python.split() == (context / "_build/requirements.txt").read_text().split()
+    assert set(meta["dependencies"]) == {"system", "python"}
+    pinned = (REPOSITORY / "requirements/controller.in").read_text().splitlines()
+    assert [line for line in python.splitlines() if not line.startswith("#")] == [pinned[-1]]
 
 
 def test_the_page_for_awx_names_what_exists() -> None:

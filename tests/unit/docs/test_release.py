@@ -11,7 +11,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 VERSION = yaml.safe_load((REPOSITORY / "galaxy.yml").read_text())["version"]
-TRAINER = REPOSITORY / "roles/model_trainer/files"
+DEPLOY = REPOSITORY / "deploy"
 SUPPORT = (REPOSITORY / "SUPPORT.md").read_text()
 
 
@@ -26,11 +26,11 @@ def versions_found() -> dict[str, list[str]]:
     """Every place that repeats the version, and what it says."""
     places = {
         REPOSITORY / "trainer/gan_trainer/__init__.py": r'__version__ = "(.+)"',
-        TRAINER / "container/Containerfile": r"(?:ARG VERSION=|gan-trainer:)([\d.]+)",
+        DEPLOY / "container/Containerfile": r"(?:ARG VERSION=|gan-trainer:)([\d.]+)",
         REPOSITORY / "docs/containers.md": r"gan-trainer:([\d.]+)",
         REPOSITORY / "docs/upgrading.md": r"--detach v([\d.]+)",
         REPOSITORY / "docs/collection.md": r"gpuwright-node-([\d.]+)\.tar",
-        **{file: r"gan-trainer:([\d.]+)" for file in sorted((TRAINER / "kubernetes").rglob("*.yml"))},
+        **{file: r"gan-trainer:([\d.]+)" for file in sorted((DEPLOY / "kubernetes").rglob("*.yml"))},
     }
     found = {str(file.relative_to(REPOSITORY)): re.findall(form, file.read_text()) for file, form in places.items()}
     return {place: versions for place, versions in found.items() if versions}

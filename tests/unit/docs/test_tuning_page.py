@@ -7,7 +7,7 @@ import importlib.util
 import yaml
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location("tuning_page", REPOSITORY / "docs/tuning.py")
+_spec = importlib.util.spec_from_file_location("tuning_page", REPOSITORY / "tools/tuning.py")
 tuning_page = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tuning_page)
 

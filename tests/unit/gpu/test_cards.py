@@ -273,7 +273,7 @@ CARD_WORDS = re.compile(
     r"\b(Tesla|GeForce|Quadro|TITAN|RTX|GTX|SXM[0-9]?|[KMP][0-9]{2,3}|[VAHBLT][0-9]{1,3}[A-Z]?|G[BHVAKMP][0-9]{3})\b"
 )
 ARCHITECTURE_WORDS = re.compile(r"\b(kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)\b", re.IGNORECASE)
-FOLDERS = ("plugins", "library", "roles", "requirements", "docs", "playbooks", "inventory")
+FOLDERS = ("plugins", "library", "roles", "tools", "deploy", "playbooks", "inventory")
 # Sentences for people that name a card, by how they begin; no code decides by them.
 SENTENCES = (
     "Choose an older PyTorch or another build",

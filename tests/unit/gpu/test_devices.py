@@ -10,7 +10,7 @@ from gpuwright.gpu.cards import CARDS, CHIPS
 from gpuwright.gpu.device_table import BLOCKS
 from gpuwright.gpu.devices import NAMES, describe_device, find_devices
 
-_spec = importlib.util.spec_from_file_location("device_table", REPOSITORY / "docs/device_table.py")
+_spec = importlib.util.spec_from_file_location("device_table", REPOSITORY / "tools/device_table.py")
 device_table = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(device_table)
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import REPOSITORY
 from gpuwright.host.versions import version_key
 
-_spec = importlib.util.spec_from_file_location("environments", REPOSITORY / "requirements/environments.py")
+_spec = importlib.util.spec_from_file_location("environments", REPOSITORY / "tools/environments.py")
 environments = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(environments)
 PLANS = environments.shipped_plans()

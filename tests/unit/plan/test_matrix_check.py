@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from conftest import REPOSITORY
 
-SPEC = importlib.util.spec_from_file_location("matrix_check", REPOSITORY / "requirements/matrix_check.py")
+SPEC = importlib.util.spec_from_file_location("matrix_check", REPOSITORY / "tools/matrix_check.py")
 CHECK = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(CHECK)
 LINUX = '; platform_system == "Linux" and platform_machine == "x86_64"'

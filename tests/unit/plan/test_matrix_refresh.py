@@ -25,7 +25,7 @@ from gpuwright.plan.solve import solve
 from test_matrix import SCHEMA
 from test_plan_questions import FOLDER, MATRIX, make_host
 
-TOOL = REPOSITORY / "requirements/matrix_refresh.py"
+TOOL = REPOSITORY / "tools/matrix_refresh.py"
 SPEC = importlib.util.spec_from_file_location("matrix_refresh", TOOL)
 refresh = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(refresh)

@@ -172,17 +172,11 @@ def test_the_trainer_is_not_replaced_under_who_works(
 ) -> None:
     venv = site.folder / "venvs/one"
     venv.mkdir(parents=True)
-    files = {"gan_trainer/__init__.py": "x = 1\n"}
-    site.module("file_tree", "{'changed': False}")
     site.module("python_environment", "{'changed': False, 'whole': True, 'because': ''}")
-    known = {"__model_trainer_files": files, "framework_pytorch_planned": {"path": str(venv), "complete": True}}
-    write = {
-        "ansible.builtin.copy": {
-            "content": "{{ __model_trainer_files | gpuwright.node.tree_digest if same else 'other' }}"
-        }
-    }
-    write["ansible.builtin.copy"].update(dest=f"{venv}/gan_trainer.digest", mode="0644")
-    tasks = [{**write, "vars": {"same": stamp == "same"}}, include("model_trainer", "package")]
+    known = {"__model_trainer_digest": "same", "gpu_node_plan": {}}
+    known["framework_pytorch_planned"] = {"path": str(venv), "complete": True}
+    write = {"ansible.builtin.copy": {"content": stamp, "dest": f"{venv}/gan_trainer.digest", "mode": "0644"}}
+    tasks = [write, include("model_trainer", "package")]
     assert site.play([busy], tasks, **known, **variables) == code, site.log
     assert len(site.looks) == looks and not (venv / "bin").exists()
     if looks:
@@ -192,9 +186,9 @@ def test_the_trainer_is_not_replaced_under_who_works(
 
 def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(environments: Environments) -> None:
     site, new = environments.site, environments.venvs / "new-one"
-    site.module("file_tree", "{'changed': False}")
     known = {
-        "__model_trainer_files": {"x.py": "x = 1\n"},
+        "gpu_node_plan": {},
+        "__model_trainer_digest": "same",
         "framework_pytorch_planned": {"path": str(new), "complete": True},
     }
     known.update({"__framework_pytorch_venvs": str(environments.venvs), "__framework_pytorch_id": "new-one"})

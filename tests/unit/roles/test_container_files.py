@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-FOLDER = REPOSITORY / "roles/model_trainer/files/container"
+FOLDER = REPOSITORY / "deploy/container"
 CONTAINERFILE = (FOLDER / "Containerfile").read_text()
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-FOLDER = REPOSITORY / "roles/model_trainer/files/kubernetes"
-CONTAINERFILE = (REPOSITORY / "roles/model_trainer/files/container/Containerfile").read_text()
+FOLDER = REPOSITORY / "deploy/kubernetes"
+CONTAINERFILE = (REPOSITORY / "deploy/container/Containerfile").read_text()
 OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 # The oldest version in which all that is used is stable (podFailurePolicy: 1.31), and the newest with schemas.
 VERSIONS = ("1.31", kubernetes_validate.latest_version())

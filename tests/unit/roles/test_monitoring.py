@@ -21,9 +21,10 @@ from waiver_rows import MOMENT, THREE, struck
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 ROLE = REPOSITORY / "roles/system_monitor"
-RULES = ROLE / "files/gpuwright.rules.yml"
+MONITORING = REPOSITORY / "monitoring"
+RULES = MONITORING / "gpuwright.rules.yml"
 RULES_TEST = Path(__file__).parents[1] / "data/prometheus/gpuwright.rules.test.yml"
-DASHBOARD = json.loads((ROLE / "files/grafana-dashboard.json").read_text())
+DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
 ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 TESTS = yaml.safe_load(RULES_TEST.read_text())["tests"]
 # From the node_exporter that serves gpuwright.prom; everything else must be one of ours.

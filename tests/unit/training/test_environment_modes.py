@@ -37,20 +37,25 @@ WHEEL = "tiny_thing-1.0-py3-none-any.whl"
 
 def make_wheel(folder: Path) -> str:
     """A package of one module, and its SHA-256."""
-    info = "tiny_thing-1.0.dist-info"
+    pack_wheel(folder / WHEEL, "tiny_thing", {"tiny_thing/__init__.py": "value = 1\n"})
+    return hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
+
+
+def pack_wheel(file: Path, name: str, modules: dict[str, str]) -> None:
+    """Version 1.0 of a package with these modules."""
+    info = f"{name}-1.0.dist-info"
     files = {
-        "tiny_thing/__init__.py": "value = 1\n",
-        f"{info}/METADATA": "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n",
+        **modules,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = f"{info}/RECORD,,\n"
-    for name, text in files.items():
+    for path, text in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
-        record += f"{name},sha256={digest},{len(text)}\n"
-    with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
-        for name, text in {**files, f"{info}/RECORD": record}.items():
-            wheel.writestr(name, text)
-    return hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
+        record += f"{path},sha256={digest},{len(text)}\n"
+    with zipfile.ZipFile(file, "w") as wheel:
+        for path, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(path, text)
 
 
 def nobody_works(folder: Path) -> None:

@@ -5,41 +5,47 @@ The roles' own tasks build real environments in a temporary folder, as site.yml,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from conftest import REPOSITORY
-from test_environment_modes import PLAYBOOK, PYTHON, make_wheel, nobody_works
+from test_environment_modes import PLAYBOOK, PYTHON, make_wheel, nobody_works, pack_wheel
 
 ROLES = {
     "framework": ("framework_pytorch", ["venv"]),
     "model": ("model_trainer", ["package"]),
 }
-BROKEN = "[build-system]\nrequires = []\nbuild-backend = 'nowhere'\n"
+# The package that the roles look for, with another module: this one needs no PyTorch.
+TRAINER = "gan_trainer-1.0-py3-none-any.whl"
 
 
 class Node:
-    """Runs of the two layers on a folder of environments; the trainer is a package of one line."""
+    """Runs of the two layers on a folder of environments; the trainer is a package of one line, or the real one."""
+
+    own_trainer = True
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.venvs, self.source = folder, folder / "venvs", folder / "trainer"
+        self.folder, self.venvs, self.wheel = folder, folder / "venvs", folder / TRAINER
         (folder / "wheels").mkdir()
         self.digest, self.log = make_wheel(folder / "wheels"), ""
         nobody_works(folder)
-        self.trainer = {
-            "pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n",
-            "backend.py": (REPOSITORY / "tests/unit/training/tiny_backend.py").read_text(),
-        }
+        self.make_trainer("trainer")
 
-    def run(self, *layers: str, tags: str = "all", lock: str = "", **variables: Any) -> int:
+    def make_trainer(self, word: str) -> None:
+        """The wheel on the controller, whose module says this word."""
+        pack_wheel(self.wheel, "gan_trainer", {"tiny_trainer.py": f"word = {word!r}\n"})
+
+    def run(self, *layers: str, tags: str = "all", lock: str = "", check: bool = False, **variables: Any) -> int:
         """As site.yml with both layers, or a layer's playbook alone; `lock` makes another environment of the plan."""
         file = self.folder / "lock.txt"
         file.write_text(f"tiny-thing==1.0 --hash=sha256:{self.digest}\n{lock}")
@@ -54,11 +60,12 @@ class Node:
             "__framework_pytorch_venvs": str(self.venvs),
             "__framework_pytorch_imports": ["tiny_thing"],
             "__model_trainer_venv": str(self.venvs / "current"),
-            "__model_trainer_source": str(self.source),
-            "__model_trainer_files": self.trainer,
             "ansible_python_interpreter": sys.executable,
             **variables,
         }
+        if self.own_trainer:
+            known["__model_trainer_wheel"] = str(self.wheel)
+            known["__model_trainer_digest"] = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
         site = yaml.safe_load((REPOSITORY / "playbooks/site.yml").read_text())
         words = next(play.get("vars", {}) for play in site if "framework.yml" in str(play))
         plays = [self.play(layer, words if len(layers) > 1 else {}) for layer in layers]
@@ -66,7 +73,7 @@ class Node:
         (self.folder / "vars.json").write_text(json.dumps(known))
         command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(self.folder / "play.yml"), "--tags", tags]
         done = subprocess.run(
-            [*command, "-e", f"@{self.folder}/vars.json"],
+            [*command, "-e", f"@{self.folder}/vars.json", *["--check"] * check],
             cwd=REPOSITORY,
             env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
             capture_output=True,
@@ -119,12 +126,18 @@ class Node:
         return done.stdout.strip()
 
 
-@pytest.fixture
-def node() -> Iterator[Node]:
+@contextmanager
+def new_node() -> Iterator[Node]:
     # Not pytest's own folder, which the ordinary user who imports the packages cannot enter.
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Node(Path(name))
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with new_node() as made:
+        yield made
 
 
 def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(node: Node) -> None:
@@ -133,13 +146,12 @@ def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(node: Nod
     assert node.run("framework", "model", **only) == 0, node.log
     old = node.current
     assert old is not None and node.trainer_of(old) == "trainer"
-    whole = dict(node.trainer)
-    node.trainer["pyproject.toml"] = BROKEN
+    node.wheel.write_text("torn")
     assert node.run("framework", "model", lock="# another plan\n", **only) != 0
     assert len([path for path in node.venvs.iterdir() if not path.is_symlink()]) == 2, node.log
     assert node.current == old and node.trainer_of(old) == "trainer"
     # model.yml alone finishes what was begun.
-    node.trainer = whole
+    node.make_trainer("trainer")
     assert node.run("model", lock="# another plan\n", **only) == 0, node.log
     assert node.current not in (None, old) and node.trainer_of(node.current) == "trainer"
     assert [path for path in node.venvs.iterdir() if not path.is_symlink()] == [node.current]
@@ -161,7 +173,7 @@ def test_a_layer_alone(node: Node) -> None:
     assert node.run("model") == 0, node.log
     assert node.current == first and node.trainer_of(first) == "trainer"
     # Another plan, for which nobody has built an environment: the trainer of the current one is kept up to date.
-    node.trainer["backend.py"] = node.trainer["backend.py"].replace('"trainer"', '"newer"')
+    node.make_trainer("newer")
     assert node.run("model", lock="# another plan\n") == 0, node.log
     assert node.current == first and node.trainer_of(first) == "newer"
 

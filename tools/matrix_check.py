@@ -8,7 +8,6 @@ requirements agree. Exit status 0: all do, 1: what does not is printed.
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +21,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
-sys.path.insert(0, str(REPOSITORY / "requirements"))
-build_cuda = importlib.import_module("gpuwright.plan.candidates").build_cuda
-pip_index = importlib.import_module("pip_index")
+sys.path[:0] = [str(REPOSITORY / "collections"), str(Path(__file__).parent)]
+import pip_index
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.candidates import build_cuda
+
 # Processes of pip at once: each waits for the index most of the time.
 AT_ONCE = 4
 MATRIX = REPOSITORY / "roles/preflight/files/matrix"

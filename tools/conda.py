@@ -1,8 +1,8 @@
 """Write an environment file for conda from a lock file of the role framework_pytorch.
 
-    python docs/conda.py py3.11-torch2.10.0-cu128 [--folder FOLDER]
+    python tools/conda.py py3.11-torch2.10.0-cu128 [--folder FOLDER]
 
-Without a name, the files in docs/conda are written anew (`make docs`); tests/unit/docs/test_conda.py finds drift.
+Without a name, the files in deploy/conda are written anew (`make docs`); tests/unit/docs/test_conda.py finds drift.
 conda brings Python and pip alone: every package comes from the lock, with its hashes, so that a conda environment and
 a node's environment hold the same files. The environment file names the lock by a relative path, so it stays where it
 was written.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
-FOLDER = REPOSITORY / "docs/conda"
+FOLDER = REPOSITORY / "deploy/conda"
 # What most ask for: GPUs under a driver of branch 570 or newer, and the CPU. Others are one command away.
 KEPT = ("py3.11-torch2.10.0-cu128", "py3.11-torch2.13.0-cpu")
 NAME = re.compile(r"py(?P<python>[0-9]+\.[0-9]+)-(?P<rest>[a-z0-9.+-]+)")
@@ -47,7 +47,7 @@ def environment(lock: str, path: str) -> str:
     index = f"      - --extra-index-url={INDEX}{own[1]}\n" if own else ""
     return f"""\
 # conda env create --file {lock}.yml   (mamba and micromamba read it too)
-# Written by docs/conda.py from {file.name}; do not edit.
+# Written by tools/conda.py from {file.name}; do not edit.
 ---
 name: gan-{match["rest"]}
 channels: [conda-forge]
@@ -70,7 +70,7 @@ def requirements(text: str) -> list[str]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lock", nargs="*", metavar="LOCK")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="default: docs/conda")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="default: deploy/conda")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     for lock in options.lock or KEPT:
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
         try:
             text = environment(lock, path)
         except ValueError as error:
-            print(f"docs/conda.py: {error}", file=sys.stderr)
+            print(f"tools/conda.py: {error}", file=sys.stderr)
             return 2
         (options.folder / f"{lock}.yml").write_text(text)
     return 0

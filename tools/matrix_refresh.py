@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
 import json
 import sys
 import tempfile
@@ -23,14 +22,15 @@ from typing import Any
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(REPOSITORY / "requirements"), str(REPOSITORY / "tests/node_library")]
-check = importlib.import_module("matrix_check")
-pip_index = importlib.import_module("pip_index")
-repository_index = importlib.import_module("repository_index")
-rows = importlib.import_module("matrix_rows")
+sys.path[:0] = [str(REPOSITORY / "collections"), str(Path(__file__).parent)]
+import matrix_check as check
+import matrix_rows as rows
+import pip_index
+import repository_index
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.plan import candidates as plan_candidates
+
 News = rows.News
-plan_candidates = importlib.import_module("gpuwright.plan.candidates")
-version_key = importlib.import_module("gpuwright.host.versions").version_key
 RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"
 # How NVIDIA's file calls the kinds of branches, and the matrix.
 STATUS = {"lts branch": "lts", "production branch": "production", "new feature branch": "new-feature"}

@@ -9,7 +9,6 @@ trials is no plan of a profile: its lock file is kept by hand. `--missing` leave
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import subprocess
 import sys
@@ -20,11 +19,13 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
-sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
-solve = importlib.import_module("gpuwright.plan.solve").solve
-imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
+sys.path.insert(0, str(REPOSITORY / "collections"))
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.solve import solve
+
 # One card of every compute capability: plans differ in nothing else that a card says.
-CARDS = tuple(card.name for card in importlib.import_module("gpuwright.gpu.cards").examples())
+CARDS = tuple(card.name for card in cards.examples())
 
 
 def shipped_plans() -> list[dict[str, Any]]:

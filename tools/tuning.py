@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/tuning.md"
-sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
-CATALOGUE = importlib.import_module("gpuwright.tuning.catalogue").CATALOGUE
+sys.path.insert(0, str(REPOSITORY / "collections"))
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning.catalogue import CATALOGUE
 
 HEAD = """\
 # Settings of the host

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +11,13 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/compatibility.md"
-sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
-solve = importlib.import_module("gpuwright.plan.solve").solve
-imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
-cards = importlib.import_module("gpuwright.gpu.cards")
-support = importlib.import_module("gpuwright.plan.support")
-list_candidates = importlib.import_module("gpuwright.plan.candidates").list_candidates
+sys.path.insert(0, str(REPOSITORY / "collections"))
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
+from ansible_collections.gpuwright.node.plugins.module_utils.plan import support
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.candidates import list_candidates
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.module_utils.plan.solve import solve
+
 SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
 
 

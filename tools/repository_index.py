@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import importlib
 import lzma
 import re
 import sys
@@ -12,8 +11,9 @@ import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/node_library"))
-addresses = importlib.import_module("gpuwright.packages.addresses")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "collections"))
+from ansible_collections.gpuwright.node.plugins.module_utils.packages import addresses
+
 TIMEOUT_S = 20
 # The largest index of NVIDIA's repositories has about 40 MB.
 MOST_BYTES = 400_000_000

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trainer's wheel on the controller, and the digest of what it is made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible import constants
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel
+
+DOCUMENTATION = """
+name: trainer_wheel
+author: gpuwright developers
+version_added: "0.1.0"
+short_description: The trainer's wheel on the controller
+description:
+  - C(digest) is the SHA-256 of the trainer's sources, and builds nothing.
+  - C(path) is the wheel that was made from them. It is the one that C(make trainer-wheel) left in the role
+    C(model_trainer), else it is built by flit_core into the temporary folder of this run, once in a run.
+options:
+  _terms:
+    description: C(digest) or C(path).
+    required: true
+"""
+EXAMPLES = """
+- ansible.builtin.copy:
+    src: "{{ lookup('gpuwright.node.trainer_wheel', 'path') }}"
+    dest: /srv/wheels/
+    mode: "0644"
+"""
+RETURN = """
+_raw:
+  description: What was asked for.
+  type: list
+  elements: str
+"""
+
+
+class LookupModule(LookupBase):
+    """`lookup('gpuwright.node.trainer_wheel', 'path')`."""
+
+    def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[str]:
+        answers = {
+            "digest": trainer_wheel.source_digest,
+            "path": lambda: str(trainer_wheel.wheel(Path(constants.DEFAULT_LOCAL_TMP) / "trainer-wheel")),
+        }
+        try:
+            return [answers[term]() for term in terms]
+        except KeyError as error:
+            raise AnsibleLookupError(f"trainer_wheel knows digest and path, and not {error}") from None
+        except (trainer_wheel.WheelError, OSError) as error:
+            raise AnsibleLookupError(str(error)) from None

@@ -187,6 +187,12 @@ def run_scenario(scenario: str) -> bool:
     return ok
 
 
+def collection(suite: Suite) -> None:
+    """The installed artefact, from somebody's own folder, on a host of its own."""
+    if fleet_ready(suite):
+        pytest_suite(suite, "collection", sys.executable, "tests/collection")
+
+
 def faults(suite: Suite) -> None:
     if fleet_ready(suite):
         pytest_suite(suite, "faults", sys.executable, "tests/faults")
@@ -218,13 +224,14 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "unit": unit,
     "trainer": trainer,
     "molecule": molecule,
+    "collection": collection,
     "faults": faults,
     "world": world,
     "container": container,
     "real": real,
     "vm": vm,
 }
-NEEDS_FLEET = ("molecule", "faults", "world", "real", "container")
+NEEDS_FLEET = ("molecule", "collection", "faults", "world", "real", "container")
 # Lanes of their own beside `all`, which must stay short enough to be run before every change.
 SLOW = ("faults", "world", "real", "container", "vm")
 # As an administrator of a hardened site has it: nothing may depend on UTC, or on files being open by themselves.

@@ -314,7 +314,9 @@ class CallbackModule(CallbackBase):
         wanted = sorted(every - done)
         if not wanted or any(row.host == "localhost" for row in nodes):
             return []
-        limit = context.CLIARGS.get("subset")
+        # Within a play's hosts "all" is all of them, whatever group they are.
+        own = self._play is None or command.GROUP in self._play.hosts
+        limit = context.CLIARGS.get("subset") or (None if own else "all")
         innocent = {row.host for row in nodes if row.word == "STOPPED" and "because of other hosts" in row.text}
         password = any(row.word == "refused" and "Run again with -K" in row.next for row in nodes)
         line, secret = self._command(command.limit_for(wanted, sorted(done), limit), password)

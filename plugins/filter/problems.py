@@ -11,6 +11,7 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpuwright.node.plugins.filter.contact_failure import contact_failure
 from ansible_collections.gpuwright.node.plugins.filter.package_failure import package_failure
 from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 
 TASK_RESULTS = (
     "__preflight_variables",
@@ -32,7 +33,7 @@ def preflight_problems(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
     for variables in hosts:
         results = {name: variables.get(name) or {} for name in TASK_RESULTS}
         rows = _rows(results, variables)
-        found += [{"host": variables["inventory_hostname"], **row} for row in rows]
+        found += [{"host": variables["inventory_hostname"], **row, "next": told(row["next"])} for row in rows]
     return found
 
 

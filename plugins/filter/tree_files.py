@@ -14,12 +14,9 @@ SUFFIXES = (".py", ".toml", ".md")
 def tree_files(folder: str, without: Iterable[str] = ()) -> dict[str, str]:
     """Relative name and content of every source below `folder`, but for what lies in its folders `without`.
 
-    Raises FileNotFoundError where there is none, or no folder of such a name.
+    The folders need not be there. Raises FileNotFoundError where no source is left.
     """
     root = Path(folder)
-    unknown = [name for name in without if not (root / name).is_dir()]
-    if unknown:
-        raise FileNotFoundError(f"no folder {', '.join(unknown)} in {folder}")
     files = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
         for path in sorted(root.rglob("*"))

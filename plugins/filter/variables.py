@@ -54,6 +54,8 @@ SKIP_CHECKS = "verify_skip_checks"
 TRAINER_CONFIGS = "model_trainer_configs"
 # What a systemd instance and a file name take as they stand.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# What is said on the command line to the run as a whole.
+OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock")
 # Names that earlier releases took; the old one is refused, so that nobody believes that it still counts.
 RENAMED = {
     "system_driver_reboot": "system_reboot_policy",
@@ -93,8 +95,10 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
         if owner:
             yield f"{name} is internal to the role {owner} and cannot be set"
         return
+    if name in OF_THE_RUN:
+        return
     if name in RENAMED:
-        yield f"{name} is {RENAMED[name]} since 0.2.0; rename it in the inventory"
+        yield f"{name} is called {RENAMED[name]} now; rename it in the inventory"
         return
     nearest = difflib.get_close_matches(name, options, 1, CLOSE)
     # Roles may begin alike (system_driver, system_driver_x): the longest that fits is meant.

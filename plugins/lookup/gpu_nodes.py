@@ -14,7 +14,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit
 
 DOCUMENTATION = """
 name: gpu_nodes
-short_description: The group gpu_nodes, or an error that says why no host would be done
+short_description: The group gpu_nodes, or that of gpuwright_hosts, or an error that says why no host would be done
 description:
   - For C(hosts:) of a play. It is evaluated before any host is contacted.
   - Stops on an ansible-core older than 2.16, an inventory without hosts in C(gpu_nodes), a C(--limit) that selects none
@@ -32,7 +32,8 @@ _raw:
   elements: str
 """
 
-GROUP = "gpu_nodes"
+# The group, unless -e gpuwright_hosts names another.
+GROUP, OTHER = "gpu_nodes", "gpuwright_hosts"
 # Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read: they alone are left out.
 OLDEST_ANSIBLE_CORE = (2, 16)
 LAYERS = ("preflight", "system", "framework", "model", "verify")
@@ -48,23 +49,25 @@ def known_tags(playbooks: Path) -> list[str]:
     return sorted({*LAYERS, *PARTS, *roles})
 
 
-def problems(variables: dict, selected: list[str], tags: list[str]) -> list[str]:
+def problems(variables: dict, hosts: list[str], selected: list[str], tags: list[str]) -> list[str]:
     """Why this run would do nothing or cannot work; an empty list lets it start.
 
-    `variables` are the play's magic variables, `selected` the group's hosts within the limit, `tags` the known ones.
+    `variables` are the play's magic variables, `hosts` those of the group, `selected` those of them within the limit,
+    `tags` the known ones.
     """
+    group = variables.get(OTHER) or GROUP
     found = []
     version = variables["ansible_version"]["full"]
     if tuple(int(part) for part in re.findall("[0-9]+", version)[:2]) < OLDEST_ANSIBLE_CORE:
         found.append(f"ansible-core {version} is too old: gpuwright runs on 2.16 and newer; use 2.16.19 (make venv)")
-    hosts = variables.get("groups", {}).get(GROUP, [])
     if not hosts:
         found.append(
-            f"the inventory has no host in the group {GROUP}. Add your servers there, or name the right file with -i"
+            f"the inventory has no host in the group {group}. Add your servers there, name the right file with -i, or "
+            f"another group with -e {OTHER}=GROUP"
         )
     elif not selected:
         found.append(
-            f"--limit {variables.get('ansible_limit')} selects none of the hosts of {GROUP}: {', '.join(hosts[:8])}"
+            f"--limit {variables.get('ansible_limit')} selects none of the hosts of {group}: {', '.join(hosts[:8])}"
         )
     elif variables.get("ansible_limit"):
         groups = variables["groups"]
@@ -79,20 +82,27 @@ def problems(variables: dict, selected: list[str], tags: list[str]) -> list[str]
     return found
 
 
+def _known(pattern: str, variables: dict) -> bool:
+    """Whether each part of the pattern names a group or a host; Ansible warns of one that does not, and goes on."""
+    groups = variables.get("groups", {})
+    return not limit_problems(pattern, {*groups, *(host for each in groups.values() for host in each)})
+
+
 class LookupModule(LookupBase):
     """`lookup('gpuwright.node.gpu_nodes')`."""
 
     def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[str]:
         variables = variables or {}
         manager = InventoryManager(self._loader, parse=False)
-        manager.add_group(GROUP)
-        for group, hosts in variables.get("groups", {}).items():
-            manager.add_group(group)
-            for host in hosts:
-                manager.add_host(host, group=group)
+        group = variables.get(OTHER) or GROUP
+        for name, members in variables.get("groups", {}).items():
+            manager.add_group(name)
+            for host in members:
+                manager.add_host(host, group=name)
+        hosts = [host.name for host in manager.get_hosts(group)] if _known(group, variables) else []
         manager.subset(variables.get("ansible_limit"))
-        selected = [host.name for host in manager.get_hosts(GROUP)]
-        found = problems(variables, selected, known_tags(Path(__file__).resolve().parents[2] / "playbooks"))
+        selected = [host.name for host in manager.get_hosts(group)] if hosts else []
+        found = problems(variables, hosts, selected, known_tags(Path(__file__).resolve().parents[2] / "playbooks"))
         if found:
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
-        return [GROUP]
+        return [group]

@@ -14,7 +14,7 @@ from ansible.plugins.lookup import LookupBase
 DOCUMENTATION = """
 name: setting
 author: gpuwright developers
-version_added: "0.2.0"
+version_added: "0.1.0"
 short_description: A public variable of a role of this collection, or its default
 description:
   - Roles that judge a node before it is changed, or prove it afterwards, need what other roles are told.

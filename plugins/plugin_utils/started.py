@@ -5,9 +5,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.commands import CHECKOUT, COLLECTION, as_started
+
 ROOT = Path(__file__).resolve().parents[2]
 # Links are resolved above: the checkout's own link below collections/ does not make it an installed collection.
 INSTALLED = ROOT.parts[-3:] == ("ansible_collections", "gpuwright", "node")
+STARTED_AS = COLLECTION if INSTALLED else CHECKOUT
+
+
+def told(text: str) -> str:
+    """The text with commands as this run of the toolkit was started."""
+    return as_started(text, STARTED_AS)
 
 
 def report_folder() -> Path:

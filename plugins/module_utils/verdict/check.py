@@ -8,6 +8,7 @@ turns that, and every other error inside a check, into UNKNOWN. So PASS needs ev
 import collections
 from typing import Callable, NamedTuple
 
+from .commands import as_started
 from .evidence import Evidence, Unreadable
 from .reading_sources import OURS, source_of
 
@@ -138,12 +139,13 @@ def judge(check, readings, expectations):
         "expected": outcome.expected,
         "unit": check.unit,
         "message": outcome.message,
-        "action": _action(check, outcome),
+        "action": _action(check, outcome, expectations),
         "remedy": (outcome.remedy or check.remedy) if outcome.status == FAIL else "",
     }
 
 
-def _action(check, outcome):
+def _action(check, outcome, expectations):
     if outcome.status in (PASS, SKIP):
         return ""
-    return outcome.action or check.action
+    started_as = expectations.get("started_as") if isinstance(expectations, dict) else None
+    return as_started(outcome.action or check.action, started_as)

@@ -13,6 +13,8 @@ OPTIONAL = (
     ("slowdowns", list, "a list of clock event reasons"),
     # id of a check: why it is switched off. An entry that cannot be followed is a WARN of waivers.valid, no error here.
     ("skip_checks", dict, "a record"),
+    # How the toolkit was started, for the commands in what is said: checkout or collection.
+    ("started_as", str, "a text"),
 )
 # Clock event reasons as nvidia-smi names them; the idle one is never a fault.
 SLOWDOWNS = (

@@ -9,6 +9,7 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.plan.question import plan_table
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.plan_choices import plan_choices
 
+from ..started import told
 from .words import fold_names, name_some, printable, wrapped
 
 # Of a fleet with more kinds of nodes, the others are named only.
@@ -44,7 +45,7 @@ def plan_lines(plans: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], s
     if rest:
         lines += wrapped(
             f"and {len(groups) - MOST_PLANS} other plans, for {name_some(fold_names(rest), columns)}: "
-            f"ansible-playbook playbooks/plan.yml -e gpu={rest[0]}",
+            + told(f"ansible-playbook playbooks/plan.yml -e gpu={rest[0]}"),
             columns,
             "",
             "  ",

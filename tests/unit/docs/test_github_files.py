@@ -105,7 +105,7 @@ def test_actionlint_finds_what_it_is_there_for(tmp_path: Path, line: str, words:
 def release(tmp_path: Path) -> Any:
     """Run the step of the release workflow that takes the notes, for a tag, in a copy of what it reads."""
     (script,) = [step["run"] for step in steps(WORKFLOWS[1]) if "notes" in step.get("name", "").lower()]
-    for name in ("VERSION", "CHANGELOG.md"):
+    for name in ("galaxy.yml", "CHANGELOG.md"):
         shutil.copy(REPOSITORY / name, tmp_path / name)
 
     def take(tag: str) -> subprocess.CompletedProcess[str]:
@@ -118,7 +118,7 @@ def release(tmp_path: Path) -> Any:
 
 
 def test_a_tag_of_this_version_takes_its_section_as_notes(release: Any, tmp_path: Path) -> None:
-    version = (REPOSITORY / "VERSION").read_text().strip()
+    version = parsed(REPOSITORY / "galaxy.yml")["version"]
     done = release(f"v{version}")
     assert done.returncode == 0, done.stderr
     notes = (tmp_path / "build/notes.md").read_text()
@@ -129,7 +129,7 @@ def test_a_tag_of_this_version_takes_its_section_as_notes(release: Any, tmp_path
 def test_another_tag_or_a_missing_section_is_no_release(release: Any, tmp_path: Path) -> None:
     other = release("v9.9.9")
     assert other.returncode == 1 and "v9.9.9 is not the version" in other.stderr
-    (tmp_path / "VERSION").write_text("9.9.9\n")
+    (tmp_path / "galaxy.yml").write_text("version: 9.9.9\n")
     missing = release("v9.9.9")
     assert missing.returncode == 1 and "no section 9.9.9" in missing.stderr
 

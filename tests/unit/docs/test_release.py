@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-VERSION = (REPOSITORY / "VERSION").read_text().strip()
+VERSION = yaml.safe_load((REPOSITORY / "galaxy.yml").read_text())["version"]
 DEPLOY = REPOSITORY / "deploy"
 SUPPORT = (REPOSITORY / "SUPPORT.md").read_text()
 
@@ -29,6 +29,7 @@ def versions_found() -> dict[str, list[str]]:
         DEPLOY / "container/Containerfile": r"(?:ARG VERSION=|gan-trainer:)([\d.]+)",
         REPOSITORY / "docs/containers.md": r"gan-trainer:([\d.]+)",
         REPOSITORY / "docs/upgrading.md": r"--detach v([\d.]+)",
+        REPOSITORY / "docs/collection.md": r"gpuwright-node-([\d.]+)\.tar",
         **{file: r"gan-trainer:([\d.]+)" for file in sorted((DEPLOY / "kubernetes").rglob("*.yml"))},
     }
     found = {str(file.relative_to(REPOSITORY)): re.findall(form, file.read_text()) for file, form in places.items()}

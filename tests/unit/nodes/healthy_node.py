@@ -92,6 +92,7 @@ EXPECTATIONS = {
     "link_width": 0,
     "slowdowns": [],
     "skip_checks": {},
+    "started_as": "checkout",
     "data_dir": "/srv/gan/data",
     "runs_dir": "/srv/gan/runs",
 }

@@ -42,6 +42,8 @@ def play(tmp_path: Path, inventory: str | None, *arguments: str) -> subprocess.C
         (HOSTS, ["-l", "gpu_node"], "gpu_node is no host and no group of the inventory; did you mean gpu_nodes?"),
         (HOSTS, ["-l", "a5-01,a5-20"], "a5-20 is no host and no group"),
         (HOSTS, ["-l", "gpu_nodes:!a5-2"], "a5-2 is no host and no group of the inventory; did you mean a5-02?"),
+        (HOSTS, ["-e", "gpuwright_hosts=othr"], "no host in the group othr"),
+        (HOSTS, ["-e", "gpuwright_hosts=other", "-l", "a5-01"], "selects none of the hosts of other: web"),
         (HOSTS, ["--tags", "systm"], "no task has the tag systm (did you mean system?)"),
         (HOSTS, ["--skip-tags", "framwork"], "did you mean framework?"),
     ],
@@ -98,6 +100,11 @@ def test_lets_a_good_run_start(tmp_path: Path, arguments: list[str]) -> None:
 )
 def test_refuses_an_older_ansible_core(version: str, fits: bool) -> None:
     variables = {"ansible_version": {"full": version}, "groups": {"gpu_nodes": ["a5-01"]}}
-    found = LOOKUP.problems(variables, ["a5-01"], ["system"])
+    found = LOOKUP.problems(variables, ["a5-01"], ["a5-01"], ["system"])
     assert (found == []) is fits
     assert fits or f"ansible-core {version} is too old" in found[0]
+
+
+def test_another_group_may_be_meant(tmp_path: Path) -> None:
+    done = play(tmp_path, HOSTS, "-e", "gpuwright_hosts=other")
+    assert done.returncode == 0 and "play #2 (other): System layer" in done.stdout, done.stdout + done.stderr

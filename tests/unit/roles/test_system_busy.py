@@ -67,7 +67,8 @@ class Site:
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
         hosts = {"a5-01": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
         (self.folder / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
-        known = {"__system_busy_poll_seconds": 0, **variables}
+        # A role of a layer would have the host read and its plan decided first.
+        known = {"__system_busy_poll_seconds": 0, "gpu_node_plan": {}, **variables}
         command = [str(PLAYBOOK), "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), *arguments]
         done = subprocess.run(
             [*command, "-e", json.dumps(known)],

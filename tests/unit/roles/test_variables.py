@@ -73,7 +73,7 @@ UNDEFINED = " uses a variable that is not defined"
         ("system_reboot_timout", "unknown variable system_reboot_timout, did you mean system_reboot_timeout?"),
         (
             "system_driver_reboot",
-            "system_driver_reboot is system_reboot_policy since 0.2.0; rename it in the inventory",
+            "system_driver_reboot is called system_reboot_policy now; rename it in the inventory",
         ),
         (
             "framework_pytroch_python",

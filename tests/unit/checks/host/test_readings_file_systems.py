@@ -113,7 +113,7 @@ def test_a_closed_folder_is_for_root():
             "print(json.dumps(read(sys.argv[1], {'runs_dir': '/srv/gan/runs'})[-1]))"
         )
         copy = Path(name) / "lib"
-        subprocess.run(["cp", "-r", str(REPOSITORY / "tests/node_library"), str(copy)], check=True)
+        subprocess.run(["cp", "-rL", str(REPOSITORY / "tests/node_library"), str(copy)], check=True)
         # Whatever the umask of who runs the tests: only the one folder is closed.
         subprocess.run(["chmod", "-R", "a+rX", name], check=True)
         (Path(name) / "srv/gan").chmod(0o770)

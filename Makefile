@@ -46,7 +46,7 @@ trainer: venv ## the GAN trainer on the CPU
 molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 	@$(RUN) molecule
 
-collection: venv ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
+collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
 	@$(VENV)/bin/ansible-galaxy collection build --force --output-path build
 
 test-collection: venv ## the installed collection, from a folder of one's own, on a host of the fleet

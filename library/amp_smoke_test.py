@@ -49,12 +49,12 @@ options:
     default: /etc/systemd/system/train-gan@.service
 attributes:
   check_mode:
-    support: none
+    support: full
     description: Skipped, since it would load the GPUs.
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

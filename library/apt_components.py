@@ -26,7 +26,7 @@ options:
     description: Seconds that one update of the package lists may take.
     type: int
     default: 300
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

@@ -60,7 +60,7 @@ attributes:
   diff_mode:
     support: full
     description: Shows state and stream before and after.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

@@ -25,7 +25,7 @@ options:
     type: list
     elements: path
     default: []
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

@@ -23,7 +23,7 @@ options:
     description: File that holds what the node is held against until now.
     type: path
     required: true
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

@@ -16,7 +16,7 @@ options:
     type: dict
     required: true
   host:
-    description: What M(gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia, and the text
+    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia, and the text
       C(ansible_core), the controller's version, where it is there.
     type: dict
     required: true
@@ -36,7 +36,7 @@ options:
     description: Names of the lock files there are. Omitted, the plan does not ask for one.
     type: list
     elements: str
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

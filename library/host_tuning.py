@@ -44,7 +44,7 @@ options:
     type: str
     default: ""
   scratch_uuid:
-    description: UUID of the scratch file system that M(scratch_disk) made; empty for none.
+    description: UUID of the scratch file system that M(gpuwright.node.scratch_disk) made; empty for none.
     type: str
     default: ""
   scratch_dir:
@@ -62,7 +62,7 @@ attributes:
   diff_mode:
     support: full
     description: Shows values before and after.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

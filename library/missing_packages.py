@@ -23,7 +23,7 @@ options:
     type: str
     choices: [redhat, debian]
     default: redhat
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

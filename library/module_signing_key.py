@@ -27,7 +27,7 @@ options:
       C($2y$...)).
     type: str
     required: true
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

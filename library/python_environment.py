@@ -41,7 +41,7 @@ options:
     type: list
     elements: str
     default: []
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

@@ -23,7 +23,7 @@ attributes:
   diff_mode:
     support: none
     description: The page is no state of a node.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

@@ -35,7 +35,7 @@ options:
     description: Seconds that the server may take.
     type: int
     default: 30
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

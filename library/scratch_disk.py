@@ -21,7 +21,7 @@ attributes:
   diff_mode:
     support: none
     description: There is nothing on the disk to compare with.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

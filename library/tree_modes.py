@@ -14,7 +14,7 @@ options:
     description: The folder.
     type: path
     required: true
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""

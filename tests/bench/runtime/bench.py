@@ -13,10 +13,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from arms import AGAIN, BARE, REPOSITORY, Arm, allocators, install_gpu_run, launchers, library_paths, oldest_python
 from measure import Failed, compare, cost_verdict, interleave, run, start_of, verdict
 from page import write_page
+from run import CACHE, trainer_python
 
 RESULTS = REPOSITORY / "docs" / "benchmarks"
 GOMP = "GOMP_CPU_AFFINITY"
@@ -158,6 +160,8 @@ def measure(options: argparse.Namespace, python: str, scratch: Path) -> dict:
     for row in rows:
         row["verdict"] = verdict(row, "gpu-run", others, row["rounds"])
     raw = {"speed": rows[0]["rounds"], **{row["label"]: row["rounds"] for row in starts}}
+    options.raw.mkdir(parents=True, exist_ok=True)
+    (options.raw / "runtime.json").write_text(json.dumps(raw, indent=1) + "\n")
     for row in [*starts, *rows]:
         del row["rounds"]
     result = {
@@ -172,10 +176,18 @@ def measure(options: argparse.Namespace, python: str, scratch: Path) -> dict:
         "churn": churn([Arm("malloc"), *loads], python, options.churn_seconds),
         "bandwidth": memory_bandwidth(python),
         "affinity": affinities([*arms, *loads], python),
-        "values": raw,
     }
     result["machine"]["load when it ended"] = round(os.getloadavg()[0], 1)
     return result
+
+
+def rounded(value: Any) -> Any:
+    """Numbers to six digits: more than any median is worth, and the page shows four."""
+    if isinstance(value, dict):
+        return {name: rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def main() -> int:
@@ -187,13 +199,12 @@ def main() -> int:
     parser.add_argument("--churn-seconds", type=float, default=600, help="allocation churn for each allocator")
     parser.add_argument("--python", help="Python with torch (default: the trainer tests' own)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of runtime.json and runtime.md")
+    parser.add_argument("--raw", type=Path, default=CACHE / "benchmarks", help="folder for every single value")
     options = parser.parse_args()
     if options.rounds < 3:
         parser.error("--rounds: at least 3, or there is no spread")
     python = options.python
     if python is None:
-        from run import trainer_python
-
         python = str(trainer_python() or sys.exit("bench-runtime: there is no Python with torch"))
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -202,8 +213,8 @@ def main() -> int:
             print(f"bench-runtime: {error}", file=sys.stderr)
             return 1
     options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "runtime.json").write_text(json.dumps(result, indent=1) + "\n")
-    (options.results / "runtime.md").write_text(write_page(result))
+    (options.results / "runtime.json").write_text(json.dumps(rounded(result), indent=1) + "\n")
+    (options.results / "runtime.md").write_text(write_page(rounded(result)))
     print((options.results / "runtime.md").read_text())
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 HEAD = """# Benchmark: starting a training
 
-Written by `make bench-runtime`; do not edit. `runtime.json` beside it holds every single value.
+Written by `make bench-runtime`; do not edit. It is made from the medians in `runtime.json`.
 
 Every arm runs once in every round, in another order each time, and is compared with the bare arm of its own round.
 A ratio is the median of these paired ratios; above 1 is better than bare, and the range behind it is the lowest and

@@ -130,6 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="of each arm (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=report.FOLDER, help="folder of the results")
+    parser.add_argument("--raw", type=Path, help="folder for every single value; without it none is kept")
     options = parser.parse_args()
     torch.set_num_threads(1)
     timing.clock = time.process_time
@@ -138,8 +139,8 @@ def main() -> None:
         print(f"bench-trainer: {name} ...", flush=True)
         found[name] = measure(options.rounds)
     found["machine"]["load_at_end"] = report.load()
-    report.write(options.output, "cpu", found)
-    print(report.cpu_page(found))
+    report.write(options.output, "cpu", found, options.raw)
+    print(report.cpu_page(report.summary(found)))
 
 
 if __name__ == "__main__":

@@ -200,6 +200,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="of each arm (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=report.FOLDER, help="folder of the results")
+    parser.add_argument("--raw", type=Path, help="folder for every single value; without it none is kept")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built for the CPU"
@@ -222,7 +223,7 @@ def main() -> int:
             (f"loss in half precision {worst:.1%} from float32's, goal 2 %", worst <= 0.02),
         ]
         found["cases"].append({"name": name, "rows": rows + fed["rows"], "goals": known})
-    report.write(options.output, "gpu", found)
+    report.write(options.output, "gpu", found, options.raw)
     print(report.gpu_page(found))
     return 0
 

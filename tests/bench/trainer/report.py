@@ -1,4 +1,7 @@
-"""What the benches leave in docs/benchmarks: JSON, one page for both benches, and a picture."""
+"""What the benches leave in docs/benchmarks: a small JSON of medians, one page for both benches, and a picture.
+
+Every single value goes into a folder of its own, outside of the tree.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +57,31 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def write(folder: Path, kind: str, found: dict[str, Any]) -> None:
-    """Put one bench's results (kind cpu or gpu) beside the other's, and write the page and the picture anew."""
+def summary(found: Any) -> Any:
+    """The same without single values: rates become their lowest, highest and spread."""
+    if isinstance(found, list):
+        return [summary(inner) for inner in found]
+    if not isinstance(found, dict):
+        return found
+    kept = {name: summary(value) for name, value in found.items() if name != "rates"}
+    if "rates" in found:
+        rates = found["rates"]
+        kept |= {"lowest": min(rates), "highest": max(rates), "spread": round(spread(rates), 3)}
+    return kept
+
+
+def write(folder: Path, kind: str, found: dict[str, Any], raw: Path | None) -> None:
+    """Put one bench's results (kind cpu or gpu) beside the other's, and write the page and the picture anew.
+
+    `raw` is the folder for every single value, None keeps none.
+    """
+    if raw:
+        raw.mkdir(parents=True, exist_ok=True)
+        (raw / f"trainer-{kind}.json").write_text(json.dumps(found, indent=1) + "\n")
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "trainer.json"
     both = json.loads(file.read_text()) if file.exists() else {}
-    both[kind] = found
+    both[kind] = summary(found)
     file.write_text(json.dumps(both, indent=1, sort_keys=True) + "\n")
     (folder / "trainer.md").write_text(page(both))
     if "cpu" in both:
@@ -95,7 +117,7 @@ def cpu_page(found: dict[str, Any]) -> str:
     loads = f"load average {was['load_at_start']} before and {was['load_at_end']} after"
     verdict = {True: "met", False: "not met", None: "too noisy to tell"}
     peers = [(r["name"], r["images_per_s"], ratio(r), f"{r['spread']:.0%}") for r in found["peers"]["rows"]]
-    data = [(r["name"], f"{r['images_per_s']:.0f}", ratio(r), f"{spread(r['rates']):.0%}") for r in paths["paths"]]
+    data = [(r["name"], f"{r['images_per_s']:.0f}", ratio(r), f"{r['spread']:.0%}") for r in paths["paths"]]
     stages = [(r["name"], f"{r['images_per_s']:.0f}") for r in paths["stages"]]
     overheads = [
         (
@@ -167,17 +189,16 @@ def picture(found: dict[str, Any], file: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(2, 1, figsize=(7.5, 4.8), layout="constrained")
-    for panel, title, lines in (
-        (axes[0], "training, images/s", [(r["name"], r["rates"]) for r in found["peers"]["rows"]]),
-        (axes[1], "data path, images/s", [(r["name"], r["rates"]) for r in found["data"]["paths"]]),
+    for panel, title, rows in (
+        (axes[0], "training, images/s", found["peers"]["rows"]),
+        (axes[1], "data path, images/s", found["data"]["paths"]),
     ):
-        for place, (_, rates) in enumerate(lines):
-            middle = sorted(rates)[len(rates) // 2]
-            panel.barh(place, middle, 0.65, color="#1f77b4")
-            panel.plot([min(rates), max(rates)], [place, place], color="#222222", linewidth=1)
-            panel.text(max(rates), place, f" {middle:.0f}", va="center", fontsize=8)
-        panel.set_yticks(range(len(lines)), [name for name, _ in lines], fontsize=8)
-        panel.set_ylim(len(lines) - 0.5, -0.5)
+        for place, row in enumerate(rows):
+            panel.barh(place, row["images_per_s"], 0.65, color="#1f77b4")
+            panel.plot([row["lowest"], row["highest"]], [place, place], color="#222222", linewidth=1)
+            panel.text(row["highest"], place, f" {row['images_per_s']:.0f}", va="center", fontsize=8)
+        panel.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=8)
+        panel.set_ylim(len(rows) - 0.5, -0.5)
         panel.set_title(title, fontsize=9, loc="left")
         panel.margins(x=0.15)
         panel.spines[["top", "right"]].set_visible(False)
@@ -192,8 +213,8 @@ HEAD = f"""# How fast the trainer is
 Written by `make bench-trainer` and `make gpu-bench`, which measure the arms side by side in one run: same networks,
 losses, optimizer, batches and noise. The arms take turns; a ratio is the median of the ratios within each round. Where
 an arm, or the one that it is compared with, differs from itself by more than {MAX_SPREAD:.0%} from round to round there
-is no ratio (spread: highest minus lowest over median, from 8 rounds on of the middle half of them). All numbers are in
-[trainer.json](trainer.json).
+is no ratio (spread: highest minus lowest over median, from 8 rounds on of the middle half of them). The medians are
+in [trainer.json](trainer.json).
 
 What was reported of the A5 servers and what is measured on a machine stand side by side in `train-gan bench`. One
 reported number contradicts published ones: batch 32 to 128 as 1.8 times the speed. Networks that keep a GPU busy gain

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import platform
 import time
@@ -18,14 +17,17 @@ from .. import CPUS_AT_START
 from ..config import Config
 from ..data.images import FolderImages
 from ..errors import UserError
-from .ladder import measure_ladder
-from .reported import BATCH, PRECISION, contradictions, with_reported
-from .training import DISTINCT_BATCHES, measure, measure_ranks
+from .ladder import measure_ladder, possible
+from .reported import AMP_MEMORY_SAVED, BATCH, OVERALL, PRECISION, contradictions, with_reported
+from .rounds import Taken, in_turns
+from .training import measure, measure_ranks
 
 SCHEMA = 1
 BATCH_SIZES = (32, 64, 128)
+# Row of the table: precision, GPUs.
+PRECISIONS = {"fp32": ("fp32", 1), "tf32": ("tf32", 1), "amp": ("auto", 1), "amp_2_gpus": ("auto", 2)}
 NEEDS_GPU = "needs a GPU"
-THEN = f"{'reported min':>15}{'ratio':>7}{'memory':>9}"
+NOT_RUN = {"ratio": None, "images_per_s": None}
 # On a CPU a table must be there in a minute: the shape of a training, not its size.
 REDUCED = {"image_size": 32, "channels": 8, "latent_dim": 32, "model": "dcgan", "precision": "fp32", "compile": "off"}
 REDUCED_STEPS, STEPS = 8, 60
@@ -58,13 +60,18 @@ def bench(
         "image_size": config.image_size,
         "images_per_epoch": images,
         "reduced": not on_gpu,
+        "rounds": ROUNDS,
     }
-    report["precision"] = with_reported(precision_rows(config, device, steps, say, images, fid), "name", PRECISION)
-    report["batch"] = with_reported(batch_rows(config, device, steps, say, images), "batch_size", BATCH)
+    rows = precision_rows(config, device, steps, ROUNDS, say, images, fid)
+    report["precision"] = with_reported(rows, "name", PRECISION)
+    report["batch"] = with_reported(batch_rows(config, device, steps, ROUNDS, say, images), "batch_size", BATCH)
     report["ladder"] = measure_ladder(
         replace(config, batch_size=ladder_batch(config, on_gpu)), device, steps, ROUNDS, say
     )
-    report["contradictions"] = contradictions(batch_gain(report["batch"]) if on_gpu else None)
+    # A trial at reduced size is no answer to what was reported of a GPU.
+    rows = (report["batch"], report["ladder"]) if on_gpu else ([NOT_RUN], [NOT_RUN])
+    report["claims"] = claims(report["precision"], *rows)
+    report["contradictions"] = contradictions(report["claims"][-1]["measured"])
     return report
 
 
@@ -93,122 +100,104 @@ def describe(device: torch.device) -> str:
 
 
 def precision_rows(
-    config: Config, device: torch.device, steps: int, say: Say, images: int, fid: Callable[[Config], float] | None
+    config: Config,
+    device: torch.device,
+    steps: int,
+    rounds: int,
+    say: Say,
+    images: int,
+    fid: Callable[[Config], float] | None,
 ) -> list[dict[str, Any]]:
-    """fp32 is strict: no TF32. The batch is the same for each GPU, so two of them train on twice as many images."""
-    on_gpu = device.type == "cuda"
-    gpus = torch.cuda.device_count() if on_gpu else 0
-    rows = []
-    for name, count in (("fp32", 1), ("amp", 1), ("amp_2_gpus", 2)):
-        row: dict[str, Any] = {"name": name, "gpus": count, **nothing(), "stable": None, "fid": None}
-        rows.append(row)
-        settings = replace(config, precision="fp32" if name == "fp32" else "auto", batch_size=config.batch_size * count)
+    """fp32 is strict: no TF32, which has a row of its own. The batch is the same for each GPU, so two of them train on
+    twice as many images.
+    """
+    rows, arms, settings = [], {}, {}
+    for name, (precision, count) in PRECISIONS.items():
+        not_run = why_not(precision, count, device)
+        rows.append({"name": name, "gpus": count, **nothing(not_run), "stable": None, "fid": None})
+        if not not_run:
+            settings[name] = replace(config, precision=precision, batch_size=config.batch_size * count)
+            alone = partial(measure, settings[name], device, steps)
+            arms[name] = partial(measure_ranks, settings[name], count, steps) if count > 1 else alone
+    taken = in_turns(arms, rounds, lambda line: say(f"precision, {line}"))
+    for row in rows:
+        name = row["name"]
+        if name in taken:
+            take(row, taken[name], images)
+        if fid and row["gpus"] == 1 and row["stable"]:
+            say(f"precision: {name}, training for its FID")
+            try:
+                row["fid"] = round(fid(settings[name]), 3)
+            except UserError as error:
+                row["note"] = f"FID: {error}"
+    return rows
+
+
+def why_not(precision: str, count: int, device: torch.device) -> str:
+    """Why a row of the table of precision is not run here, "" where it is."""
+    if device.type != "cuda":
         # A CPU computes half precision as a favour: its speed would say something false.
-        if name == "fp32" or gpus >= count:
-            say(f"precision: {name}")
-            alone = partial(measure, settings, device, steps)
-            take(row, partial(measure_ranks, settings, count, steps) if count > 1 else alone, images)
-            if fid and count == 1 and row["stable"]:
-                say(f"precision: {name}, training for its FID")
-                try:
-                    row["fid"] = round(fid(settings), 3)
-                except UserError as error:
-                    row["note"] = f"FID: {error}"
-    return rows
+        return "" if precision == "fp32" else NEEDS_GPU
+    if torch.cuda.device_count() < count:
+        return f"needs {count} GPUs"
+    return "" if possible({"precision": precision}, device) else "needs compute capability 8.0"
 
 
-def batch_rows(config: Config, device: torch.device, steps: int, say: Say, images: int) -> list[dict[str, Any]]:
+def batch_rows(
+    config: Config, device: torch.device, steps: int, rounds: int, say: Say, images: int
+) -> list[dict[str, Any]]:
     """As configured but for the batch; the learning rate does not matter to the time."""
-    rows = []
-    for size in BATCH_SIZES:
-        say(f"batch size: {size}")
-        row: dict[str, Any] = {"batch_size": size, **nothing()}
-        rows.append(row)
-        fewer = max(2, steps * BATCH_SIZES[0] // size)
-        take(row, partial(measure, replace(config, batch_size=size), device, fewer), images)
+    arms = {
+        str(size): partial(measure, replace(config, batch_size=size), device, max(2, steps * BATCH_SIZES[0] // size))
+        for size in BATCH_SIZES
+    }
+    taken = in_turns(arms, rounds, lambda line: say(f"batch size, {line}"))
+    rows = [{"batch_size": size, **nothing()} for size in BATCH_SIZES]
+    for row in rows:
+        take(row, taken[str(row["batch_size"])], images)
     return rows
 
 
-def nothing() -> dict[str, Any]:
-    return {"epoch_s": None, "images_per_s": None, "memory_fraction": None, "note": ""}
+def nothing(not_run: str = "") -> dict[str, Any]:
+    """A row before its measurement, or for ever, with the reason in `not_run`."""
+    values = ("epoch_s", "images_per_s", "ratio", "spread", "memory_fraction", "allocated_fraction")
+    return {**dict.fromkeys(values), "note": "", "not_run": not_run}
 
 
-def take(row: dict[str, Any], work: Callable[[], Any], images: int) -> None:
-    """Put a measurement into its row; what did not fit the card, or failed, leaves a note there instead."""
-    try:
-        found = work()
-    except torch.cuda.OutOfMemoryError:
-        row["note"] = "does not fit the GPU's memory"
-    except UserError as error:
-        row["note"] = str(error)
-    else:
-        row["images_per_s"] = round(found.images_per_s, 1)
-        row["epoch_s"] = round(images / found.images_per_s, 3)
-        row["memory_fraction"] = found.memory_fraction
-        if "stable" in row:
-            row["stable"] = found.stable
-    # A failed measurement's networks hang on its traceback until here.
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+def take(row: dict[str, Any], taken: Taken, images: int) -> None:
+    """Put the rounds of an arm into its row; what did not fit the card, or failed, leaves a note there instead."""
+    row["note"] = taken.note
+    if taken.found is None:
+        return
+    row["images_per_s"] = round(taken.images_per_s, 1)
+    row["epoch_s"] = round(images / taken.images_per_s, 3)
+    row["ratio"] = None if taken.ratio is None else round(taken.ratio, 3)
+    row["spread"] = round(taken.spread, 3)
+    row["memory_fraction"], row["allocated_fraction"] = taken.found.memory_fraction, taken.found.allocated_fraction
+    if "stable" in row:
+        row["stable"] = taken.found.stable
 
 
-def batch_gain(rows: list[dict[str, Any]]) -> float | None:
-    """Images/s of the largest batch over the smallest."""
-    first, last = rows[0]["images_per_s"], rows[-1]["images_per_s"]
-    return last / first if first and last else None
-
-
-def as_text(report: dict[str, Any]) -> str:
-    """The report for people."""
-    size = "reduced size, a trial: times say nothing about a GPU" if report["reduced"] else "as configured"
-    lines = [
-        f"{report['device']}, torch {report['torch']}, {report['image_size']} px",
-        f"{report['images_per_epoch']} images an epoch, its time from the rate of {DISTINCT_BATCHES} batches in memory",
-        f"Size: {size}. Reported: NVIDIA V100 16 GB, as reported; its data set and network are unknown.",
-        "",
-        f"{'precision':<14}{'epoch s':>10}{'ratio':>8}{'memory':>9}{'stable':>8}{'FID':>8}{THEN}{'FID':>7}",
+def claims(
+    precision: list[dict[str, Any]], batch: list[dict[str, Any]], ladder: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What was reported in one sentence: `{name, unit, reported: [low, high], measured}`, None: not measured."""
+    rows = {row["name"]: row for row in precision}
+    before, after = (rows[name]["allocated_fraction"] for name in ("fp32", "amp"))
+    # The last rung that this machine can run.
+    overall = next((rung["ratio"] for rung in reversed(ladder) if rung["images_per_s"]), None)
+    gain = round(BATCH[32]["epoch_min"] / BATCH[128]["epoch_min"], 3)
+    return [
+        claim("everything on, over the plain fp32 loop", "times", [OVERALL, OVERALL], overall),
+        claim(
+            "memory saved by mixed precision, equal batch",
+            "%",
+            list(AMP_MEMORY_SAVED),
+            round(1 - after / before, 3) if before and after else None,
+        ),
+        claim("batch 128 over 32", "times", [gain, gain], batch[-1]["ratio"]),
     ]
-    first = report["precision"][0]
-    for row in report["precision"]:
-        stable = {True: "yes", False: "NO", None: "-"}[row["stable"]]
-        fid = f"{_number(row['fid'], '8.1f')}{_then(row, first)}{row['reported']['fid']:>7}"
-        lines.append(f"{row['name']:<14}{_times(row, first)}{stable:>8}{fid}{_note(row)}")
-    lines += ["", f"{'batch size':<14}{'epoch s':>10}{'ratio':>8}{'memory':>9}{'':>16}{THEN}"]
-    first = report["batch"][0]
-    for row in report["batch"]:
-        lines.append(f"{row['batch_size']:<14}{_times(row, first)}{'':>16}{_then(row, first)}{_note(row)}")
-    lines += ["", f"{'ladder':<50}{'images/s':>10}{'ratio':>8}{'peak MiB':>10}"]
-    lines += [_rung(row, report["reduced"]) for row in report["ladder"]]
-    if any(row["images_per_s"] and row["ratio"] is None for row in report["ladder"]):
-        lines.append("noise: that loop or the plain one differed from itself by more than 15 % between rounds")
-    return "\n".join([*lines, "", *report["contradictions"]])
 
 
-def _times(row: dict[str, Any], first: dict[str, Any]) -> str:
-    if row["epoch_s"] is None:
-        return f"{'failed' if row['note'] else NEEDS_GPU:>18}{'-':>9}"
-    ratio = first["epoch_s"] / row["epoch_s"] if first["epoch_s"] else None
-    memory = "-" if row["memory_fraction"] is None else f"{row['memory_fraction']:.0%}"
-    return f"{row['epoch_s']:>10.1f}{_number(ratio, '8.2f')}{memory:>9}"
-
-
-def _then(row: dict[str, Any], first: dict[str, Any]) -> str:
-    """The reported columns, under THEN."""
-    was, ratio = row["reported"], first["reported"]["epoch_min"] / row["reported"]["epoch_min"]
-    return f"{was['epoch_min']:>15}{ratio:>7.2f}{was['memory_percent']:>8}%"
-
-
-def _rung(row: dict[str, Any], reduced: bool) -> str:
-    if row["images_per_s"] is None:
-        return f"{row['name']:<50}{NEEDS_GPU if reduced else 'not on this GPU':>28}"
-    ratio = "noise" if row["ratio"] is None else f"{row['ratio']:.2f}"
-    return f"{row['name']:<50}{row['images_per_s']:>10.1f}{ratio:>8}{_number(row['peak_memory_mib'], '10d')}"
-
-
-def _number(value: float | None, form: str) -> str:
-    return format("-", f">{int(form.rstrip('df').split('.')[0])}") if value is None else format(value, form)
-
-
-def _note(row: dict[str, Any]) -> str:
-    return f"   {row['note']}" if row["note"] else ""
+def claim(name: str, unit: str, reported: list[float], measured: float | None) -> dict[str, Any]:
+    return {"name": name, "unit": unit, "reported": reported, "measured": measured}

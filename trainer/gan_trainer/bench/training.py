@@ -37,13 +37,16 @@ RANKS_TIMEOUT_S = 600
 
 
 class Measured(NamedTuple):
-    """memory_fraction: peak that the allocator reserved, of the card. `None` on a CPU; losses: of the last step."""
+    """Peaks of the card's memory: `memory_fraction` is what the allocator reserved, `allocated_fraction` what tensors
+    took of it, `peak_memory_mib` the same in MiB; `None` on a CPU. losses: of the last step.
+    """
 
     images_per_s: float
     memory_fraction: float | None
     peak_memory_mib: int | None
     stable: bool
     losses: tuple[float, float]
+    allocated_fraction: float | None = None
 
 
 def make_batches(config: Config, count: int, pinned: bool) -> list[Tensor]:
@@ -79,12 +82,13 @@ def measure_loop(
     rate = steps * len(batches[0]) / (time.perf_counter() - start)
     d_loss, g_loss = loop.losses.tolist()
     sound = bool(torch.isfinite(loop.losses).all())
-    fraction, peak = None, None
+    fraction, allocated, peak = None, None, None
     if on_gpu:
         total = torch.cuda.get_device_properties(device).total_memory
         fraction = round(torch.cuda.max_memory_reserved(device) / total, 4)
+        allocated = round(torch.cuda.max_memory_allocated(device) / total, 4)
         peak = torch.cuda.max_memory_allocated(device) >> 20
-    return Measured(rate, fraction, peak, sound, (d_loss, g_loss))
+    return Measured(rate, fraction, peak, sound, (d_loss, g_loss), allocated)
 
 
 def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALONE) -> Measured:

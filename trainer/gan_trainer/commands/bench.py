@@ -63,7 +63,8 @@ def training(options: argparse.Namespace, config: Config, folder: Path) -> int:
     if config.expandable_segments:
         use_expandable_segments(os.environ)
     from ..bench.plots import draw
-    from ..bench.tables import as_text, bench
+    from ..bench.table_text import as_text
+    from ..bench.tables import bench
 
     device = choose_device(config.device)
     fid = make_fid(options, config, device) if options.features else None

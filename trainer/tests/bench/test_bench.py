@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from gan_trainer.bench.inference import bench_inference
 from gan_trainer.bench.newcomer import NewcomersLoop
 from gan_trainer.bench.training import Measured, make_batches, make_trainer, measure, measure_ranks, run_rank
 from gan_trainer.commands import bench as bench_command
-from gan_trainer.config import ConfigError, make_config
+from gan_trainer.config import Config, ConfigError, make_config
 from gan_trainer.data.pixels import decode_image
 from gan_trainer.errors import UserError
 from gan_trainer.models.networks import build
@@ -27,7 +28,7 @@ from gan_trainer.models.networks import build
 CPU = torch.device("cpu")
 CONFIG = make_config({**TINY, "device": "cpu", **ladder.PLAIN})
 REPORT_KEYS = ["schema", "time", "device", "torch", "image_size", "images_per_epoch", "reduced"]
-REPORT_KEYS += ["precision", "batch", "ladder", "contradictions"]
+REPORT_KEYS += ["rounds", "precision", "batch", "ladder", "claims", "contradictions"]
 
 
 # -- arithmetic
@@ -168,8 +169,8 @@ def test_report_has_the_agreed_shape(bench_run: tuple[Path, str]) -> None:
     report = json.loads((bench_run[0] / "bench.json").read_text())
     assert list(report) == REPORT_KEYS
     assert report["schema"] == 1 and report["reduced"] is True and report["torch"] == torch.__version__
-    assert [row["name"] for row in report["precision"]] == ["fp32", "amp", "amp_2_gpus"]
-    assert [row["gpus"] for row in report["precision"]] == [1, 1, 2]
+    assert [row["name"] for row in report["precision"]] == ["fp32", "tf32", "amp", "amp_2_gpus"]
+    assert [row["gpus"] for row in report["precision"]] == [1, 1, 1, 2]
     assert report["precision"][0]["reported"] == {"epoch_min": 12.5, "memory_percent": 55, "fid": 53.2}
     assert report["precision"][0]["epoch_s"] > 0 and report["precision"][0]["stable"] is True
     assert report["precision"][0]["fid"] > 0
@@ -178,6 +179,13 @@ def test_report_has_the_agreed_shape(bench_run: tuple[Path, str]) -> None:
     assert [row["batch_size"] for row in report["batch"]] == [32, 64, 128]
     assert all(row["epoch_s"] > 0 and row["memory_fraction"] is None for row in report["batch"])
     assert report["batch"][2]["reported"] == {"epoch_min": 6.7, "memory_percent": 88}
+    assert report["rounds"] == 2 and all(row["spread"] >= 0 for row in report["batch"])
+    assert report["precision"][1]["reported"] is None
+    assert [(row["reported"], row["measured"]) for row in report["claims"]] == [
+        ([2.5, 2.5], None),
+        ([0.3, 0.5], None),
+        ([1.791, 1.791], None),
+    ]
     names = [rung.name for rung in ladder.RUNGS]
     assert [row["name"] for row in report["ladder"]] == names
     for row, rung in zip(report["ladder"], ladder.RUNGS, strict=True):
@@ -194,7 +202,12 @@ def test_tables_say_what_needs_a_gpu_and_what_was_reported(bench_run: tuple[Path
         and "needs a GPU" in lines["amp_2_gpus"]
         and "needs a GPU" in lines["+ CUDA graphs"]
     )
-    assert lines["fp32"].split()[-4:] == ["12.5", "1.00", "55%", "53.2"]
+    assert lines["fp32 strict"].split()[-4:] == ["12.5", "1.00", "55%", "53.2"]
+    assert "not run: needs a GPU" in lines["tf32"]
+    overall, saved = (
+        next(line for line in text.splitlines() if line.startswith(name)) for name in ("everything", "memory")
+    )
+    assert "2.5 times" in overall and "30 to 50 %" in saved and overall.count("not run: needs a GPU") == 1
     assert "6.7" in lines["128"] and "as reported" in text and "a trial" in text
     assert "1.07 to 1.29 times" in text
 
@@ -206,6 +219,71 @@ def test_plots_are_pictures_with_something_on_them(bench_run: tuple[Path, str]) 
             assert image.size[0] > 600 and len(image.convert("RGB").getcolors(10**6)) > 20
 
 
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Two made-up A100, whose trainings are measured by answers; the value is the order in which they were asked."""
+    asked: list[str] = []
+    rates = {"fp32": itertools.cycle([100.0, 104.0]), "tf32": itertools.cycle([200.0, 206.0])}
+    memory = {"fp32": (0.6, 0.5), "tf32": (0.6, 0.5), "auto": (0.5, 0.3)}
+
+    def answer(config: Config, *rest: object) -> Measured:
+        asked.append(config.precision)
+        rate = next(rates.get(config.precision, itertools.cycle([300.0])))
+        reserved, allocated = memory[config.precision]
+        return Measured(rate, reserved, 10, True, (1.0, 1.0), allocated)
+
+    def ranks(config: Config, count: int, steps: int) -> Measured:
+        asked.append("ranks")
+        return answer(config)._replace(images_per_s=570.0)
+
+    monkeypatch.setattr(tables, "measure", answer)
+    monkeypatch.setattr(tables, "measure_ranks", ranks)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    yield asked
+
+
+def test_the_tables_are_paired_rounds(two_gpus: list[str]) -> None:
+    rows = tables.precision_rows(CONFIG, torch.device("cuda"), 1, 3, lambda line: None, 50, None)
+    forth = ["fp32", "tf32", "auto", "ranks", "auto"]
+    assert two_gpus == [*forth, "ranks", "auto", "auto", "tf32", "fp32", *forth]
+    found = {row["name"]: (row["images_per_s"], row["ratio"], row["spread"]) for row in rows}
+    assert found["fp32"] == (100.0, 1.0, 0.04) and found["tf32"] == (200.0, 2.0, 0.03)
+    assert found["amp_2_gpus"][0] == 570.0 and [row["note"] for row in rows] == [""] * 4
+    assert (rows[2]["memory_fraction"], rows[2]["allocated_fraction"]) == (0.5, 0.3)
+
+
+def test_tf32_is_not_run_where_there_is_none(two_gpus: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    rows = tables.precision_rows(CONFIG, torch.device("cuda"), 1, 2, lambda line: None, 50, None)
+    assert {row["name"]: row["not_run"] for row in rows} == {
+        "fp32": "",
+        "tf32": "needs compute capability 8.0",
+        "amp": "",
+        "amp_2_gpus": "needs 2 GPUs",
+    }
+    assert set(two_gpus) == {"fp32", "auto"}
+
+
+def test_noise_in_the_tables_gives_no_ratio(two_gpus: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy = itertools.cycle([100.0, 160.0])
+    monkeypatch.setattr(tables, "measure", lambda *_: Measured(next(noisy), None, None, True, (1.0, 1.0)))
+    rows = tables.batch_rows(CONFIG, CPU, 1, 3, lambda line: None, 50)
+    assert all(row["images_per_s"] for row in rows) and rows[1]["ratio"] is None
+
+
+def test_claims_stand_beside_what_was_measured(two_gpus: list[str]) -> None:
+    precision = tables.precision_rows(CONFIG, torch.device("cuda"), 1, 2, lambda line: None, 50, None)
+    batch = [{"ratio": 1.0}, {"ratio": 1.1}, {"ratio": 1.21}]
+    rungs = [{"ratio": 1.0, "images_per_s": 5.0}, {"ratio": 3.4, "images_per_s": 17.0}]
+    # What this GPU cannot run is no end of the ladder.
+    rungs.append({"ratio": None, "images_per_s": None})
+    assert [row["measured"] for row in tables.claims(precision, batch, rungs)] == [3.4, 0.4, 1.21]
+    noise = [{"ratio": None, "images_per_s": 5.0}]
+    assert [row["measured"] for row in tables.claims(precision, noise, noise)] == [None, 0.4, None]
+
+
 def test_what_does_not_fit_is_a_note_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure_small(config: object, *rest: object) -> Measured:
         if config.batch_size > 32:
@@ -213,10 +291,10 @@ def test_what_does_not_fit_is_a_note_and_a_failure(monkeypatch: pytest.MonkeyPat
         return Measured(100.0, 0.5, 10, True, (1.0, 1.0))
 
     monkeypatch.setattr(tables, "measure", measure_small)
-    rows = tables.batch_rows(CONFIG, CPU, 1, lambda line: None, 50)
+    rows = tables.batch_rows(CONFIG, CPU, 1, 2, lambda line: None, 50)
     assert [row["note"] for row in rows] == ["", *["does not fit the GPU's memory"] * 2]
     assert rows[0]["epoch_s"] == 0.5 and rows[1]["epoch_s"] is None
-    assert tables.batch_gain(rows) is None
+    assert rows[2]["ratio"] is None
 
 
 def test_missing_matplotlib_is_told_before_anything_is_measured(

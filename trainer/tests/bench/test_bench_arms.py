@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 import torch
 from conftest import PACKAGE, TINY
 
+from gan_trainer.bench.timing import summarise
 from gan_trainer.bench.training import make_batches
 from gan_trainer.config import make_config
 
@@ -62,7 +64,7 @@ def test_a_case_becomes_rows_goals_and_a_page(monkeypatch: pytest.MonkeyPatch, t
     assert len(goals) == 7 and any("Lightning: not measured" in text for text, _ in goals)
     case = {"name": "a case", "rows": rows + fed["rows"], "goals": goals}
     found = {"machine": report.machine(CPU), "rounds": 2, "ceilings": {"bf16 GEMM, TFLOP/s": 1.0}, "cases": [case]}
-    report.write(tmp_path, "gpu", found)
+    report.write(tmp_path, "gpu", found, None)
     page = (tmp_path / "trainer.md").read_text()
     assert f"| {gpu_bench.STRICT} | " in page and "| prefetcher on | " in page and "**a case**" in page
     assert str(REPOSITORY) not in page
@@ -105,3 +107,21 @@ def test_runner_without_a_torch_for_gpus_says_so_and_fails() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "gpu-bench needs a GPU and a torch for it: there is no /no/such/python; set GPU_PYTHON\n"
+
+
+def test_the_page_of_the_trainer_is_made_from_its_json() -> None:
+    folder = REPOSITORY / "docs/benchmarks"
+    assert report.page(json.loads((folder / "trainer.json").read_text())) == (folder / "trainer.md").read_text()
+
+
+def test_single_values_are_kept_outside_of_the_tree(tmp_path: Path) -> None:
+    rows = report.rows(summarise({"plain": [100.0, 120.0, 110.0], "fast": [200.0, 240.0, 230.0]}))
+    case = {"name": "a case", "rows": [{**row, "peak_memory_mib": 1, "gemm": "-"} for row in rows], "goals": []}
+    found = {"machine": report.machine(CPU), "rounds": 3, "ceilings": {}, "cases": [case]}
+    report.write(tmp_path / "kept", "gpu", found, tmp_path / "raw")
+    kept = json.loads((tmp_path / "kept/trainer.json").read_text())["gpu"]["cases"][0]["rows"][1]
+    assert "rates" not in kept and (kept["lowest"], kept["images_per_s"], kept["highest"]) == (200.0, 230.0, 240.0)
+    raw = json.loads((tmp_path / "raw/trainer-gpu.json").read_text())
+    assert raw["cases"][0]["rows"][1]["rates"] == [200.0, 240.0, 230.0]
+    report.write(tmp_path / "kept", "gpu", found, None)
+    assert sorted(path.name for path in tmp_path.rglob("*.json")) == ["trainer-gpu.json", "trainer.json"]

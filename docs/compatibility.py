@@ -12,12 +12,13 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/compatibility.md"
-sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
-solve = importlib.import_module("gpuwright.plan.solve").solve
-imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
+sys.path[:0] = [str(REPOSITORY / "tests/node_library"), str(REPOSITORY / "collections")]
+PLAN = "ansible_collections.gpuwright.node.plugins.plugin_utils.plan"
+solve = importlib.import_module(f"{PLAN}.solve").solve
+imagined_host = importlib.import_module(f"{PLAN}.question").imagined_host
 cards = importlib.import_module("gpuwright.gpu.cards")
-support = importlib.import_module("gpuwright.plan.support")
-list_candidates = importlib.import_module("gpuwright.plan.candidates").list_candidates
+support = importlib.import_module(f"{PLAN}.support")
+list_candidates = importlib.import_module(f"{PLAN}.candidates").list_candidates
 SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
 
 

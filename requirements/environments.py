@@ -20,9 +20,10 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
-sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
-solve = importlib.import_module("gpuwright.plan.solve").solve
-imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
+sys.path[:0] = [str(REPOSITORY / "tests/node_library"), str(REPOSITORY / "collections")]
+PLAN = "ansible_collections.gpuwright.node.plugins.plugin_utils.plan"
+solve = importlib.import_module(f"{PLAN}.solve").solve
+imagined_host = importlib.import_module(f"{PLAN}.question").imagined_host
 # One card of every compute capability: plans differ in nothing else that a card says.
 CARDS = tuple(card.name for card in importlib.import_module("gpuwright.gpu.cards").examples())
 

@@ -22,9 +22,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests/node_library"))
-sys.path.insert(0, str(REPOSITORY / "requirements"))
-build_cuda = importlib.import_module("gpuwright.plan.candidates").build_cuda
+sys.path[:0] = [str(REPOSITORY / part) for part in ("requirements", "collections")]
+PLAN = "ansible_collections.gpuwright.node.plugins.plugin_utils.plan"
+build_cuda = importlib.import_module(f"{PLAN}.candidates").build_cuda
 pip_index = importlib.import_module("pip_index")
 # Processes of pip at once: each waits for the index most of the time.
 AT_ONCE = 4

@@ -23,13 +23,14 @@ from typing import Any
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(REPOSITORY / "requirements"), str(REPOSITORY / "tests/node_library")]
+sys.path[:0] = [str(REPOSITORY / part) for part in ("requirements", "tests/node_library", "collections")]
 check = importlib.import_module("matrix_check")
 pip_index = importlib.import_module("pip_index")
 repository_index = importlib.import_module("repository_index")
 rows = importlib.import_module("matrix_rows")
 News = rows.News
-plan_candidates = importlib.import_module("gpuwright.plan.candidates")
+PLAN = "ansible_collections.gpuwright.node.plugins.plugin_utils.plan"
+plan_candidates = importlib.import_module(f"{PLAN}.candidates")
 version_key = importlib.import_module("gpuwright.host.versions").version_key
 RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"
 # How NVIDIA's file calls the kinds of branches, and the matrix.

@@ -4,7 +4,7 @@
 import collections
 import functools
 
-from ..host.versions import is_part_of, major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of, major, version_key
 
 # What a user may pin, in the order in which problems are told; the value is the inventory variable behind it.
 PINS = collections.OrderedDict(
@@ -78,7 +78,7 @@ def _drivers(matrix, exact_version, family):
                     needs = ("driver_version",) if version else ()
                     row_here = dict(row, place=place, **details)
                     if version and branch not in matrix["released"]["driver_version"]:
-                        row_here.update(verified=False, unverified="whether {} was released".format(version))
+                        row_here.update(verified=False, unverified=f"whether {version} was released")
                     found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
     return found
 
@@ -145,7 +145,7 @@ def _pytorches(matrix):
             for build, details in sorted(builds.items()):
                 # A build without CUDA is never a fallback: training on a CPU by accident is a failure.
                 needs = old + (("pytorch_build",) if build == CPU_BUILD else ())
-                label = "PyTorch {} {}".format(release, build)
+                label = f"PyTorch {release} {build}"
                 found.append(Candidate("pytorch", label, {"pytorch": release, "pytorch_build": build}, needs, details))
     return found
 
@@ -166,7 +166,7 @@ def _build(matrix, release, name):
 
 def build_cuda(name):
     """The CUDA of a build by its name: "12.6" of "cu126"."""
-    return "{}.{}".format(name[2:-1], name[-1])
+    return f"{name[2:-1]}.{name[-1]}"
 
 
 def _tensorflows(matrix):

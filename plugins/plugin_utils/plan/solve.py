@@ -52,7 +52,7 @@ def solve(matrix, host, pins):
     kinds = [kind for kind in KINDS if _is_planned(kind, host, dict(held, **pins))]
     used = {name for kind in kinds for name in candidates[kind][0].pins}
     unused = [name for name in PINS if name in pins and name not in used]
-    facts = [Fact("gpu", "gpu", gpu, "{} ({})".format(gpu.name, gpu.architecture), "") for gpu in gpus]
+    facts = [Fact("gpu", "gpu", gpu, f"{gpu.name} ({gpu.architecture})", "") for gpu in gpus]
     facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
     # What can be had there depends on the processor, too.
@@ -82,7 +82,7 @@ def solve(matrix, host, pins):
             "Nothing in this plan was checked against {}: its architecture is unknown".format(gpu["name"])
         )
     for name in unused:
-        plan["warnings"].append("{} is not used: this host has no NVIDIA GPU".format(PINS[name]))
+        plan["warnings"].append(f"{PINS[name]} is not used: this host has no NVIDIA GPU")
     return plan
 
 

@@ -5,8 +5,9 @@ import difflib
 import re
 import textwrap
 
-from ..gpu.devices import describe_device
-from ..probe.plan_choices import plan_choices
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
+from ansible_collections.gpuwright.node.plugins.module_utils.probe.plan_choices import plan_choices
+
 from .candidates import PINS
 from .names import find_card, find_system, machine_of, split_cards
 
@@ -31,7 +32,7 @@ def imagined_host(cards, system, ansible_core="", machine="", releases=()):
         for _number in range(count):
             gpus.append(
                 {
-                    "pci_id": "0000:{:02x}:00.0".format(len(gpus) + 1),
+                    "pci_id": f"0000:{len(gpus) + 1:02x}:00.0",
                     "device_id": device_id,
                     "name": device.name,
                     "architecture": device.architecture,
@@ -137,8 +138,8 @@ def guards_row(plan):
         return ("guards", "", "")
     state = "kept as it is" if driver["present"] else "installed"
     if not guards:
-        return ("guards", "driver: {}, not guarded".format(state), "system_driver_guards is never")
-    return ("guards", "driver: {}, guarded by".format(state), ", ".join(guards))
+        return ("guards", f"driver: {state}, not guarded", "system_driver_guards is never")
+    return ("guards", f"driver: {state}, guarded by", ", ".join(guards))
 
 
 def split_pins(words):
@@ -155,6 +156,6 @@ def pins_from(variables):
     for name in variables:
         if name not in by_variable:
             near = difflib.get_close_matches(name, sorted(by_variable), 1)
-            hint = " Did you mean {}?".format(near[0]) if near else ""
+            hint = f" Did you mean {near[0]}?" if near else ""
             raise ValueError("{} pins nothing.{} Known: {}.".format(name, hint, ", ".join(PINS.values())))
     return {by_variable[name]: value for name, value in variables.items()}

@@ -6,11 +6,11 @@ without a list (roles/preflight/files/matrix/architectures.yml).
 """
 
 import functools
-from typing import Any, Dict
+from typing import Any
 
-from ..host.versions import version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 
-Row = Dict[str, Any]
+Row = dict[str, Any]
 
 
 def drives(architecture: Row, flavour: str, branch: str) -> bool:

@@ -5,9 +5,16 @@ What exists is named in roles/preflight/files/matrix/released.yml, whether it ha
 """
 
 import difflib
-from typing import Any, Callable, Dict, List, Optional
+from collections.abc import Callable
+from typing import Any
 
-from ..host.versions import is_part_of, is_version, major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import (
+    is_part_of,
+    is_version,
+    major,
+    version_key,
+)
+
 from .candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, as_sentence
 from .clash import MOST_CHOICES, conflict, value_in
 from .labels import pin_label
@@ -24,18 +31,18 @@ ROWS_IN = {
     "tensorflow": "tensorflow.yml",
 }
 MOST_KNOWN = 30
-Answer = Optional[Dict[str, Any]]
+Answer = dict[str, Any] | None
 
 
-def is_released(matrix: Dict[str, Any], driver_version: str) -> Optional[bool]:
+def is_released(matrix: dict[str, Any], driver_version: str) -> bool | None:
     """Whether an exact driver is a release; None for a branch whose releases the matrix does not list."""
     known = matrix["released"]["driver_version"].get(major(driver_version))
     return None if known is None else driver_version in known
 
 
 def unknown_value(
-    problem: Any, facts: List[Any], matrix: Dict[str, Any], name: str, value: str, find_answer: Callable[..., Answer]
-) -> Dict[str, Any]:
+    problem: Any, facts: list[Any], matrix: dict[str, Any], name: str, value: str, find_answer: Callable[..., Answer]
+) -> dict[str, Any]:
     """The conflict for a pin with such a value. `find_answer(pins)` is the search with further pins: what it finds is
     offered."""
     if name == "driver_version":
@@ -51,14 +58,14 @@ def unknown_value(
     return conflict(text, clash, [{name: choice} for choice in fitting[:MOST_CHOICES]])
 
 
-def _newest_of_series(versions: List[str]) -> List[str]:
+def _newest_of_series(versions: list[str]) -> list[str]:
     """A list that nobody would read shortened to the last of each series, 2.13.1 for 2.13."""
     if len(versions) <= MOST_KNOWN:
         return versions
     return list({tuple(version.split(".")[:2]): version for version in versions}.values())
 
 
-def known_values(name: str, candidates: Dict[str, List[Any]]) -> List[str]:
+def known_values(name: str, candidates: dict[str, list[Any]]) -> list[str]:
     values = {
         candidate.row["version"] if name in ("cudnn", "nccl") else candidate.pins[name]
         for group in candidates.values()
@@ -68,7 +75,7 @@ def known_values(name: str, candidates: Dict[str, List[Any]]) -> List[str]:
     return sorted(values, key=lambda value: (version_key(value) if is_version(value) else (), value))
 
 
-def _unknown_driver(matrix: Dict[str, Any], value: str, find_answer: Callable[..., Answer]) -> Dict[str, Any]:
+def _unknown_driver(matrix: dict[str, Any], value: str, find_answer: Callable[..., Answer]) -> dict[str, Any]:
     branch, as_of = major(value), matrix["as_of"]
     known = matrix["released"]["driver_version"][branch]
     label = pin_label("driver_version", value)
@@ -86,12 +93,12 @@ def _unknown_driver(matrix: Dict[str, Any], value: str, find_answer: Callable[..
     return conflict(text + ".", [label], ways)
 
 
-def _distance(one: str, other: str) -> List[int]:
+def _distance(one: str, other: str) -> list[int]:
     ours, theirs = (list(version_key(version)) + [0, 0] for version in (one, other))
     return [abs(ours[place] - theirs[place]) for place in range(3)]
 
 
-def _what(matrix: Dict[str, Any], name: str, value: str, allowed: List[str]) -> str:
+def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> str:
     label, as_of = pin_label(name, value), matrix["as_of"]
     if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
         return f"{label} is a module stream that moves on by itself to branches that may not drive the GPUs"
@@ -114,7 +121,7 @@ def _what(matrix: Dict[str, Any], name: str, value: str, allowed: List[str]) -> 
     return f"{label} was never released, as far as this matrix knows (as of {as_of})"
 
 
-def _ended(problem: Any, facts: List[Any], name: str, value: str) -> List[str]:
+def _ended(problem: Any, facts: list[Any], name: str, value: str) -> list[str]:
     """Why a GPU rules the value out whatever its row would say: support that ended before it does not come back."""
     if name not in ROWS_IN or not is_version(value):
         return []
@@ -139,7 +146,7 @@ def _ended(problem: Any, facts: List[Any], name: str, value: str) -> List[str]:
     return found
 
 
-def _nearest(value: str, allowed: List[str]) -> List[str]:
+def _nearest(value: str, allowed: list[str]) -> list[str]:
     """The known values around a version, or those that are spelled alike."""
     versions = [known for known in allowed if is_version(known)]
     if not is_version(value) or not versions:

@@ -3,7 +3,7 @@
 
 import collections
 
-from ..host.versions import is_part_of
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of
 
 # The guards of a driver, as the plan announces them.
 MODULE_STREAM = "dnf's module stream {}"
@@ -99,7 +99,7 @@ def at_version(family, names, version, branch=""):
     """
     archive = family["distribution"] or {}
     if family["format"] == "deb" and not archive and (version or branch):
-        return ["{}={}".format(name, _deb_pattern(branch, version)) for name in names]
+        return [f"{name}={_deb_pattern(branch, version)}" for name in names]
     pattern = "{}-{}" if family["format"] == "rpm" else "{}={}-*"
     return [
         pattern.format(name, version) if version and name not in archive.get("own_versions", ()) else name

@@ -7,8 +7,14 @@ The numbers and their sources stand in roles/preflight/files/matrix/. Rules abou
 
 import collections
 
-from ..gpu.cards import CONSUMER, FIRST_OF_CHIP, WORKSTATION, first_driver
-from ..host.versions import major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import (
+    CONSUMER,
+    FIRST_OF_CHIP,
+    WORKSTATION,
+    first_driver,
+)
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
+
 from .candidates import CPU_BUILD, DISTRIBUTION, NVIDIA, NVIDIA_TITLE, PYPI
 from .frameworks import (
     cuda_serves_tensorflow,
@@ -29,7 +35,7 @@ capabilities  those that code must be found for, usually one, such as "7.0"     
 """
 
 
-class Rules(object):
+class Rules:
     """The rules over one matrix."""
 
     def __init__(self, matrix):
@@ -85,14 +91,14 @@ class Rules(object):
         label, machine = candidate.label, release["machine"]
         place = candidate.row.get("place", {})
         if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
-            return "{} was not read for {}".format(label, machine)
+            return f"{label} was not read for {machine}"
         if candidate.kind == "tensorflow":
-            return "{} has wheels for {} that compute on the processor alone".format(label, machine)
+            return f"{label} has wheels for {machine} that compute on the processor alone"
         if candidate.kind != "pytorch" or candidate.pins["pytorch_build"] == CPU_BUILD:
             return ""
         first = self.matrix["pytorch_aarch64"]["from"]
         if candidate.row["index"] != PYPI:
-            return "{} was not read for {}: only what PyPI serves was".format(label, machine)
+            return f"{label} was not read for {machine}: only what PyPI serves was"
         if version_key(candidate.pins["pytorch"]) < version_key(first):
             text = "{} computes on the processor alone on {}: the first on PyPI with CUDA is {}"
             return text.format(label, machine, first)
@@ -118,8 +124,8 @@ class Rules(object):
         row = self.matrix["architectures"][architecture]
         if drives(row, driver.pins["driver_flavour"], driver.pins["driver_branch"]):
             return _too_old(gpu, driver) or _open_is_not_for(gpu, driver) or _open_alone_is_for(gpu, driver)
-        complaint = "{} does not drive {}".format(driver.label, _with_architecture(gpu))
-        return "{}: {}".format(complaint, self._what_drives(architecture))
+        complaint = f"{driver.label} does not drive {_with_architecture(gpu)}"
+        return f"{complaint}: {self._what_drives(architecture)}"
 
     def _what_drives(self, architecture):
         """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
@@ -131,11 +137,11 @@ class Rules(object):
         if not branches:
             return "no known branch drives " + architecture
         flavours = {flavour for branch in branches for flavour in flavours_of[branch]}
-        module = "the {} module of ".format(flavours.pop()) if len(flavours) == 1 else ""
+        module = f"the {flavours.pop()} module of " if len(flavours) == 1 else ""
         oldest, newest = min(rows, key=int), max(rows, key=int)
         end = " or newer" if branches[-1] == newest else " or older" if branches[0] != branches[-1] else ""
         edge = branches[0] if branches[-1] == newest and branches[0] != oldest else branches[-1]
-        return "{} needs {}branch {}{}".format(architecture, module, edge, end)
+        return f"{architecture} needs {module}branch {edge}{end}"
 
     def _cuda_compiles_for(self, gpu, cuda):
         architecture = gpu.architecture
@@ -145,7 +151,7 @@ class Rules(object):
             complaint = "{} cannot compile for {} ({})"
             return complaint.format(cuda.label, gpu.name, sm(missing[0])) if missing else ""
         fitting = [version for version in self.matrix["cuda"] if compiles(row, version)]
-        complaint = "{} cannot compile for {}".format(cuda.label, _with_architecture(gpu))
+        complaint = f"{cuda.label} cannot compile for {_with_architecture(gpu)}"
         return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
 
     def _cudnn_computes_on(self, gpu, cudnn):
@@ -154,7 +160,7 @@ class Rules(object):
         if has_code(architecture, row, cudnn.row):
             return ""
         fitting = [other["version"] for other in self.matrix["cudnn"] if has_code(architecture, row, other)]
-        complaint = "{} has no code for {}".format(cudnn.label, _with_architecture(gpu))
+        complaint = f"{cudnn.label} has no code for {_with_architecture(gpu)}"
         return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
 
     def _pytorch_computes_on(self, gpu, pytorch):
@@ -187,12 +193,11 @@ def _too_old(gpu, driver):
     # Without an exact version the newest of the branch is installed.
     if first == "" or (first and not (exact and version_key(exact) < version_key(first))):
         return ""
-    complaint = "{} does not drive {}".format(driver.label, gpu.name)
+    complaint = f"{driver.label} does not drive {gpu.name}"
     if first:
-        return "{}: the first of branch {} that does is {}".format(complaint, branch, first)
-    return "{}: no release of branch {} drives it; the first driver for it is {}".format(
-        complaint, branch, gpu.card.first_driver or FIRST_OF_CHIP[gpu.card.chip]
-    )
+        return f"{complaint}: the first of branch {branch} that does is {first}"
+    oldest = gpu.card.first_driver or FIRST_OF_CHIP[gpu.card.chip]
+    return f"{complaint}: no release of branch {branch} drives it; the first driver for it is {oldest}"
 
 
 def _open_is_not_for(gpu, driver):
@@ -200,30 +205,29 @@ def _open_is_not_for(gpu, driver):
     is_open = driver.pins["driver_flavour"] == "open"
     if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
         return ""
-    return "{} does not serve {}: before branch 560 the open module is a beta for all but data-centre cards".format(
-        driver.label, gpu.name
-    )
+    beta = "before branch 560 the open module is a beta for all but data-centre cards"
+    return f"{driver.label} does not serve {gpu.name}: {beta}"
 
 
 def _open_alone_is_for(gpu, driver):
     """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
     if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
         return ""
-    return "{} does not drive {}: NVIDIA supports the open module alone for it".format(driver.label, gpu.name)
+    return f"{driver.label} does not drive {gpu.name}: NVIDIA supports the open module alone for it"
 
 
 def _with_architecture(gpu):
-    return "{} ({})".format(gpu.name, gpu.architecture)
+    return f"{gpu.name} ({gpu.architecture})"
 
 
 def _range_of(thing, architecture, version, fitting):
     """The end of a sentence: where the versions for an architecture begin or end."""
     if not fitting:
-        return ": no known {} has".format(thing)
+        return f": no known {thing} has"
     last = max(fitting, key=version_key)
     if version_key(version) > version_key(last):
-        return ": the last {} for {} is {}".format(thing, architecture, last)
-    return ": the first {} for {} is {}".format(thing, architecture, min(fitting, key=version_key))
+        return f": the last {thing} for {architecture} is {last}"
+    return f": the first {thing} for {architecture} is {min(fitting, key=version_key)}"
 
 
 def _one_place(driver, cuda):
@@ -232,7 +236,7 @@ def _one_place(driver, cuda):
         return ""
     if driver.pins["driver_source"] == NVIDIA:
         branches = ", ".join(cuda.row["place"]["branches"])
-        return "{} goes with the drivers from there ({}), not with {}".format(cuda.label, branches, driver.label)
+        return f"{cuda.label} goes with the drivers from there ({branches}), not with {driver.label}"
     return _place_has(driver, cuda)
 
 
@@ -250,7 +254,7 @@ def _needs_driver(label, minimum, driver):
     exact = driver.pins["driver_version"]
     # Without an exact version the newest of the branch is installed, which is never older than the branch's first.
     enough = version_key(exact) >= version_key(minimum) if exact else _branch_reaches(driver, minimum)
-    return "" if enough else "{} needs driver {} or newer, not {}".format(label, minimum, driver.label)
+    return "" if enough else f"{label} needs driver {minimum} or newer, not {driver.label}"
 
 
 def fits_dcgm(row, architectures, driver):
@@ -267,7 +271,7 @@ def _cuda_holds_cudnn(cuda, cudnn):
     row = cudnn.row
     version = cuda.pins["cuda"]
     if major(version) != row["cuda_major"]:
-        return "{} is not for {}".format(cudnn.label, cuda.label)
+        return f"{cudnn.label} is not for {cuda.label}"
     newest = row["cuda_to"] or version
     if version_key(row["cuda_from"]) <= version_key(version) <= version_key(newest):
         return ""
@@ -275,6 +279,4 @@ def _cuda_holds_cudnn(cuda, cudnn):
 
 
 def _cuda_holds_nccl(cuda, nccl):
-    return (
-        "" if major(cuda.pins["cuda"]) == nccl.row["cuda_major"] else "{} is not for {}".format(nccl.label, cuda.label)
-    )
+    return "" if major(cuda.pins["cuda"]) == nccl.row["cuda_major"] else f"{nccl.label} is not for {cuda.label}"

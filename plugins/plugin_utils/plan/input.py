@@ -5,8 +5,14 @@ import collections
 import difflib
 import re
 
-from ..gpu.cards import card_of
-from ..host.versions import is_part_of, is_version, major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import card_of
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import (
+    is_part_of,
+    is_version,
+    major,
+    version_key,
+)
+
 from .candidates import AT_LEAST, CPU_BUILD, PINS, accepts
 from .clash import conflict
 from .labels import pin_label
@@ -27,14 +33,14 @@ def misspelt_pins(matrix, pins):
     for name, value in sorted(pins.items()):
         if name not in PINS:
             nearest = difflib.get_close_matches(name, list(PINS), 1)
-            hint = " Did you mean {}?".format(nearest[0]) if nearest else ""
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
             found.append(conflict("There is no pin {}.{} Known: {}.".format(name, hint, ", ".join(PINS))))
         elif not isinstance(value, str):
             text = "{} is {!r}, which is not text. Write it in quotes: YAML turns 8.10 into 8.1."
             found.append(conflict(text.format(PINS[name], value)))
         elif name == "profile" and value not in profiles:
             nearest = difflib.get_close_matches(value, profiles, 1)
-            hint = " Did you mean {}?".format(nearest[0]) if nearest else ""
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
             text = "{} is not known.{} Known: {}.".format(pin_label(name, value), hint, ", ".join(profiles))
             found.append(conflict(text, [pin_label(name, value)], [{"profile": profile} for profile in nearest]))
         elif name == "driver_version" and value in branches:
@@ -110,7 +116,7 @@ def unsupported_host(matrix, host, release, pins):
         title = "{id} {version}".format(**host["os"])
         what = _not_installed(matrix["os_releases"], host["os"])
         if find_release(matrix, dict(host, imagined=True)):
-            what += " " + LOOK.format("--os '{}'".format(title)).rstrip()
+            what += " " + LOOK.format(f"--os '{title}'").rstrip()
         found.append(conflict(what, [title]))
     elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
         family = matrix["os_families"][release["family"]]
@@ -154,15 +160,15 @@ def _not_installed(releases, system):
     title = "{} {}".format(own[0]["name"] if own else system["id"], system["version"])
     known = [row["version"] for row in own]
     alike = [version for version in known if major(version) == major(system["version"])]
-    text = "{} is not installed by this version, which installs {}.".format(title, _installed(releases))
+    text = f"{title} is not installed by this version, which installs {_installed(releases)}."
     told = is_version(system["version"])
     if alike and told and len(system["version"].split(".")) > 1:
-        step = "Update the host to {}, or write its row, if it is newer than the matrix".format(alike[-1])
+        step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
     elif own and told and version_key(system["version"]) < version_key(known[0]):
         step = "Install {} {} on the host".format(own[-1]["name"], known[-1])
     else:
         step = "Take one of these, or follow NVIDIA's installation guide: " + INSTALLATION_GUIDE
-    return "{} {}.".format(text, step)
+    return f"{text} {step}."
 
 
 def _installed(releases):
@@ -171,7 +177,7 @@ def _installed(releases):
     for row in releases:
         by_name.setdefault(row["name"], []).append(row["version"])
     return ", ".join(
-        "{} {}".format(name, versions[0] if len(versions) == 1 else "{} to {}".format(versions[0], versions[-1]))
+        "{} {}".format(name, versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}")
         for name, versions in by_name.items()
     )
 

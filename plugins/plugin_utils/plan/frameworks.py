@@ -6,9 +6,11 @@ wheels demand was read from their metadata on PyPI; the rows are roles/preflight
 tensorflow.yml.
 """
 
-from typing import Any, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from ..host.versions import major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
+
 from .candidates import CPU_BUILD, PYPI, Candidate
 
 
@@ -54,7 +56,7 @@ def _has_code(capabilities: Sequence[str], wanted: str) -> bool:
 
 
 def python_has_wheels(python: Candidate, package: Candidate) -> str:
-    wheels: List[str] = package.row["pythons"]
+    wheels: list[str] = package.row["pythons"]
     if python.pins["python"] in wheels:
         return ""
     return f"{package.label} has no wheels for {python.label}: it has {wheels[0]} to {wheels[-1]}"

@@ -4,7 +4,8 @@
 import collections
 import datetime
 
-from ..host.versions import major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
+
 from .candidates import as_sentence, has_ended
 
 # After so many days, which is two releases of PyTorch, a matrix says so.
@@ -24,7 +25,7 @@ def choice_reason(problem, facts, answer, kind):
     if _release(newest) > _release(chosen):
         parts.append(_why_later(newest, problem.as_of))
     said = "; ".join(part for part in parts if part) or "nothing newer fits"
-    return "{}: {}".format(as_sentence(chosen.label), said)
+    return f"{as_sentence(chosen.label)}: {said}"
 
 
 def _release(candidate):
@@ -37,9 +38,9 @@ def _why_later(newest, as_of):
     """Why something newer that fits too was not preferred."""
     row = newest.row
     if "eol" in row and has_ended(row, as_of):
-        return "{} is newer, but past its end of life".format(newest.label)
+        return f"{newest.label} is newer, but past its end of life"
     if row.get("index", "pypi") != "pypi":
-        return "{} is newer, but PyPI does not serve it".format(newest.label)
+        return f"{newest.label} is newer, but PyPI does not serve it"
     if not row["verified"]:
         return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
     return ""
@@ -101,7 +102,7 @@ def _row_warnings(label, row, as_of):
         # Whoever has not bought it had them for a shorter time still.
         which = " " + row["eol_of"] if row.get("eol_of") else ""
         since = " since " + row["eol"] if row["eol"] else " for long"
-        found.append("{} has had no updates{}{}".format(label, since, which))
+        found.append(f"{label} has had no updates{since}{which}")
     if not row["verified"]:
         found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
     return found

@@ -3,11 +3,17 @@
 
 import difflib
 import re
-from typing import Any, Dict, List, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
-from ..gpu.cards import BY_ID, card_of
-from ..gpu.devices import NAMES, describe_device, find_devices, without_maker
-from ..host.versions import version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import BY_ID, card_of
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import (
+    NAMES,
+    describe_device,
+    find_devices,
+    without_maker,
+)
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 
 MOST_HINTS = 3
 # What is asked for and is no card of a server that this plan is for; the first that fits is the answer.
@@ -50,7 +56,7 @@ SYSTEMS = (
 )
 
 
-def split_cards(text: str) -> List[Tuple[int, str]]:
+def split_cards(text: str) -> list[tuple[int, str]]:
     """`[(count, name)]` of "2x T4, RTX 4090", "8xH100", "H100 x8"; an empty text is a host without GPUs."""
     found = []
     for part in (part.strip() for part in text.split(",")):
@@ -98,7 +104,7 @@ def _is_full(name: str, device_id: str) -> bool:
     return plain in spelled or "nvidia " + plain in spelled
 
 
-def _with_words(name: str) -> List[str]:
+def _with_words(name: str) -> list[str]:
     """Ids of the cards whose names have all these words, in the first way of reading them that finds any."""
     words = without_maker(name.replace("_", " ")).split()
     words = [word for word in words if word not in FILLERS]
@@ -134,7 +140,7 @@ def _id_of(title: str, ids: Sequence[str]) -> str:
     return next(key for key in ids if NAMES[key] == title)
 
 
-def _begun(device_id: str) -> Tuple[int, ...]:
+def _begun(device_id: str) -> tuple[int, ...]:
     first = card_of(device_id=device_id).first_driver
     return version_key(first) if first else ()
 
@@ -150,12 +156,12 @@ def _unknown(name: str) -> str:
     return f"No card {name!r} is known.{hint} A PCI id such as 10de:1db4 will do, too (`lspci -nn -d 10de:`)."
 
 
-def newest_release(releases: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+def newest_release(releases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The release that is updated the longest, as far as that was read; of equal ones the first."""
     return max(releases, key=lambda row: (row["verified"], row["eol"]))
 
 
-def find_system(text: str, releases: Sequence[Dict[str, Any]] = ()) -> Dict[str, str]:
+def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str, str]:
     """`{id, version}` as os-release spells them. Raises ValueError with a sentence.
 
     text      "rhel 8.8", "alma 8.10", "Debian 12.8", "el8"; "" is the newest of `releases` (rows of os_releases)

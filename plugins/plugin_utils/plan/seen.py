@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rule looks at in a candidate: two candidates that look the same to it get the same answer, asked once."""
 
-from ..host.versions import major
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
+
 from .candidates import PYPI
 
 

@@ -3,7 +3,8 @@
 
 import collections
 
-from ..host.versions import major
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
+
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS
 from .driver import driver_of, guards_of, kernel_of
 from .input import only_planned
@@ -91,7 +92,7 @@ def _family_at_place(family, driver):
 def lock_name(python, pytorch, build, tensorflow=""):
     """The lock file of an environment with these versions; `tensorflow` is "" where there is none."""
     ending = "-tf" + tensorflow if tensorflow else ""
-    return "py{}-torch{}-{}{}.txt".format(python, pytorch, build, ending)
+    return f"py{python}-torch{pytorch}-{build}{ending}.txt"
 
 
 def requirements(plan, packages, environment_packages):

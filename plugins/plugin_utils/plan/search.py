@@ -26,7 +26,7 @@ def _by_friends(friends_of):
     return list(groups.items())
 
 
-class Problem(object):
+class Problem:
     """The choices of one host; `kinds` are the parts that its plan has."""
 
     def __init__(self, matrix, candidates, kinds):

@@ -3,7 +3,8 @@
 
 import collections
 
-from ..host.versions import is_version, major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major, version_key
+
 from .candidates import AT_LEAST, ON_DEMAND, PINS, as_sentence, has_ended
 
 MOST_CHOICES = 3
@@ -230,7 +231,7 @@ def host_title(host):
 
 
 def _as_inventory(choice):
-    return ", ".join('{}: "{}"'.format(PINS[pin], value) for pin, value in choice.items())
+    return ", ".join(f'{PINS[pin]}: "{value}"' for pin, value in choice.items())
 
 
 def conflict_message(host, conflicts, together=None):
@@ -238,9 +239,9 @@ def conflict_message(host, conflicts, together=None):
 
     together  `{pin: value}` that leads to a plan at once (plan.one_way_out); told where there are several conflicts
     """
-    lines = ["No plan fits {}. Nothing was changed.".format(host_title(host))]
+    lines = [f"No plan fits {host_title(host)}. Nothing was changed."]
     if len(conflicts) > 1:
-        lines.append("{} things stand in the way; each needs one of its ways out.".format(len(conflicts)))
+        lines.append(f"{len(conflicts)} things stand in the way; each needs one of its ways out.")
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
         lines.append("{}. {}".format(number, entry["what"]))
@@ -248,7 +249,7 @@ def conflict_message(host, conflicts, together=None):
             lines.append("   What clashes: {}".format(" + ".join(entry["clash"])))
         if entry["choices"]:
             how = "set it" if len(entry["choices"]) == 1 else "set one of these"
-            lines.append("   What fits ({} in the inventory):".format(how))
+            lines.append(f"   What fits ({how} in the inventory):")
         for choice in entry["choices"]:
             lines.append("     " + _as_inventory(choice))
     if together and len(conflicts) > 1:

@@ -40,7 +40,7 @@ author: gpuwright
 
 EXAMPLES = r"""
 - name: Plan
-  gpuwright.node.gpu_plan:
+  gpu_plan:
     matrix: "{{ role_path }}/files/matrix"
     host: "{{ gpu_node }}"
     pins:

@@ -17,8 +17,8 @@ import healthy_files
 import healthy_node
 import pytest
 from fault_rows import ROWS, TOKEN_FIELDS, TOKENS, Row
-from gpuwright.page.fleet import make_page
 from host_tree import HostTree
+from page_samples import make_pages
 
 CAPTURES = Path(__file__).parents[1] / "data/nvidia_smi"
 TOOL = Path(__file__).resolve().parents[2] / "fleet/fake-nvidia-smi"
@@ -76,7 +76,7 @@ def examine(play: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 
 
 def page_of(report: dict) -> str:
-    return html.unescape(make_page([("a5-01", report, None, "")], NOW))
+    return html.unescape(make_pages([("a5-01", report, None, "")], NOW)["hosts/a5-01.html"])
 
 
 def holds(report: dict, says: tuple) -> None:

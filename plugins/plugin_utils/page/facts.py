@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page says of one report: the node as built, its tuning, and what changed since the report before."""
 
-import collections
+from __future__ import annotations
 
-from ..verdict.check import SKIP
+from typing import Any, NamedTuple
+
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SKIP
+
 from .speed import performance_bars, smoke_bars
 from .values import NOT_READ, as_list, in_words, is_number, look
 
@@ -24,14 +27,24 @@ COMPARED = (
 NOT_MEASURED = "not measured"
 AS_WANTED, DIFFERS = "as wanted", "differs"
 
-Row = collections.namedtuple("Row", "group part found planned why differs")
-Row.__doc__ = """One line of the as-built table, all of it text; `planned` and `why` are empty where no plan decides.
-
-differs   what was found is not what was planned; the checks say whether that is bad
-"""
+Report = dict[str, Any]
 
 
-def as_built(report):
+class Row(NamedTuple):
+    """One line of the as-built table, all of it text; `planned` and `why` are empty where no plan decides.
+
+    differs   what was found is not what was planned; the checks say whether that is bad
+    """
+
+    group: str
+    part: str
+    found: str
+    planned: str
+    why: str
+    differs: bool
+
+
+def as_built(report: Report) -> list[Row]:
     """The `Row`s of what the node consists of, from the hardware up."""
     probe, plan = look(report, "readings", "probe"), look(report, "expectations", "plan")
     venv, allocators = look(report, "readings", "venv"), look(report, "readings", "allocators")
@@ -72,7 +85,7 @@ def as_built(report):
     return [make_row(*row[:4], why=reasons.get(row[4])) for row in rows]
 
 
-def make_row(group, part, found, planned, why):
+def make_row(group: str, part: str, found: Any, planned: Any, why: Any) -> Row:
     found, planned, why = in_words(found), in_words(planned) if planned else "", in_words(why) if why else ""
     comparable = part in COMPARED and planned and found != NOT_MEASURED
     # The plan may name less than is found: 12.9 for 12.9.1, 580.* for 580.95.05.
@@ -80,62 +93,62 @@ def make_row(group, part, found, planned, why):
     return Row(group, part, found, planned, why, bool(comparable) and begin not in found)
 
 
-def processor(cpu):
+def processor(cpu: Any) -> Any:
     if not isinstance(cpu, dict):
         return cpu
     sockets = look(cpu, "sockets")
     words = "{}, {} cores, {} threads".format(
         in_words(look(cpu, "model")), in_words(look(cpu, "physical_cores")), in_words(look(cpu, "logical_cpus"))
     )
-    return "{} × {}".format(sockets, words) if is_number(sockets) and sockets > 1 else words
+    return f"{sockets} × {words}" if is_number(sockets) and sockets > 1 else words
 
 
-def mebibytes(value):
-    return "{:.0f} GiB".format(value / 1024) if is_number(value) and value >= 1024 else value
+def mebibytes(value: Any) -> Any:
+    return f"{value / 1024:.0f} GiB" if is_number(value) and value >= 1024 else value
 
 
-def gsp_firmware(report):
+def gsp_firmware(report: Report) -> list[str] | str:
     """Versions of the firmware that runs a part of the driver on the cards; none on cards before Turing."""
     gpus = as_list(look(report, "readings", "nvidia_smi", "gpus"))
     found = {in_words(look(gpu, "health", "gsp_firmware")) for gpu in gpus}
     return sorted(found) or NOT_MEASURED
 
 
-def branch(plan):
+def branch(plan: Any) -> Any:
     version, of_branch = look(plan, "driver", "version"), look(plan, "driver", "branch")
-    return version or ("{}.*".format(of_branch) if of_branch else "")
+    return version or (f"{of_branch}.*" if of_branch else "")
 
 
-def pytorch(plan):
+def pytorch(plan: Any) -> Any:
     version, build = look(plan, "pytorch", "version"), look(plan, "pytorch", "build")
-    return "{}+{}".format(version, build) if version and build else version
+    return f"{version}+{build}" if version and build else version
 
 
-def used_precisions(report):
+def used_precisions(report: Report) -> list[str] | str:
     """What the smoke test computed in, each once."""
     found = [look(device, "amp_dtype") for device in as_list(look(report, "smoke", "devices"))]
     return sorted({str(word) for word in found if word is not None}) or NOT_MEASURED
 
 
-def streams(report):
+def streams(report: Report) -> Any:
     locks = look(report, "readings", "locks")
     found = look(locks, "streams")
     if isinstance(found, dict):
-        return ["{} {}".format(name, in_words(found[name])) for name in sorted(found, key=str)]
+        return [f"{name} {in_words(found[name])}" for name in sorted(found, key=str)]
     return locks if isinstance(locks, str) else found
 
 
-def planned_stream(plan):
+def planned_stream(plan: Any) -> str:
     stream = look(plan, "driver", "stream")
-    return "nvidia-driver enabled {}".format(stream) if stream else ""
+    return f"nvidia-driver enabled {stream}" if stream else ""
 
 
-def version_locks(report):
+def version_locks(report: Report) -> Any:
     locks = look(report, "readings", "locks")
     return locks if isinstance(locks, str) else look(locks, "versions")
 
 
-def tuning(report):
+def tuning(report: Report) -> list[tuple[str, str, str, str, str]] | str:
     """`[(name, wanted, found, why, state)]`, or a sentence where there is nothing to show.
 
     The state is AS_WANTED, DIFFERS or NOT_READ; what a difference means is the checks' business.
@@ -160,14 +173,27 @@ def tuning(report):
     ]
 
 
-def state_of(setting):
+def state_of(setting: dict[str, Any]) -> str:
     found = setting.get("found")
     if isinstance(found, dict) and "unreadable" in found:
         return NOT_READ
     return AS_WANTED if found is not None and in_words(found) == in_words(setting.get("wanted")) else DIFFERS
 
 
-def changes(before, now):
+def from_plan(report: Report) -> list[str] | None:
+    """Sentences on what is another than the plan wants, versions and settings; None where no plan is kept."""
+    if not isinstance(look(report, "expectations", "plan"), dict):
+        return None
+    found = [f"{row.part}: {row.found}, planned {row.planned}" for row in as_built(report) if row.differs]
+    settings = tuning(report)
+    if isinstance(settings, list):
+        found += [
+            f"{name}: {value}, wanted {wanted}" for name, wanted, value, _why, state in settings if state != AS_WANTED
+        ]
+    return found
+
+
+def changes(before: Report | None, now: Report) -> list[str] | None:
     """Sentences on what is another than in the report before; None when there is no report before."""
     if before is None:
         return None
@@ -184,24 +210,24 @@ def changes(before, now):
         status = then.pop(check["id"], None)
         if status is not None and status != check["status"]:
             found.append(arrow(check["id"], status, check["status"]))
-    return found + ["{}: no longer checked".format(name) for name in sorted(str(key) for key in then)]
+    return found + [f"{name}: no longer checked" for name in sorted(str(key) for key in then)]
 
 
-def arrow(name, then, now):
-    return "{}: {} → {}".format(name, then, now)
+def arrow(name: str, then: Any, now: Any) -> str:
+    return f"{name}: {then} → {now}"
 
 
-def slower_or_faster(before, now):
+def slower_or_faster(before: Report, now: Report) -> list[str]:
     """Measurements that moved by more than 5 %; less than that is noise."""
     found = []
     then = {bar.name: bar.value for bar in performance_bars(before) + smoke_bars(before) if bar.value}
     for bar in performance_bars(now) + smoke_bars(now):
         old = then.get(bar.name)
         if old and abs(bar.value - old) > NOTABLE_CHANGE * old:
-            words = "{:.4g} {} → {:.4g} {} ({:+.0%})".format(old, bar.unit, bar.value, bar.unit, bar.value / old - 1)
-            found.append("{}: {}".format(bar.name, words))
+            words = f"{old:.4g} {bar.unit} → {bar.value:.4g} {bar.unit} ({bar.value / old - 1:+.0%})"
+            found.append(f"{bar.name}: {words}")
     return found
 
 
-def skipped(report):
+def skipped(report: Report) -> list[dict[str, Any]]:
     return [check for check in report["checks"] if check["status"] == SKIP]

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of a report for people: nothing raises, whatever a damaged or hostile report holds."""
 
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
 NOT_READ = "not read"
 LARGEST = 1e15
+MOST_OF_A_REMARK = 300
 
 
-def look(record, *path):
+def look(record: Any, *path: Any) -> Any:
     """The value at `path`; None where there is none, words where it could not be read."""
     for key in path:
         if isinstance(record, dict) and "unreadable" in record:
@@ -19,11 +24,11 @@ def look(record, *path):
     return record
 
 
-def as_list(value):
+def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def in_words(value):
+def in_words(value: Any) -> str:
     """A value for people."""
     if value is None or value == "":
         return "none"
@@ -34,10 +39,16 @@ def in_words(value):
     return str(value)
 
 
-def shorten(text, letters):
+def shorten(text: str, letters: int) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
-def is_number(value):
+def is_number(value: Any) -> TypeGuard[float]:
     """A number of which a bar can be drawn; JSON also knows numbers that no float holds."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
+
+
+def simulated(report: dict[str, Any] | None) -> str:
+    """What of the host is simulated, as its inventory says; "" where nothing is."""
+    words = look(report, "simulated")
+    return shorten(in_words(words), MOST_OF_A_REMARK) if words else ""

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people ask who do not know checks by their ids: what is wrong, since when, who must act, what still works."""
 
-from typing import Any, Dict, List, Optional
+from __future__ import annotations
 
-from ..checks.all import CHECKS
-from ..verdict.check import FAIL, PASS, SKIP
+from typing import Any
+
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import CHECKS
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, SKIP
+
 from .values import look
 
 QUESTIONS = {check.id: check.question for check in CHECKS}
 
 
-def question(names: List[str]) -> str:
+def question(names: list[str]) -> str:
     """What a person wants to know, of the first of these checks; "" for a check of another release."""
     return QUESTIONS.get(names[0], "") if names else ""
 
 
-def since(name: str, report: Dict, before: Optional[Dict]) -> str:
+def since(name: str, report: dict, before: dict | None) -> str:
     """When a finding was there first, as far as two reports tell."""
     known = before.get("checks") if isinstance(before, dict) else None
     if not isinstance(known, list):
@@ -26,7 +29,7 @@ def since(name: str, report: Dict, before: Optional[Dict]) -> str:
     return "since {} or longer".format(before.get("time"))
 
 
-def usable(report: Optional[Dict]) -> str:
+def usable(report: dict | None) -> str:
     """How many GPUs can be used of how many there should be, for example "3 of 4"; "?" for what nobody knows.
 
     A card is usable when the driver shows it, it is not lost, and no FAIL names its address.
@@ -40,9 +43,9 @@ def usable(report: Optional[Dict]) -> str:
         return "{} of {}".format(0 if known else "?", wanted)
     cards = look(report, "readings", "nvidia_smi", "gpus")
     messages = [check["message"] for check in report["checks"] if check["status"] == FAIL]
-    return "{} of {}".format(sum(is_usable(card, messages) for card in cards if isinstance(card, dict)), wanted)
+    return f"{sum(is_usable(card, messages) for card in cards if isinstance(card, dict))} of {wanted}"
 
 
-def is_usable(card: Dict[str, Any], messages: List[str]) -> bool:
+def is_usable(card: dict[str, Any], messages: list[str]) -> bool:
     address = str(card.get("pci_id")).rpartition(".")[0]
     return card.get("lost") is False and bool(address) and not any(address in message for message in messages)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measurements of a report as bars with their floors: the smoke test, and what a GPU's links and cores reach."""
 
-import collections
+from __future__ import annotations
 
-from ..gpu.floors import amp_floor
-from ..verdict.check import FAIL, PASS, WARN
+from typing import Any, NamedTuple
+
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.floors import amp_floor
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, WARN
+
 from .values import as_list, in_words, is_number, look, shorten
 
 MEASURES = (
@@ -19,12 +22,23 @@ MEASURES = (
 )
 NOT_ASKED = "Not measured: this verification did not ask for it. It is measured at level deep, on idle GPUs."
 
-Bar = collections.namedtuple("Bar", "name value unit floor warn peak source")
-Bar.__doc__ = """One measurement. `floor`: below it is a FAIL; `warn`: below it is a WARN; `peak`: what the card's data
-sheet says; each None where nobody knows. `source` says where the floor comes from."""
+
+class Measured(NamedTuple):
+    """One measurement: `floor`, below which it is a FAIL, `warn`, below which it is a WARN, `peak` of the data sheet.
+
+    Each is None where nobody knows. `source` says where the floor comes from.
+    """
+
+    name: str
+    value: float
+    unit: str
+    floor: float | None
+    warn: float | None
+    peak: float | None
+    source: str
 
 
-def status_of(bar):
+def status_of(bar: Measured) -> str:
     """PASS, WARN or FAIL; "" without a floor."""
     if bar.floor is None:
         return ""
@@ -33,8 +47,8 @@ def status_of(bar):
     return WARN if bar.warn is not None and bar.value < bar.warn else PASS
 
 
-def smoke_bars(report):
-    """A `Bar` for each measurement of the smoke test."""
+def smoke_bars(report: dict[str, Any]) -> list[Measured]:
+    """A `Measured` for each measurement of the smoke test."""
     architectures = [look(gpu, "architecture") for gpu in as_list(look(report, "readings", "probe", "gpus"))]
     limits = amp_floor(str(architectures[0]) if architectures else "")
     found = []
@@ -43,38 +57,38 @@ def smoke_bars(report):
         ratio = look(device, "speed_ratio")
         if is_number(ratio):
             known = limits if name.startswith("cuda") else amp_floor("")
-            title = "{}: mixed over single precision".format(name)
-            found.append(Bar(title, ratio, "×", known.floor, known.warn, None, known.source))
+            title = f"{name}: mixed over single precision"
+            found.append(Measured(title, ratio, "×", known.floor, known.warn, None, known.source))
         for precision in ("fp32", "amp"):
             seconds, memory = look(device, precision, "seconds"), look(device, precision, "peak_memory_mib")
             steps = look(report, "smoke", "steps")
             if is_number(seconds) and is_number(steps):
-                title = "{}: {} steps in {}".format(name, steps, precision)
-                found.append(Bar(title, seconds, "s", None, None, None, ""))
+                title = f"{name}: {steps} steps in {precision}"
+                found.append(Measured(title, seconds, "s", None, None, None, ""))
             if is_number(memory):
-                title = "{}: peak memory in {}".format(name, precision)
-                found.append(Bar(title, memory, "MiB", None, None, None, ""))
+                title = f"{name}: peak memory in {precision}"
+                found.append(Measured(title, memory, "MiB", None, None, None, ""))
     return found
 
 
-def performance_bars(report):
-    """A `Bar` for each value of the report's `performance`."""
+def performance_bars(report: dict[str, Any]) -> list[Measured]:
+    """A `Measured` for each value of the report's `performance`."""
     found = []
     for device in as_list(look(report, "performance", "devices")):
         name = in_words(look(device, "device"))
         for key, words in MEASURES:
-            found += _bar("{}: {}".format(name, words), look(device, "measures", key))
+            found += _bar(f"{name}: {words}", look(device, "measures", key))
     together = look(report, "performance", "all_reduce")
     return found + _bar("all-reduce over {} GPUs".format(look(together, "gpus")), together)
 
 
-def _bar(name, measure):
+def _bar(name: str, measure: Any) -> list[Measured]:
     value = look(measure, "value")
     if not isinstance(measure, dict) or not is_number(value):
         return []
     limits = [limit if is_number(limit) else None for limit in map(measure.get, ("floor", "warn", "peak"))]
     return [
-        Bar(
+        Measured(
             name,
             value,
             shorten(in_words(measure.get("unit") or ""), 10),
@@ -84,18 +98,18 @@ def _bar(name, measure):
     ]
 
 
-def missing_measures(report):
+def missing_measures(report: dict[str, Any]) -> list[str]:
     """What the report's `performance` says nothing of: `["cuda:0: matrix product in bf16"]`."""
     found = []
     for device in as_list(look(report, "performance", "devices")):
         name = in_words(look(device, "device"))
         for key, words in MEASURES:
             if not is_number(look(device, "measures", key, "value")):
-                found.append("{}: {}".format(name, words))
+                found.append(f"{name}: {words}")
     return found
 
 
-def why_no_performance(report):
+def why_no_performance(report: dict[str, Any]) -> str:
     """A sentence when there is nothing to draw, "" otherwise."""
     part = look(report, "performance")
     if part is None:

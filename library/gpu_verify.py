@@ -46,7 +46,7 @@ options:
     choices: [quick, standard, deep]
     default: standard
   simulated:
-    description: What of the node is simulated, in words for people; the report carries them. Empty where the node is real.
+    description: What of the node is simulated, in words for people, which the report carries. Empty where it is real.
     type: str
     default: ""
   nvidia_smi_timeout:

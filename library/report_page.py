@@ -7,10 +7,10 @@ module: report_page
 short_description: Pages of the fleet from saved reports
 version_added: "1.0.0"
 description:
-  - Reads the reports of C(gpu_verify) in a folder of the controller and writes C(index.html) beside them, and a page for
-    each host in the subfolder C(hosts). Pages of hosts that no longer have a report are removed.
-  - The pages need no network and open from the file. The index searches, filters and sorts by a script of its own; without
-    it the whole table is there.
+  - Reads the reports of C(gpu_verify) in a folder of the controller and writes C(index.html) beside them, and a page
+    for each host in the subfolder C(hosts). Pages of hosts that no longer have a report are removed.
+  - The pages need no network and open from the file. The index searches, filters and sorts by a script of its own;
+    without it the whole table is there.
   - A report of the same name in the subfolder C(previous) is what it is compared with.
   - Runs on the controller, and contacts no host.
   - Never reports a change. A report that cannot be read is shown as UNKNOWN with the reason.

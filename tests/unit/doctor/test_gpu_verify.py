@@ -13,6 +13,7 @@ import healthy_files
 import healthy_node
 import pytest
 import yaml
+from conftest import REPOSITORY
 from gpuwright.checks.all import run_checks
 from gpuwright.doctor.report_text import report_lines
 from gpuwright.training.smoke_history import check_mode_smoke

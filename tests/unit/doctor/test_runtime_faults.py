@@ -83,7 +83,7 @@ def holds(report: dict, says: tuple) -> None:
     """Report and page both have these findings, with what to do: what follows from another, once that one is mended."""
     found = {check["id"]: check for check in report["checks"]}
     page = page_of(report)
-    to_do = page[page.index("What to do next") : page.index("What changed")]
+    to_do = page[page.index("What to do next") : page.index("<h2>Drift")]
     for check_id, status, words in says:
         check = found[check_id]
         assert (check["status"], words in check["message"]) == (status, True), check

@@ -58,7 +58,11 @@ MODULE_REFUSALS = {
         "report_page",
         "{}: no report there",
     ): "by hand: playbooks/verify.yml brings the reports (test_report_playbook.py)",
-    ("report_page", "{}: {}"): "by hand: the operating system's reason, on the controller, a rerun",
+    ("report_page", "report_page runs on the controller"): ARGUMENT,
+    (
+        "report_page",
+        "{}: {}",
+    ): "by hand: the operating system's reason, on the controller, a rerun",
     ("reboot_node", "str(refusal)"): "by hand: somebody compares the host's keys (test_reboot_host_key.py)",
     ("repository_key", "The key at {} is not the pinned one"): "by hand: the vendor tells the new key's fingerprint",
     ("repository_key", "{} cannot be fetched"): "look: curl on the node says what is in the way",
@@ -115,6 +119,6 @@ def words_of(node: ast.expr) -> str:
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
         return words_of(node.func.value)
-    if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
-        return str(node.values[0].value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
     return ast.unparse(node)

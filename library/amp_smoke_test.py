@@ -59,7 +59,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Train 100 steps on every GPU
-  amp_smoke_test:
+  gpuwright.node.amp_smoke_test:
     python: /opt/gpuwright/venvs/current/bin/python
     user: trainer
     device: cuda

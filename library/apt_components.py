@@ -31,7 +31,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Enable the components with NVIDIA's driver
-  apt_components:
+  gpuwright.node.apt_components:
     components: [contrib, non-free, non-free-firmware]
     path: /etc/apt/sources.list.d/gpuwright-components.sources
 """

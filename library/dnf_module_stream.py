@@ -65,12 +65,12 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Select the driver branch
-  dnf_module_stream:
+  gpuwright.node.dnf_module_stream:
     name: nvidia-driver
     stream: 580-dkms
 
 - name: Replace another branch
-  dnf_module_stream:
+  gpuwright.node.dnf_module_stream:
     name: nvidia-driver
     stream: 580-dkms
     allow_switch: true

@@ -30,7 +30,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Install the library of the node's tools
-  file_tree:
+  gpuwright.node.file_tree:
     dest: /usr/local/lib/gpuwright/gpuwright
     files: "{{ 'plugins/module_utils' | tree_files }}"
     compile_for: [/usr/libexec/platform-python, /usr/bin/python3]

@@ -28,7 +28,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Tell what the node is held against
-  gpu_expectations:
+  gpuwright.node.gpu_expectations:
     wanted: "{{ wanted }}"
     gpus: "{{ gpu_node.gpus }}"
     path: /etc/gpuwright/expectations.json

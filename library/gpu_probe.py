@@ -39,7 +39,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Read the host
-  gpu_probe:
+  gpuwright.node.gpu_probe:
 
 - name: Use what was read
   ansible.builtin.debug:

@@ -67,7 +67,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Tune the host, but leave its swappiness alone
-  host_tuning:
+  gpuwright.node.host_tuning:
     leave: [vm.swappiness]
     values: {disk_read_ahead_kb: "1024"}
     limits_group: trainer
@@ -76,7 +76,7 @@ EXAMPLES = r"""
     program: "{{ lookup('file', 'gpu-tune') }}"
 
 - name: Put everything back
-  host_tuning:
+  gpuwright.node.host_tuning:
     state: absent
 """
 

@@ -38,7 +38,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Ask the driver
-  nvidia_smi_info:
+  gpuwright.node.nvidia_smi_info:
     timeout: 60
   register: answer
 

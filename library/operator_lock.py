@@ -41,7 +41,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Take the lock of this host
-  operator_lock:
+  gpuwright.node.operator_lock:
     state: taken
 """
 

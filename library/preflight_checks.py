@@ -97,7 +97,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: See what stands in the way
-  preflight_checks:
+  gpuwright.node.preflight_checks:
     host: "{{ gpu_node }}"
     plan: "{{ gpu_node_plan }}"
     space: "{{ (role_path ~ '/files/matrix' | matrix).space }}"

@@ -46,7 +46,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Look whether the environment is whole
-  python_environment:
+  gpuwright.node.python_environment:
     path: /opt/gpuwright/venvs/0123456789abcdef
     imports: [torch, numpy]
   register: environment_state

@@ -26,7 +26,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Make the scratch file system
-  scratch_disk:
+  gpuwright.node.scratch_disk:
     serial: S4J0NX0R123456
 """
 

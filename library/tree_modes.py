@@ -19,7 +19,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: Let everybody use the environment
-  tree_modes:
+  gpuwright.node.tree_modes:
     path: /opt/gpuwright/venvs/0123456789abcdef
 """
 

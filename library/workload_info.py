@@ -46,7 +46,7 @@ author: The gpuwright developers (@gpuwright)
 
 EXAMPLES = r"""
 - name: See who would lose work
-  workload_info:
+  gpuwright.node.workload_info:
     touches: gpu
   register: seen
 

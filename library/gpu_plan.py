@@ -15,8 +15,8 @@ options:
     type: raw
     required: true
   host:
-    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia, and the text
-      C(ansible_core), the controller's version, where it is there.
+    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia,
+      and the text C(ansible_core), the controller's version, where it is there.
     type: dict
     required: true
   pins:

@@ -7,8 +7,8 @@ module: reboot_node
 short_description: Reboot a node, and name a changed ssh host key at once
 version_added: "0.1.0"
 description:
-  - An action plug-in on the controller. It is M(ansible.builtin.reboot), which takes every failed connection for a host that
-    still boots, and so asks one that came back with another host key until the time is up.
+  - An action plug-in on the controller. It is M(ansible.builtin.reboot), which takes every failed connection for a
+    host that still boots, and so asks one that came back with another host key until the time is up.
   - Ends at once where ssh refuses the host's key, and says how to compare and replace it.
 options:
   msg:
@@ -69,7 +69,8 @@ def main():
         supports_check_mode=True,
     )
     module.fail_json(
-        msg="reboot_node ran on the host itself: its action plugin was not found. Name it in full: gpuwright.node.reboot_node"
+        msg="reboot_node ran on the host itself: its action plugin was not found. Name it in full: "
+        "gpuwright.node.reboot_node"
     )
 
 

@@ -55,8 +55,9 @@ test-world: venv ## slower: the main job in a hostile but normal world (umask, s
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real
 
-bench-plan: venv ## how long the plan takes to answer (1 minute)
+bench-plan: venv ## how long the plan takes to answer, and what it costs a run (5 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/plan_time.py
+	@$(VENV)/bin/python tests/bench/plan_on_controller.py
 
 bench-page: venv ## pages of 1,000 made-up hosts: size, and first paint in a real browser (needs chromium; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/page_speed.py

@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help collection test-collection demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
+  bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,8 +61,12 @@ test-world: venv ## slower: the main job in a hostile but normal world (umask, s
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real
 
-bench-plan: venv ## how long the plan takes to answer (1 minute)
+bench-plan: venv ## how long the plan takes to answer, and what it costs a run (5 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/plan_time.py
+	@$(VENV)/bin/python tests/bench/plan_on_controller.py
+
+bench-page: venv ## pages of 1,000 made-up hosts: size, and first paint in a real browser (needs chromium; writes docs/benchmarks)
+	@$(VENV)/bin/python tests/bench/page_speed.py
 
 bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same run (about 4 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/trainer/run bench_trainer.py

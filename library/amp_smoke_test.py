@@ -49,17 +49,17 @@ options:
     default: /etc/systemd/system/train-gan@.service
 attributes:
   check_mode:
-    support: none
+    support: full
     description: Skipped, since it would load the GPUs.
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Train 100 steps on every GPU
-  amp_smoke_test:
+  gpuwright.node.amp_smoke_test:
     python: /opt/gpuwright/venvs/current/bin/python
     user: trainer
     device: cuda

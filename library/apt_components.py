@@ -26,12 +26,12 @@ options:
     description: Seconds that one update of the package lists may take.
     type: int
     default: 300
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Enable the components with NVIDIA's driver
-  apt_components:
+  gpuwright.node.apt_components:
     components: [contrib, non-free, non-free-firmware]
     path: /etc/apt/sources.list.d/gpuwright-components.sources
 """

@@ -60,17 +60,17 @@ attributes:
   diff_mode:
     support: full
     description: Shows state and stream before and after.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Select the driver branch
-  dnf_module_stream:
+  gpuwright.node.dnf_module_stream:
     name: nvidia-driver
     stream: 580-dkms
 
 - name: Replace another branch
-  dnf_module_stream:
+  gpuwright.node.dnf_module_stream:
     name: nvidia-driver
     stream: 580-dkms
     allow_switch: true

@@ -25,12 +25,12 @@ options:
     type: list
     elements: path
     default: []
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Install the library of the node's tools
-  file_tree:
+  gpuwright.node.file_tree:
     dest: /usr/local/lib/gpuwright/gpuwright
     files: "{{ 'plugins/module_utils' | tree_files }}"
     compile_for: [/usr/libexec/platform-python, /usr/bin/python3]

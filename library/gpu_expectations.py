@@ -23,12 +23,12 @@ options:
     description: File that holds what the node is held against until now.
     type: path
     required: true
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Tell what the node is held against
-  gpu_expectations:
+  gpuwright.node.gpu_expectations:
     wanted: "{{ wanted }}"
     gpus: "{{ gpu_node.gpus }}"
     path: /etc/gpuwright/expectations.json

@@ -1,7 +1,5 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: decide every version for a node, or refuse before anything is changed."""
-
 DOCUMENTATION = r"""
 module: gpu_plan
 short_description: Choose driver, CUDA, cuDNN, Python and PyTorch for the GPUs of a node
@@ -9,15 +7,16 @@ description:
   - Answers with a plan in which everything fits, or fails with what clashes and the nearest values that fit.
   - What is not pinned gets the best value that fits all GPUs of the node. Best is what is still maintained, what was
     verified, what PyPI itself serves, and of these the newest.
-  - Pure. It reads nothing from the node and changes nothing, the same in check mode.
+  - Runs on the controller. It contacts no node and changes nothing, the same in check mode.
 options:
   matrix:
-    description: What fits what, the content of roles/preflight/files/matrix/ as the filter C(matrix) reads it.
-    type: dict
+    description: What fits what. The folder roles/preflight/files/matrix of the collection, which a run parses once, or
+      its content as the filter C(matrix) reads it.
+    type: raw
     required: true
   host:
-    description: What M(gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia, and the text
-      C(ansible_core), the controller's version, where it is there.
+    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia,
+      and the text C(ansible_core), the controller's version, where it is there.
     type: dict
     required: true
   pins:
@@ -36,18 +35,19 @@ options:
     description: Names of the lock files there are. Omitted, the plan does not ask for one.
     type: list
     elements: str
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Plan
-  gpu_plan:
-    matrix: "{{ (role_path ~ '/files/matrix') | matrix }}"
+  gpuwright.node.gpu_plan:
+    matrix: "{{ role_path }}/files/matrix"
     host: "{{ gpu_node }}"
     pins:
       driver_branch: "580"
       pytorch: "2.10.0"
   register: answer
+  # answer.ansible_facts.gpu_node_plan, and the fact gpu_node_plan
 """
 
 RETURN = r"""
@@ -74,36 +74,23 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.clash import conflict_message
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.solve import one_way_out, solve
 
 
 def main():
-    """Ask the solver; a refusal is a failure of the task."""
+    """The work is done by the action plug-in of this name, plugins/action/gpu_plan.py."""
     module = AnsibleModule(
         argument_spec={
-            "matrix": {"type": "dict", "required": True},
+            "matrix": {"type": "raw", "required": True},
             "host": {"type": "dict", "required": True},
             "pins": {"type": "dict", "default": {}},
             "locks": {"type": "list", "elements": "str"},
         },
         supports_check_mode=True,
     )
-    host = module.params["host"]
-    matrix = module.params["matrix"]
-    if module.params["locks"] is not None:
-        matrix = dict(matrix, locks=module.params["locks"])
-    try:
-        plan = solve(matrix, host, module.params["pins"])
-    except KeyError as error:
-        module.fail_json(
-            msg="{} is missing in host or matrix. Expected are what gpu_probe returns and the matrix.".format(error)
-        )
-    if "conflicts" in plan:
-        conflicts = plan["conflicts"]
-        together = one_way_out(matrix, host, module.params["pins"], conflicts)
-        module.fail_json(msg=conflict_message(host, conflicts, together), conflicts=conflicts)
-    module.exit_json(changed=False, ansible_facts={"gpu_node_plan": plan})
+    module.fail_json(
+        msg="gpu_plan runs on the controller and not on a node: name it gpuwright.node.gpu_plan in a task, so that "
+        "Ansible finds the action plug-in of the collection."
+    )
 
 
 if __name__ == "__main__":

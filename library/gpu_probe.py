@@ -34,12 +34,12 @@ attributes:
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Read the host
-  gpu_probe:
+  gpuwright.node.gpu_probe:
 
 - name: Use what was read
   ansible.builtin.debug:

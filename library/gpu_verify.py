@@ -45,6 +45,10 @@ options:
     type: str
     choices: [quick, standard, deep]
     default: standard
+  simulated:
+    description: What of the node is simulated, in words for people, which the report carries. Empty where it is real.
+    type: str
+    default: ""
   nvidia_smi_timeout:
     description: Seconds that nvidia-smi may take to answer, above 0.
     type: float
@@ -56,12 +60,12 @@ attributes:
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Hold the node against its expectations
-  gpu_verify:
+  gpuwright.node.gpu_verify:
     expectations:
       schema: 1
       gpu_count: 1
@@ -160,6 +164,7 @@ SPEC = {
     "report_path": {"type": "path"},
     "verified_path": {"type": "path"},
     "level": {"type": "str", "choices": ["quick", "standard", "deep"], "default": "standard"},
+    "simulated": {"type": "str", "default": ""},
     "nvidia_smi_timeout": {"type": "float", "default": 30},
 }
 
@@ -203,6 +208,8 @@ def main():
         smoke = check_mode_smoke(params["report_path"] or REPORT_PATH, readings, now_utc())
     checks = run_checks(readings, expectations, smoke, level=params["level"])
     report = with_waivers(make_report(platform.node(), now_utc(), checks, readings, expectations, smoke))
+    if params["simulated"]:
+        report["simulated"] = params["simulated"]
     if not module.check_mode:
         try:
             write_report(report, params["report_path"], params["verified_path"])

@@ -44,7 +44,7 @@ options:
     type: str
     default: ""
   scratch_uuid:
-    description: UUID of the scratch file system that M(scratch_disk) made; empty for none.
+    description: UUID of the scratch file system that M(gpuwright.node.scratch_disk) made; empty for none.
     type: str
     default: ""
   scratch_dir:
@@ -62,12 +62,12 @@ attributes:
   diff_mode:
     support: full
     description: Shows values before and after.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Tune the host, but leave its swappiness alone
-  host_tuning:
+  gpuwright.node.host_tuning:
     leave: [vm.swappiness]
     values: {disk_read_ahead_kb: "1024"}
     limits_group: trainer
@@ -76,7 +76,7 @@ EXAMPLES = r"""
     program: "{{ lookup('file', 'gpu-tune') }}"
 
 - name: Put everything back
-  host_tuning:
+  gpuwright.node.host_tuning:
     state: absent
 """
 

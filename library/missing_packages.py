@@ -23,12 +23,12 @@ options:
     type: str
     choices: [redhat, debian]
     default: redhat
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: See what is missing
-  missing_packages:
+  gpuwright.node.missing_packages:
     packages: [gcc, kernel-devel-4.18.0-477.10.1.el8_8.x86_64]
     family: "{{ gpu_node.os.family }}"
   register: state

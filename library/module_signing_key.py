@@ -27,12 +27,12 @@ options:
       C($2y$...)).
     type: str
     required: true
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Stage the import of DKMS's signing key
-  module_signing_key:
+  gpuwright.node.module_signing_key:
     certificate: /var/lib/dkms/mok.pub
     private_key: /var/lib/dkms/mok.key
     password_hash: "{{ vault_mok_password_hash }}"

@@ -33,12 +33,12 @@ attributes:
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Ask the driver
-  nvidia_smi_info:
+  gpuwright.node.nvidia_smi_info:
     timeout: 60
   register: answer
 

@@ -36,12 +36,12 @@ options:
     description: The run whose record may be replaced, or C(damaged); the action plugin fills it in.
     type: str
     default: ""
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Take the lock of this host
-  operator_lock:
+  gpuwright.node.operator_lock:
     state: taken
 """
 
@@ -114,7 +114,11 @@ def main():
         supports_check_mode=True,
     )
     claim, state = module.params["claim"], module.params["state"]
-    wrong = sorted(name for name, kind in CLAIM.items() if type(claim.get(name)) is not kind)
+    wrong = sorted(
+        name
+        for name, kind in CLAIM.items()
+        if not isinstance(claim.get(name), kind) or isinstance(claim.get(name), bool)
+    )
     if wrong:
         module.fail_json(
             msg="operator_lock was asked without {}: its action plugin was not found. "

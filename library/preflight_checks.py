@@ -13,11 +13,11 @@ description:
   - It never fails because of what it finds, and changes nothing, the same in check mode.
 options:
   host:
-    description: What M(gpu_probe) returned as C(gpu_node).
+    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node).
     type: dict
     required: true
   plan:
-    description: What M(gpu_plan) returned as C(gpu_node_plan).
+    description: What M(gpuwright.node.gpu_plan) returned as C(gpu_node_plan).
     type: dict
     required: true
   space:
@@ -92,12 +92,12 @@ options:
   controller_time:
     description: Seconds since 1970 on the controller when the task began. Omitted, the clock is not compared.
     type: float
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: See what stands in the way
-  preflight_checks:
+  gpuwright.node.preflight_checks:
     host: "{{ gpu_node }}"
     plan: "{{ gpu_node_plan }}"
     space: "{{ (role_path ~ '/files/matrix' | matrix).space }}"

@@ -41,12 +41,12 @@ options:
     type: list
     elements: str
     default: []
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Look whether the environment is whole
-  python_environment:
+  gpuwright.node.python_environment:
     path: /opt/gpuwright/venvs/0123456789abcdef
     imports: [torch, numpy]
   register: environment_state

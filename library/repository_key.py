@@ -35,12 +35,12 @@ options:
     description: Seconds that the server may take.
     type: int
     default: 30
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Fetch the key of EPEL
-  repository_key:
+  gpuwright.node.repository_key:
     url: https://dl.fedoraproject.org/pub/epel/RPM-GPG-KEY-EPEL-8
     fingerprint: 94E279EB8D8F25B21810ADF121EA45AB2F86D6A1
     dest: /etc/pki/rpm-gpg/RPM-GPG-KEY-epel

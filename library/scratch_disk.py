@@ -21,12 +21,12 @@ attributes:
   diff_mode:
     support: none
     description: There is nothing on the disk to compare with.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Make the scratch file system
-  scratch_disk:
+  gpuwright.node.scratch_disk:
     serial: S4J0NX0R123456
 """
 

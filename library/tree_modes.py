@@ -14,12 +14,12 @@ options:
     description: The folder.
     type: path
     required: true
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: Let everybody use the environment
-  tree_modes:
+  gpuwright.node.tree_modes:
     path: /opt/gpuwright/venvs/0123456789abcdef
 """
 

@@ -41,12 +41,12 @@ attributes:
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
-author: gpuwright
+author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
 - name: See who would lose work
-  workload_info:
+  gpuwright.node.workload_info:
     touches: gpu
   register: seen
 

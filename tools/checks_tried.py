@@ -15,7 +15,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRIED = REPOSITORY / "docs/checks-tried.json"
-sys.path[:0] = [str(REPOSITORY / folder) for folder in ("tests/node_library", "tests/deep")]
+sys.path[:0] = [str(REPOSITORY / folder) for folder in ("tests/node_library", "tests/deep", "collections")]
 sys.path[1:1] = map(str, (REPOSITORY / "tests/unit").glob("**"))
 lane = importlib.import_module("test_field_mutation")
 

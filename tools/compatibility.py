@@ -13,10 +13,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/compatibility.md"
 sys.path.insert(0, str(REPOSITORY / "collections"))
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
-from ansible_collections.gpuwright.node.plugins.module_utils.plan import support
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.candidates import list_candidates
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.question import imagined_host
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import support
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import list_candidates
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 
 SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
 

@@ -21,8 +21,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
 sys.path.insert(0, str(REPOSITORY / "collections"))
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.question import imagined_host
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 
 # One card of every compute capability: plans differ in nothing else that a card says.
 CARDS = tuple(card.name for card in cards.examples())

@@ -23,7 +23,7 @@ from packaging.version import Version
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / "collections"), str(Path(__file__).parent)]
 import pip_index
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.candidates import build_cuda
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import build_cuda
 
 # Processes of pip at once: each waits for the index most of the time.
 AT_ONCE = 4

@@ -3,16 +3,6 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
-
-from ansible import context
-from ansible.executor.task_queue_manager import TaskQueueManager
-from ansible.playbook.play import Play
-from ansible.plugins.callback import CallbackBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
-from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
-
 DOCUMENTATION = """
 name: lock
 type: aggregate
@@ -29,6 +19,16 @@ options:
     env: [{name: GPUWRIGHT_LOCK_WAIT_SECONDS}]
     ini: [{section: gpuwright_lock, key: wait_seconds}]
 """
+
+import time
+from typing import Any
+
+from ansible import context
+from ansible.executor.task_queue_manager import TaskQueueManager
+from ansible.playbook.play import Play
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
 
 LOOK_AGAIN_S = 1.0
 

@@ -3,22 +3,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-from ansible import constants as C
-from ansible import context
-from ansible.plugins.callback.default import CallbackModule as Default
-from ansible.utils.color import stringc
-from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import lines, run_log
-from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder
-from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import words
-
-width = words.width
-
 DOCUMENTATION = """
 name: screen
 type: stdout
@@ -44,6 +28,23 @@ options:
     env: [{name: GPUWRIGHT_LOG_KEEP}]
     ini: [{section: gpuwright_screen, key: log_keep}]
 """
+
+import atexit
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible import context
+from ansible.plugins.callback.default import CallbackModule as Default
+from ansible.utils.color import stringc
+from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import lines, run_log
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import words
+
+width = words.width
+
 
 RULE = 79
 # Above this number of hosts the recap has one line; the log has one for each.

@@ -3,6 +3,28 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = """
+name: summary
+type: aggregate
+short_description: What became of every host, worst first, how to go on, and a heartbeat for long tasks
+description:
+  - Ends a run with the hosts that failed, were left out, or are done; what to do; where the reports are; and the
+    command that goes on with those that are not done. Lines are wrapped to the terminal.
+  - While a task runs longer than the interval, says which hosts are waited for.
+  - Prints why a task is tried again, for example who holds the lock of the package manager.
+  - Shows the plan and its reasons for nodes that have none yet, or were built by another one.
+  - In check mode, ends with the plan, what would change, by layer and host, and what would reboot.
+options:
+  heartbeat_seconds:
+    description:
+      - Seconds after which, and at which interval, a running task is reported. 0 switches it off.
+      - After six lines of a task the interval is three times as long.
+    type: float
+    default: 20
+    env: [{name: GPUWRIGHT_HEARTBEAT_SECONDS}]
+    ini: [{section: gpuwright_summary, key: heartbeat_seconds}]
+"""
+
 import atexit
 import contextlib
 import os
@@ -30,27 +52,6 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat i
 
 printable = words.printable
 
-DOCUMENTATION = """
-name: summary
-type: aggregate
-short_description: What became of every host, worst first, how to go on, and a heartbeat for long tasks
-description:
-  - Ends a run with the hosts that failed, were left out, or are done; what to do; where the reports are; and the
-    command that goes on with those that are not done. Lines are wrapped to the terminal.
-  - While a task runs longer than the interval, says which hosts are waited for.
-  - Prints why a task is tried again, for example who holds the lock of the package manager.
-  - Shows the plan and its reasons for nodes that have none yet, or were built by another one.
-  - In check mode, ends with the plan, what would change, by layer and host, and what would reboot.
-options:
-  heartbeat_seconds:
-    description:
-      - Seconds after which, and at which interval, a running task is reported. 0 switches it off.
-      - After six lines of a task the interval is three times as long.
-    type: float
-    default: 20
-    env: [{name: GPUWRIGHT_HEARTBEAT_SECONDS}]
-    ini: [{section: gpuwright_summary, key: heartbeat_seconds}]
-"""
 
 COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
 COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}

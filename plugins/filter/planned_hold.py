@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-BEGIN, END = "# BEGIN gpuwright {}", "# END gpuwright {}"
+BEGIN = "# BEGIN gpuwright {}"
+END = "# END gpuwright {}"
 # NAME-EPOCH:VERSION-RELEASE.*, as this role writes it; NAME-VERSION-* or NAME-VERSION-RELEASE*, as planned_hold does.
 DNF_LINE = re.compile(r"(?P<name>.+?)-(?:\d+:[^-]+-[^-]+|[^-]+-[^-]*\*)$")
 APT_STANZA = re.compile(r"(?m)^Package: (?P<name>\S+)\nPin: version (?P<version>\S+)$")

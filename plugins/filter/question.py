@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.plan import question as _question
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import question as _question
 
 
 def plan_question(

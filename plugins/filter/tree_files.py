@@ -14,7 +14,7 @@ SUFFIXES = (".py", ".toml", ".md")
 def tree_files(folder: str, without: Iterable[str] = ()) -> dict[str, str]:
     """Relative name and content of every source below `folder`, but for what lies in its folders `without`.
 
-    The folders need not be there. Raises FileNotFoundError where no source is left.
+    The folders need not be there: an installed collection has no tests. FileNotFoundError where no source is left.
     """
     root = Path(folder)
     files = {

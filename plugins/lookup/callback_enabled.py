@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.started import callback_enabled
-
 DOCUMENTATION = """
 name: callback_enabled
-author: gpuwright developers
+author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: Whether this run has a callback of this collection
 description:
@@ -31,6 +28,9 @@ _raw:
   type: list
   elements: bool
 """
+
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import callback_enabled
 
 
 class LookupModule(LookupBase):

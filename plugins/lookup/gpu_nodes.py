@@ -3,15 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-from pathlib import Path
-
-from ansible.errors import AnsibleLookupError
-from ansible.inventory.manager import InventoryManager
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems
-
 DOCUMENTATION = """
 name: gpu_nodes
 short_description: The group gpu_nodes, or that of gpuwright_hosts, or an error that says why no host would be done
@@ -32,8 +23,18 @@ _raw:
   elements: str
 """
 
+import difflib
+import re
+from pathlib import Path
+
+from ansible.errors import AnsibleLookupError
+from ansible.inventory.manager import InventoryManager
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems
+
 # The group, unless -e gpuwright_hosts names another.
-GROUP, OTHER = "gpu_nodes", "gpuwright_hosts"
+GROUP = "gpu_nodes"
+OTHER = "gpuwright_hosts"
 # Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read: they alone are left out.
 OLDEST_ANSIBLE_CORE = (2, 16)
 LAYERS = ("preflight", "system", "framework", "model", "verify")

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder
-
 DOCUMENTATION = """
 name: report_folder
-author: gpuwright developers
+author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: The folder of reports on the controller, unless told otherwise
 description:
@@ -26,6 +23,9 @@ _raw:
   type: list
   elements: str
 """
+
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder
 
 
 class LookupModule(LookupBase):

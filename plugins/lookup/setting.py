@@ -3,17 +3,9 @@
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
-from typing import Any
-
-import yaml
-from ansible.errors import AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-
 DOCUMENTATION = """
 name: setting
-author: gpuwright developers
+author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: A public variable of a role of this collection, or its default
 description:
@@ -36,6 +28,14 @@ _raw:
   type: list
   elements: raw
 """
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 

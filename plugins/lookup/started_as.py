@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.started import STARTED_AS
-
 DOCUMENTATION = """
 name: started_as
-author: gpuwright developers
+author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: Whether this is a checkout or an installed collection
 description:
@@ -25,6 +22,9 @@ _raw:
   type: list
   elements: str
 """
+
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import STARTED_AS
 
 
 class LookupModule(LookupBase):

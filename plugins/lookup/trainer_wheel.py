@@ -3,16 +3,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ansible import constants
-from ansible.errors import AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel
-
 DOCUMENTATION = """
 name: trainer_wheel
-author: gpuwright developers
+author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: The trainer's wheel on the controller
 description:
@@ -36,6 +29,13 @@ _raw:
   type: list
   elements: str
 """
+
+from pathlib import Path
+
+from ansible import constants
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel
 
 
 class LookupModule(LookupBase):

@@ -1,1 +1,0 @@
-"""What gpuwright's Ansible modules and node tools share: standard library only, Python 3.6 dialect."""

@@ -3,14 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible import context
-from ansible.errors import AnsibleError
-from ansible.inventory.group import Group
-from ansible.plugins.vars import BaseVarsPlugin
-from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems
-
 DOCUMENTATION = """
 name: gpu_limit
 short_description: An error that names what a C(--limit) misspells
@@ -24,6 +16,14 @@ options:
     default: inventory
     choices: [inventory]
 """
+
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleError
+from ansible.inventory.group import Group
+from ansible.plugins.vars import BaseVarsPlugin
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems
 
 
 class VarsModule(BaseVarsPlugin):

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "tests/node_library"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]
+sys.path[:0] = [str(REPOSITORY / "tests/node_library"), str(REPOSITORY / "collections")]
+sys.path[:0] = [*map(str, (REPOSITORY / "tests/unit").glob("**"))]
 
 NAMES = importlib.import_module("gpuwright.gpu.devices").NAMES
-imagined_host = importlib.import_module("gpuwright.plan.question").imagined_host
-solve = importlib.import_module("gpuwright.plan.solve").solve
+PLAN = "ansible_collections.gpuwright.node.plugins.plugin_utils.plan"
+imagined_host = importlib.import_module(f"{PLAN}.question").imagined_host
+solve = importlib.import_module(f"{PLAN}.solve").solve
 MATRIX = importlib.import_module("test_plan_questions").MATRIX
 
 QUESTIONS, SLOWEST, TRIES = 2000, 60, 6

@@ -18,20 +18,10 @@ def test_a_dry_run_of_everything(call: Call, host: Path, elsewhere: Path) -> Non
 
 
 def test_one_module_alone(call: Call, host: Path) -> None:
-    done = call(
-        "ansible",
-        HOST,
-        "-i",
-        host,
-        "-b",
-        "-m",
-        "gpuwright.node.gpu_probe",
-        ANSIBLE_LOAD_CALLBACK_PLUGINS="1",
-        ANSIBLE_STDOUT_CALLBACK="json",
-    )
+    done = call("ansible", HOST, "-i", host, "-b", "-o", "-m", "gpuwright.node.gpu_probe")
     assert done.returncode == 0, done.stdout + done.stderr
-    answer = json.loads(done.stdout)["plays"][0]["tasks"][0]["hosts"][HOST]
-    assert answer["ansible_facts"]["gpu_node"]["gpus"][0]["id"] or answer["ansible_facts"]["gpu_node"]["gpus"]
+    node = json.loads(done.stdout.partition("=>")[2])["ansible_facts"]["gpu_node"]
+    assert len(node["gpus"]) == 1 and node["os"]["family"] == "redhat"
 
 
 @pytest.mark.parametrize("role", ["system_tuning", "system_runtime", "system_cuda"])
@@ -44,3 +34,12 @@ def test_one_role_alone(call: Call, host: Path, elsewhere: Path, role: str) -> N
     again = call("ansible-playbook", f"{role}.yml", "-i", host, "-l", HOST)
     assert again.returncode == 0 and "changed=0" in again.stdout, (again.stdout + again.stderr)[-6000:]
     assert "is undefined" not in done.stdout + again.stdout
+
+
+def test_a_role_that_needs_another_first_names_it(call: Call, host: Path, elsewhere: Path) -> None:
+    play = {"name": "One role", "hosts": "gpu_nodes", "become": True, "gather_facts": False}
+    (elsewhere / "trainer.yml").write_text(yaml.safe_dump([{**play, "roles": ["gpuwright.node.model_trainer"]}]))
+    done = call("ansible-playbook", "trainer.yml", "-i", host, "-l", HOST)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "run the role gpuwright.node.framework_pytorch first" in said, said[-3000:]
+    assert f"ansible-playbook gpuwright.node.framework -l {HOST}" in said

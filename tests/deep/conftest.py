@@ -6,4 +6,5 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "tests/node_library"), *map(str, (REPOSITORY / "tests/unit").glob("**"))]
+sys.path[:0] = [str(REPOSITORY / "tests/node_library"), str(REPOSITORY / "collections")]
+sys.path[:0] = [*map(str, (REPOSITORY / "tests/unit").glob("**"))]

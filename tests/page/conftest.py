@@ -17,7 +17,13 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = map(
-    str, [REPOSITORY / "tests/node_library", *(REPOSITORY / "tests/unit").glob("**"), REPOSITORY / "tests"]
+    str,
+    [
+        REPOSITORY / "tests/node_library",
+        REPOSITORY / "collections",
+        *(REPOSITORY / "tests/unit").glob("**"),
+        REPOSITORY / "tests",
+    ],
 )
 npm_package = importlib.import_module("npm_package")
 
@@ -54,7 +60,7 @@ onload = async () => {{
     const contrast = (one, other) => {{ const [a, b] = [light(one), light(other)].sort((x, y) => y - x);
       return (a + 0.05) / (b + 0.05); }};
     const grounds = [...d.querySelectorAll(".drawing rect")].map((e) => s(e).fill);
-    found.contrast = Math.min(...[...d.querySelectorAll(".drawing text")].flatMap((t) =>
+    found.contrast = Math.min(21, ...[...d.querySelectorAll(".drawing text")].flatMap((t) =>
       grounds.map((ground) => contrast(s(t).fill, ground))));
   }}
   document.body.dataset.found = JSON.stringify(found);

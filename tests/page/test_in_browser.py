@@ -2,82 +2,191 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import page_samples
 import pytest
-from gpuwright.page.fleet import make_page
 
 BACKGROUND = {False: "rgb(255, 255, 255)", True: "rgb(15, 19, 24)"}
 
 
-@pytest.fixture(params=[1, 2, 40])
+HOST = "hosts/a5-01.html"
+
+
+@pytest.fixture(params=[(1, HOST), (2, "index.html"), (2, HOST), (40, "index.html"), (40, "hosts/a5-03.html")])
 def page(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return write(tmp_path / f"fleet-{request.param}.html", page_samples.fleet(request.param))
+    number, path = request.param
+    return write(tmp_path, page_samples.fleet(number)) / path
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
+@pytest.fixture(params=["index.html", "hosts/hostile"])
+def hostile(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     record = page_samples.everywhere(page_samples.whole(page_samples.broken()))
-    return write(tmp_path / "hostile.html", [(page_samples.HOSTILE, record, None, ""), *page_samples.fleet(6)])
+    record["simulated"] = page_samples.HOSTILE * 9
+    write(tmp_path, [(page_samples.HOSTILE, record, None, ""), *page_samples.fleet(6)])
+    [found] = [file for file in (tmp_path / "hosts").iterdir() if "script" in file.name]
+    return tmp_path / "index.html" if request.param == "index.html" else found
 
 
-def write(path: Path, hosts: list) -> Path:
-    path.write_text(make_page(hosts, page_samples.NOW))
-    return path
+def write(folder: Path, hosts: list) -> Path:
+    """All pages of these hosts; the folder."""
+    (folder / "hosts").mkdir()
+    for path, text in page_samples.make_pages(hosts).items():
+        (folder / path).write_text(text)
+    return folder
+
+
+def simulated(number: int) -> list:
+    """Hosts of which every second is simulated."""
+    hosts = page_samples.fleet(number)
+    for _name, record, *_rest in hosts[::2]:
+        if record:
+            record["simulated"] = "the GPUs, their driver's packages and nvidia-smi"
+    return hosts
 
 
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_and_follows_the_colour_scheme(page, show, width, dark):
-    check(show(page, width, dark), dark)
+    check(show(page, width, dark), page, dark)
 
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_hostile_and_long_texts_fit(hostile, show, width):
-    check(show(hostile, width, False), False)
+    check(show(hostile, width, False), hostile, False)
 
 
-def check(found: dict, dark: bool) -> None:
-    assert (found["overflow"], found["wide"], found["small"], found["scripts"]) == (0, [], 0, 0)
+def check(found: dict, page: Path, dark: bool) -> None:
+    index = page.name == "index.html"
+    assert (found["overflow"], found["wide"], found["small"], found["scripts"]) == (0, [], 0, index)
     assert found["background"] == BACKGROUND[dark]
-    assert found["svgs"] >= 4
+    assert found["svgs"] >= (1 if index else 4)
 
 
-def test_few_hosts_are_unfolded_and_many_are_folded(show, tmp_path):
-    few, many = (write(tmp_path / f"{number}.html", page_samples.fleet(number)) for number in (1, 40))
-    assert show(few, 1280, False)["open"] >= 6
-    assert show(many, 1280, False)["open"] == 0
-
-
+@pytest.mark.parametrize("path", ["index.html", HOST])
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing(show, axe, tmp_path, width, dark):
+def test_axe_finds_nothing(show, axe, tmp_path, path, width, dark):
     """Neither violations nor what axe could not decide, with every part unfolded."""
-    found = show(write(tmp_path / "fleet.html", page_samples.fleet(6)), width, dark, axe)
+    found = show(write(tmp_path, simulated(40)) / path, width, dark, axe)
     assert "\n".join(found["violations"]) == ""
-    assert found["rules"] > 15 and found["contrast"] >= 4.5
+    assert found["rules"] > 12 and found["contrast"] >= 4.5
 
 
 def test_axe_would_find_something(show, axe, tmp_path):
     """The test above can fail: the same page without a language and with a contrast of almost nothing."""
-    path = write(tmp_path / "fleet.html", page_samples.fleet(2))
+    path = write(tmp_path, page_samples.fleet(2)) / HOST
     spoilt = path.read_text().replace('<html lang="en">', "<html>").replace("--soft: #57606a", "--soft: #e0e0e0")
     path.write_text(spoilt)
     found = " ".join(show(path, 1280, False, axe)["violations"])
     assert "html-has-lang" in found and "color-contrast" in found
 
 
-def test_it_needs_no_javascript(browser, tmp_path):
-    page = write(tmp_path / "fleet.html", page_samples.fleet(2))
-    text = page.read_text()
-    blocked = tmp_path / "blocked.html"
+def without_scripts(page: Path) -> Path:
+    """The same page, whose scripts the browser refuses."""
     policy = """<meta http-equiv="Content-Security-Policy" content="script-src 'none'">"""
-    blocked.write_text(text.replace("<head>", "<head>" + policy))
+    blocked = page.with_name(f"blocked-{page.name}")
+    blocked.write_text(page.read_text().replace("<head>", "<head>" + policy))
     assert policy in blocked.read_text()
-    assert printed(browser, page) == printed(browser, blocked) != []
+    return blocked
+
+
+def test_a_host_needs_no_javascript(browser, tmp_path):
+    page = write(tmp_path, page_samples.fleet(2)) / HOST
+    assert printed(browser, page) == printed(browser, without_scripts(page)) != []
+
+
+def test_the_index_is_whole_without_javascript(browser, tmp_path):
+    """Every host and value, and no control that would do nothing."""
+    blocked = without_scripts(write(tmp_path, page_samples.fleet(40)) / "index.html")
+    dom = browser.run("--dump-dom", blocked.as_uri())
+    assert (
+        dom.count("<tr") == 41
+        and "<button" not in dom.partition("<table")[2]
+        and '<form class="filters js noprint" hidden' in dom
+    )
+    text = "".join(" ".join(printed(browser, blocked)).split())
+    for name, record, *_rest in page_samples.fleet(40):
+        assert f">{name}</a>" in dom and (not record or record["time"] in text)
+
+
+# What a person does, and what is then to be seen: names of hosts in their order, or how many.
+SEEN = """[...document.querySelectorAll(".fleet tbody tr")].filter((row) => !row.hidden && row.offsetHeight)
+  .map((row) => row.cells[0].querySelector("a").textContent)"""
+WAIT = "await new Promise((done) => setTimeout(done, 50));"
+MODEL = "Tesla V100-PCIE-16GB"
+
+
+def choose(**values: str) -> str:
+    """A script that types these values into the form as a person does."""
+    lines = [f'form.{name}.value = "{value}";' for name, value in values.items()]
+    return "".join([*lines, f'form.{[*values][0]}.dispatchEvent(new Event("input", {{bubbles: true}}));'])
+
+
+FAILED, UNREAD = ["a5-01", "a5-05"], ["a5-03", "a5-06"]
+WARNED = ["a5-04", *(f"a5-{number}" for number in range(31, 41))]
+
+
+@pytest.mark.parametrize(
+    ("address", "steps", "expected"),
+    [
+        ("", "", 40),
+        ("", choose(verdict="FAIL"), FAILED),
+        ("", choose(verdict="WARN"), WARNED),
+        ("", choose(q="535.1"), FAILED),
+        ("", choose(q="A5-3 535.1 v100"), 0),
+        ("", choose(layer="system", verdict="UNKNOWN"), ["a5-03"]),
+        (
+            "",
+            choose(gpu=MODEL, verdict="UNKNOWN"),
+            ["a5-03"],
+        ),
+        ("", choose(driver="none"), ["a5-06"]),
+        (
+            "",
+            choose(drift="since the report before", q="fail"),
+            FAILED,
+        ),
+        ("#verdict=UNKNOWN", "", UNREAD),
+        (
+            "#verdict=UNKNOWN",
+            f'location.hash = "#verdict=FAIL"; {WAIT}',
+            FAILED,
+        ),
+        ("#verdict=nonsense", "", 40),
+        ("#verdict=FAIL", f"form.reset(); {WAIT}", 40),
+        ("", 'document.querySelector("li.FAIL[data-verdict] button").click();', FAILED),
+        ("", 'document.querySelector("[data-finding] button").click();', WARNED),
+        ("#verdict=FAIL&sort=-0", "", FAILED[::-1]),
+        ("#verdict=FAIL", 'document.querySelector(".fleet thead button").click();', FAILED),
+        ("#verdict=FAIL&sort=0", 'document.querySelector(".fleet thead button").click();', FAILED[::-1]),
+        ("#q=a5-0&sort=9", "", ["a5-06", "a5-04", "a5-03", "a5-07", "a5-08", "a5-09", "a5-01", "a5-05"]),
+        ("#q=a5-0&sort=2", "", ["a5-01", "a5-05", "a5-03", "a5-04", "a5-06", "a5-07", "a5-08", "a5-09"]),
+    ],
+)
+def test_the_index_searches_filters_and_sorts(browser, tmp_path, address, steps, expected):
+    hosts = page_samples.fleet(40)
+    hosts.pop(1)
+    hosts.append(("b6-01", page_samples.whole(), page_samples.whole(), ""))
+    page = write(tmp_path, hosts) / "index.html"
+    script = f"""<script>onload = async () => {{ const form = document.querySelector("form.filters");
+      {WAIT} {steps}
+      document.body.dataset.found = JSON.stringify({SEEN}); document.body.dataset.address = location.hash;
+      document.body.dataset.said = document.getElementById("shown").textContent; }}</script>"""
+    page.write_text(page.read_text().replace("</body>", script + "</body>"))
+    dom = browser.run("--virtual-time-budget=5000", "--dump-dom", page.as_uri() + address)
+    seen = json.loads(html.unescape(re.search(r'data-found="([^"]*)"', dom).group(1)))
+    assert (len(seen) if isinstance(expected, int) else seen) == expected
+    said = re.search(r'data-said="([^"]*)"', dom).group(1)
+    assert said == ("All 40 hosts are shown." if len(seen) == 40 else f"{len(seen)} of 40 hosts are shown.")
+    # What was chosen is in the address, which can be sent to somebody else.
+    if "form.verdict" in steps:
+        assert "verdict=" in re.search(r'data-address="([^"]*)"', dom).group(1)
 
 
 def printed(browser, page: Path) -> list[str]:
@@ -91,26 +200,23 @@ def printed(browser, page: Path) -> list[str]:
 
 
 def test_paper_shows_everything(browser, tmp_path):
-    """Also what is folded on the screen; each host begins a page, and dark mode is no reason for black paper."""
-    hosts = page_samples.fleet(6)
-    pages = printed(browser, write(tmp_path / "fleet.html", hosts))
-    for name, report, _before, _problem in hosts:
-        begins = [text for text in pages if text.startswith(name)]
-        assert len(begins) == 1, name
-        for check in report["checks"] if report else []:
-            assert any(check["id"] in text for text in pages)
-    assert any("What this node is made of" in text for text in pages)
-    assert any("To the fleet" in text for text in pages) is False
-
-
-def test_paper_is_short_and_has_what_is_folded_in_a_list(browser, tmp_path):
-    """At most three pages for a host of one or two GPUs, whatever was measured on it and is wrong with it."""
+    """Also what is folded on the screen, on at most three pages for a host of one or two GPUs, whatever is wrong."""
     hosts = page_samples.fleet(5)
-    pages = printed(browser, write(tmp_path / "fleet.html", hosts))
-    starts = sorted(i for i, text in enumerate(pages) for host in hosts if text.startswith(host[0]))
-    lengths = [end - start for start, end in zip(starts, [*starts[1:], len(pages) - 1], strict=True)]
-    assert len(lengths) == 5 and max(lengths) <= 3, lengths
-    (unread,) = [text for text in pages if text.startswith("a5-03")]
-    (report,) = [host[1] for host in hosts if host[0].startswith("a5-03")]
+    folder = write(tmp_path, hosts)
+    for name, report, _before, _problem in hosts:
+        pages = printed(browser, folder / f"hosts/{name}.html")
+        text = " ".join(pages)
+        assert text.startswith(name) and "What this node is made of" in text and "All hosts" not in text
+        assert [check["id"] for check in report["checks"] if check["id"] not in text] == []
+        assert len([page for page in pages if page]) <= 3, name
+
+
+def test_paper_has_what_is_folded_in_a_list(browser, tmp_path):
+    hosts = page_samples.fleet(40)
+    folder = write(tmp_path, hosts)
+    (report,) = [host[1] for host in hosts if host[0] == "a5-03"]
     folded = [check["id"] for check in report["checks"] if "kernel_log: no permission" in str(check)]
-    assert f"All {len(folded)} checks" in unread and "kernel.pcie_errors" in folded and "kernel.pcie_errors" in unread
+    for page in (folder / "hosts/a5-03.html", folder / "index.html"):
+        text = " ".join(printed(browser, page))
+        assert f"All {len(folded)} checks" in text and "kernel.pcie_errors" in folded and "kernel.pcie_errors" in text
+    assert "Search" not in text and "All 40 hosts are shown" not in text

@@ -8,6 +8,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -17,28 +18,37 @@ from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.doctor.bundle.make import NOT_ON_NODES, identity
 
 LIBRARY = MODULE_UTILS / "gpuwright"
+CONTROLLER = REPOSITORY / "plugins/plugin_utils"
 UNIT = REPOSITORY / "tests/unit"
 MOST_FILES = 25
 TOOLS = sorted(REPOSITORY.glob("roles/*/files/gpu-*"))
 INSTALLED = "/usr/local/lib/gpuwright"
+# How plug-ins import either folder: by the full name of the collection.
+FULL = re.compile(r"ansible_collections\.gpuwright\.node\.plugins\.(?:module|plugin)_utils\.?(.*)")
 
 
-def name_of(path: Path) -> str:
+def name_of(path: Path, top: Path = LIBRARY) -> str:
     """Dotted name below gpuwright; that of a package is its folder's."""
-    parts = path.relative_to(LIBRARY).with_suffix("").parts
+    parts = path.relative_to(top).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {name_of(path): path for path in LIBRARY.rglob("*.py") if path != LIBRARY / "__init__.py"}
+NODE_MODULES = {name_of(path): path for path in LIBRARY.rglob("*.py") if path != LIBRARY / "__init__.py"}
+CONTROLLER_MODULES = {name_of(path, CONTROLLER): path for path in CONTROLLER.rglob("*.py")}
+MODULES = {**NODE_MODULES, **CONTROLLER_MODULES}
 
 
 def imports_of(name: str) -> set[str]:
-    """Modules of the library that this one imports, at its top or later."""
+    """Modules of the two folders that this one imports, at its top or later."""
     package = (name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]).split(".")
     found = set()
     for node in ast.walk(ast.parse(MODULES[name].read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
+        if isinstance(node, ast.ImportFrom):
+            full = FULL.fullmatch(node.module or "")
+            if not node.level and not full:
+                continue
             base = [*package[: len(package) + 1 - node.level], *(node.module or "").split(".")]
+            base = full.group(1).split(".") if full else base
             names = {".".join([*filter(None, base), alias.name]) for alias in node.names}
             found |= {full if full in MODULES else full.rpartition(".")[0] for full in names}
     return found
@@ -48,10 +58,10 @@ def package_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def graph() -> dict[str, set[str]]:
+def graph(modules: Collection[str] = MODULES) -> dict[str, set[str]]:
     """Package: the other packages that its modules import."""
     found: dict[str, set[str]] = {}
-    for name in MODULES:
+    for name in modules:
         package = package_of(name)
         found.setdefault(package, set()).update({package_of(used) for used in imports_of(name)} - {package})
     return found
@@ -67,15 +77,23 @@ def listed() -> dict[str, list[str]]:
 
 def test_the_library_imports_itself_by_relative_names_alone() -> None:
     """They hold in Ansible, on a node and in a collection alike."""
-    for path in MODULES.values():
+    for path in NODE_MODULES.values():
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             assert not [name for name in names if "gpuwright" in name], path
 
 
-def test_no_module_lies_flat() -> None:
-    assert [name for name, path in MODULES.items() if path.parent == LIBRARY] == []
+def test_no_name_is_used_on_both_sides() -> None:
+    assert set(NODE_MODULES) & set(CONTROLLER_MODULES) == set()
+
+
+def test_nothing_of_a_node_imports_what_the_controller_has() -> None:
+    assert set().union(*graph(NODE_MODULES).values()) <= set(graph(NODE_MODULES))
+
+
+def test_no_module_of_a_node_lies_flat() -> None:
+    assert [name for name, path in NODE_MODULES.items() if path.parent == LIBRARY] == []
 
 
 def test_packages_have_no_cycle() -> None:
@@ -91,7 +109,7 @@ def test_the_page_lists_each_package_with_what_it_imports_lowest_first() -> None
         assert set(table[package]) <= set(order[:place]), f"{package} imports a package that stands below it"
 
 
-@pytest.mark.parametrize("top", [LIBRARY, UNIT], ids=["module_utils", "tests"])
+@pytest.mark.parametrize("top", [LIBRARY, CONTROLLER, UNIT], ids=["module_utils", "plugin_utils", "tests"])
 def test_no_folder_has_more_than_25_files(top: Path) -> None:
     for folder in [path for path in [top, *top.rglob("*")] if path.is_dir() and path.name != "__pycache__"]:
         files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".pyc"]
@@ -100,7 +118,7 @@ def test_no_folder_has_more_than_25_files(top: Path) -> None:
 
 def test_every_folder_is_a_package_that_says_what_it_holds() -> None:
     """Without __init__.py a folder would be a namespace package, which anybody's folder of that name could join."""
-    for folder in {path.parent for path in MODULES.values()}:
+    for folder in {path.parent for path in MODULES.values()} - {CONTROLLER}:
         file = folder / "__init__.py"
         assert file.exists() and ast.get_docstring(ast.parse(file.read_text())), folder
 
@@ -141,7 +159,7 @@ def test_a_node_gets_the_packages_that_its_tools_import_and_no_other() -> None:
     assert "tree_files(__system_runtime_not_on_nodes)" in tasks
     assert {path.name for path in TOOLS} == {"gpu-doctor", "gpu-run", "gpu-tune"}
     needed = {package_of(name) for name in imported_by_tools()}
-    assert variables["__system_runtime_not_on_nodes"] == sorted(set(graph()) - needed) == list(NOT_ON_NODES)
+    assert variables["__system_runtime_not_on_nodes"] == sorted(set(graph(NODE_MODULES)) - needed) == list(NOT_ON_NODES)
 
 
 @pytest.fixture
@@ -173,7 +191,7 @@ def test_a_node_s_library_is_known_as_that_of_the_checkout(installed: Path, tmp_
     assert identity(str(installed / "gpuwright")) == identity()
     copy = tmp_path / "copy"
     shutil.copytree(LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "page/fleet.py").write_text("")
+    (copy / "preflight/host_checks.py").write_text("")
     assert identity(str(copy)) == identity()
     (copy / "gpu/xid/table.py").write_text("")
     assert identity(str(copy)) != identity()

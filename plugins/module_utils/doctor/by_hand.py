@@ -151,9 +151,8 @@ def who_acts(action: str, remedy: str = "", check_id: str = "") -> str:
     hand = BY_HAND.get(check_id)
     if GIVEN.search(action):
         return CLUSTER
-    if is_typed(action):
-        first = TYPED.search(action)
-        assert first is not None
+    first = TYPED.search(action)
+    if first is not None:
         return CONTROLLER if "ansible-playbook" in action[first.start() : first.end() + 20] else NODE
     if hand is not None and row is not None and action == row.action:
         return hand.who

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What the callback gpuwright_screen is made of; Ansible would take a module beside the callback for another one."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.plan.question import plan_table
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.plan_choices import plan_choices
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import plan_table
 
 from ..started import told
 from .words import fold_names, name_some, printable, wrapped

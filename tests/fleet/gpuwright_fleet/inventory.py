@@ -15,6 +15,12 @@ from .paths import REPO_ROOT
 FLEET_OF_USERS = "demo"
 
 PYTORCH_VERSION = "2.13.0"
+# What the report and the pages say of the hosts, by platform.
+SIMULATED = {
+    "el8": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
+    "debian12": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
+    "debian12-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
+}
 WHEELHOUSE_ON_HOST = "/srv/gpuwright/wheelhouse"
 
 
@@ -58,6 +64,7 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
     }
     entries = {host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts}
     for host in hosts:
+        entries[host.name]["gpuwright_simulated"] = SIMULATED[host.platform]
         if host.platform == "debian12-nvidia":
             entries[host.name] |= apt_repository_variables()
     for name, kernel in kernels.items():

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
 from gpuwright.checks.gpu.cards import count
-from gpuwright.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems
 from gpuwright.verdict.check import PASS, WARN
 from gpuwright.verdict.evidence import Evidence

@@ -43,6 +43,7 @@ def site(tmp_path: Path) -> Site:
     site = Site(tmp_path)
     for module in ("gpu_verify", "report_page"):
         (tmp_path / "library" / f"{module}.py").write_text(STUB)
+        (tmp_path / "plugins/action" / f"{module}.py").unlink(missing_ok=True)
     return site
 
 

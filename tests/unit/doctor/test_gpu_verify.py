@@ -13,6 +13,7 @@ import healthy_files
 import healthy_node
 import pytest
 import yaml
+from conftest import REPOSITORY
 from gpuwright.checks.all import run_checks
 from gpuwright.doctor.report_text import report_lines
 from gpuwright.training.smoke_history import check_mode_smoke
@@ -74,6 +75,16 @@ def test_a_machine_that_is_no_gpu_node_fails_with_reasons(run_module, node_comma
     assert written["smoke"] == healthy_node.smoke()
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert sorted(file.name for file in tmp_path.iterdir() if "json" in file.name) == ["args.json", "report.json"]
+
+
+def test_the_report_carries_what_the_inventory_says_is_simulated(run_module, node_commands, tmp_path):
+    path = tmp_path / "report.json"
+    args = {"expectations": healthy_node.EXPECTATIONS, "report_path": str(path), "simulated": "the GPUs"}
+    run_module("gpu_verify", args)
+    assert json.loads(path.read_text())["simulated"] == "the GPUs"
+    tasks = yaml.safe_load((REPOSITORY / "roles/verify/tasks/judge.yml").read_text())
+    [task] = [task["gpuwright.node.gpu_verify"] for task in tasks if "gpuwright.node.gpu_verify" in task]
+    assert task["simulated"] == "{{ gpuwright_simulated }}"
 
 
 def test_check_mode_judges_and_writes_nothing(run_module, node_commands, tmp_path):

@@ -17,8 +17,8 @@ import healthy_files
 import healthy_node
 import pytest
 from fault_rows import ROWS, TOKEN_FIELDS, TOKENS, Row
-from gpuwright.page.fleet import make_page
 from host_tree import HostTree
+from page_samples import make_pages
 
 CAPTURES = Path(__file__).parents[1] / "data/nvidia_smi"
 TOOL = Path(__file__).resolve().parents[2] / "fleet/fake-nvidia-smi"
@@ -76,14 +76,14 @@ def examine(play: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 
 
 def page_of(report: dict) -> str:
-    return html.unescape(make_page([("a5-01", report, None, "")], NOW))
+    return html.unescape(make_pages([("a5-01", report, None, "")], NOW)["hosts/a5-01.html"])
 
 
 def holds(report: dict, says: tuple) -> None:
     """Report and page both have these findings, with what to do: what follows from another, once that one is mended."""
     found = {check["id"]: check for check in report["checks"]}
     page = page_of(report)
-    to_do = page[page.index("What to do next") : page.index("What changed")]
+    to_do = page[page.index("What to do next") : page.index("<h2>Drift")]
     for check_id, status, words in says:
         check = found[check_id]
         assert (check["status"], words in check["message"]) == (status, True), check

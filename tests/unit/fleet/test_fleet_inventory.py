@@ -42,12 +42,19 @@ def test_every_fleet_names_known_hosts_with_complete_gpus() -> None:
 def test_inventory_is_read_back_as_it_was_meant() -> None:
     text = inventory.inventory_text(inventory.inventory(hosts(), Path("/state"), FINGERPRINTS, {}))
     group = yaml.safe_load(text)["gpu_nodes"]
-    assert group["hosts"]["a5-01"] == {"ansible_host": "10.9.8.10", "verify_expected_gpu_count": 1}
-    assert group["hosts"]["a5-02"] == {"ansible_host": "10.9.8.11", "verify_expected_gpu_count": 2}
+    simulated = {"gpuwright_simulated": inventory.SIMULATED["el8"]}
+    assert group["hosts"]["a5-01"] == {"ansible_host": "10.9.8.10", "verify_expected_gpu_count": 1, **simulated}
+    assert group["hosts"]["a5-02"] == {"ansible_host": "10.9.8.11", "verify_expected_gpu_count": 2, **simulated}
     assert group["vars"]["verify_expected_gpu_model"] == "Tesla V100-PCIE-16GB"
     assert group["vars"]["framework_pytorch_version"] == "2.13.0"
     assert group["vars"]["system_driver_repository_key_fingerprint"] == "2" * 40
     assert "StrictHostKeyChecking=yes" in group["vars"]["ansible_ssh_common_args"]
+
+
+def test_every_platform_says_what_is_simulated() -> None:
+    for name, spec in HOSTS["hosts"].items():
+        platform = containers.Host(name, ipaddress.IPv4Address("10.9.8.10"), spec).platform
+        assert "GPUs" in inventory.SIMULATED[platform], name
 
 
 def test_versions_and_fingerprints_are_quoted_strings() -> None:

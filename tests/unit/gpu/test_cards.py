@@ -13,6 +13,8 @@ from typing import Any
 import healthy_node
 import jsonschema
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
 from gpuwright.checks.all import run_checks
 from gpuwright.gpu.cards import (
@@ -31,8 +33,6 @@ from gpuwright.gpu.cards import (
 from gpuwright.gpu.device_table import ARCHITECTURES, KNOWN_GOOD
 from gpuwright.gpu.nvidia_smi.absent import Card, believed
 from gpuwright.gpu.nvidia_smi.values import UNKNOWN
-from gpuwright.plan.question import imagined_host
-from gpuwright.plan.solve import solve
 from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
 from test_plan_questions import MATRIX
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 
 import healthy_node
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.fleet import host_row, index_page
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import page_files
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.host import host_page
 from gpuwright.checks.all import run_checks
 from gpuwright.checks.waivers.report import with_waivers
 from gpuwright.verdict.report import make_report
@@ -172,7 +175,7 @@ def warned() -> dict:
 
 
 def fleet(number: int) -> list[tuple]:
-    """Hosts as `page.fleet.read_folder` returns them: of every verdict when there are enough of them."""
+    """`[(name, report, report before, problem)]`: of every verdict when there are enough of them."""
     long = whole(broken())
     long["checks"][0]["message"] = "x" * 400
     kinds = [
@@ -192,3 +195,12 @@ def fleet(number: int) -> list[tuple]:
         name = f"a5-{place + 1:02}" + (".a-rather-long-name.of-a-data-centre.example.org" if place == 1 else "")
         found.append((name, copy.deepcopy(now), copy.deepcopy(before), problem))
     return found
+
+
+def make_pages(hosts: list[tuple], now: str = NOW) -> dict[str, str]:
+    """`{path: text}` of every page, the index last, as the action writes them."""
+    files = page_files([host[0] for host in hosts])
+    paths = [f"hosts/{files[host[0]]}" for host in hosts]
+    found = {path: host_page(*host) for path, host in zip(paths, hosts, strict=True)}
+    rows = [host_row(host[0], path, *host[1:]) for path, host in zip(paths, hosts, strict=True)]
+    return {**found, "index.html": index_page(rows, now)}

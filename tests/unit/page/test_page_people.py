@@ -6,11 +6,10 @@ import copy
 
 import healthy_node
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.people import question, since, usable
 from gpuwright.checks.all import run_checks
-from gpuwright.page.fleet import make_page
-from gpuwright.page.people import question, since, usable
 from gpuwright.verdict.report import make_report
-from page_samples import NOW, report
+from page_samples import NOW, make_pages, report
 
 ADDRESS = healthy_node.PCI_ID
 
@@ -66,7 +65,7 @@ def test_a_finding_is_a_question_with_who_acts_and_what_follows():
     readings["nvidia_smi"].update(
         reachable=False, status="driver_not_loaded", message="not loaded", gpus=[], action="modprobe nvidia"
     )
-    page = make_page([("a5-01", made(readings), None, "")], NOW)
+    page = make_pages([("a5-01", made(readings), None, "")])["hosts/a5-01.html"]
     assert question(["driver.reachable"]) in page and "To be done by root on the node" in page
     assert "more findings are because of this" in page and "GPUs that can be used: <b>0 of 1</b>" in page
     assert page.count('class="next"') == 1
@@ -80,8 +79,7 @@ def test_no_host_is_told_the_detail_of_another():
         readings["host"]["environment"] = ["LD_PRELOAD" if number % 2 else "CUDA_LAUNCH_BLOCKING"]
         readings["host"]["clock_source"] = "hpet" if number % 2 else "acpi_pm"
         hosts.append((f"a5-0{number}", made(readings), None, ""))
-    page = make_page(hosts, NOW)
-    fleet = page[: page.index('class="host"')]
+    fleet = make_pages(hosts)["index.html"].partition('<section id="fleet">')[0]
     assert "For example" not in fleet
     entries = [entry for entry in fleet.split('<li class="WARN">') if "To be done by" in entry]
     for number in range(4):
@@ -90,6 +88,6 @@ def test_no_host_is_told_the_detail_of_another():
         assert f"<li>a5-0{number}: the clock source is {clock}</li>" in fleet
         # A command of its own: an entry of those hosts alone.
         word, other = ("LD_PRELOAD", "CUDA_LAUNCH_BLOCKING")[:: 1 if number % 2 else -1]
-        (own,) = [text for text in entries if "host.environment" in text and f'"#host-a5-0{number}"' in text]
+        (own,) = [text for text in entries if "host.environment" in text and f'"hosts/a5-0{number}.html"' in text]
         assert f"<p>set for everybody: {word}</p>" in own and f"({word})" in own and other not in own
     assert len(entries) == 3

@@ -12,17 +12,14 @@ from pathlib import Path
 import healthy_node
 import jsonschema
 import pytest
-from gpuwright.page.facts import as_built, changes, tuning
-from gpuwright.page.fleet import make_page, read_folder
-from gpuwright.page.host import to_do
-from gpuwright.page.markup import el, escape
-from gpuwright.page.speed import performance_bars, smoke_bars, status_of
-from page_samples import HOSTILE, broken, everywhere, fleet, report, unread, waived, whole
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.facts import as_built, changes, from_plan, tuning
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.findings import to_do
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import performance_bars, smoke_bars, status_of
+from page_samples import HOSTILE, broken, everywhere, fleet, make_pages, report, unread, waived, whole
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((REPOSITORY / "roles/verify/files/report.schema.json").read_text())
-NOW = "2026-01-06T10:00:00Z"
-VOID = ("meta", "rect", "line")
+VOID = ("meta", "rect", "line", "input")
 
 
 class Page(html.parser.HTMLParser):
@@ -54,27 +51,37 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
-def page(*hosts: tuple) -> Page:
-    return Page(make_page(list(hosts), NOW))
+def page(name: str, *host: object) -> Page:
+    """The page of one host."""
+    [text, _index] = make_pages([(name, *host)]).values()
+    return Page(text)
+
+
+def index(*hosts: tuple) -> Page:
+    return Page(make_pages(list(hosts))["index.html"])
 
 
 def test_a_fleet_has_the_worst_host_first():
-    found = page(("a5-01", report(), None, ""), ("a5-02", broken(), report(), ""), ("a5-03", None, None, "damaged"))
-    order = [found.text.index(name + " ") for name in ("a5-02", "a5-03", "a5-01")]
+    hosts = [("a5-01", report(), None, ""), ("a5-02", broken(), report(), ""), ("a5-03", None, None, "damaged")]
+    found = index(*hosts)
+    rows = found.text[found.text.index("Checked") :]
+    order = [rows.index(name) for name in ("a5-02", "a5-03", "a5-01")]
     assert order == sorted(order)
-    assert "535.1 instead of 580.*" in found.text and "damaged" in found.text
-    assert "Run: systemctl unmask nvidia-persistenced ; systemctl enable --now nvidia-persistenced" in found.text
+    assert "535.1 instead of 580.*" in found.text and "never: damaged" in found.text
+    for text in (found.text, page(*hosts[1]).text):
+        assert "Run: systemctl unmask nvidia-persistenced ; systemctl enable --now nvidia-persistenced" in text
+    assert "The report of this host cannot be read: damaged. Run: ansible-playbook" in page(*hosts[2]).text
 
 
 def test_every_skip_is_justified_and_every_check_is_there():
-    found = page(("a5-01", report(), None, ""))
+    found = page("a5-01", report(), None, "")
     for check in report()["checks"]:
         assert check["id"] in found.text
         assert check["status"] != "SKIP" or f"{check['id']}: {check['message']}" in found.text
 
 
 def test_what_is_acknowledged_or_switched_off_is_shown_with_its_reason():
-    found = page(("a5-01", waived(), None, "")).text
+    found = page("a5-01", waived(), None, "").text
     assert "Acknowledged and switched off" in found
     for words in (
         "a new card is ordered",
@@ -86,36 +93,64 @@ def test_what_is_acknowledged_or_switched_off_is_shown_with_its_reason():
         "1 switched off, 1 acknowledged",
     ):
         assert words in found, words
-    assert "Acknowledged and switched off" not in page(("a5-01", report(), None, "")).text
+    assert "Acknowledged and switched off" not in page("a5-01", report(), None, "").text
 
 
 def test_what_a_warranty_claim_needs():
-    found = page(("a5-01", waived(), None, "")).text
+    found = page("a5-01", waived(), None, "").text
     assert "What a warranty claim needs" in found
     assert "serial 1234567890123, UUID GPU-00000000-1111-2222-3333-000000000001, Tesla V100-PCIE-16GB" in found
     # Two boots before, and the failure of this one, which is acknowledged.
     [card] = waived()["strikes"]
     assert (card["boots_total"], card["counts"]) == (3, {"gpu.sram": 3})
     assert "gpu.sram (3)" in found and "2026-01-01T10:00:00Z" in found
-    assert "What a warranty claim needs" not in page(("a5-01", report(), None, "")).text
+    assert "What a warranty claim needs" not in page("a5-01", report(), None, "").text
     damaged = {**waived(), "strikes": {"unreadable": "strikes.json is damaged"}}
-    assert "not read: strikes.json is damaged" in page(("a5-01", damaged, None, "")).text
+    assert "not read: strikes.json is damaged" in page("a5-01", damaged, None, "").text
 
 
 def test_waivers_cannot_become_markup_and_no_shape_of_them_breaks_the_page():
     record = everywhere(waived())
     record["checks"] = [{**check, "action": ""} for check in record["checks"]]
-    found = page(("a5-01", record, None, ""))
+    found = page("a5-01", record, None, "")
     assert "script" not in found.tags
     for value in (None, 5, "x", [], [5, None, {}], {"unreadable": "no"}, {}, True):
         for name in ("acknowledgements", "strikes"):
-            page(("a5-01", {**waived(), name: value}, None, ""))
+            page("a5-01", {**waived(), name: value}, None, "")
         checks = [{**check, "waived": value} for check in waived()["checks"]]
-        page(("a5-01", {**waived(), "checks": checks}, None, ""))
+        page("a5-01", {**waived(), "checks": checks}, None, "")
         for by in ("acknowledgement", "inventory"):
             half = [{**check, "waived": {"by": by, "acknowledgements": value}} for check in waived()["checks"]]
-            page(("a5-01", {**waived(), "checks": half}, None, ""))
-        page(("a5-01", {**waived(), "strikes": [{"counts": value, "serial": value}]}, None, ""))
+            page("a5-01", {**waived(), "checks": half}, None, "")
+        page("a5-01", {**waived(), "strikes": [{"counts": value, "serial": value}]}, None, "")
+
+
+def test_drift_from_the_plan():
+    assert from_plan(whole()) == ["vm.swappiness: 60, wanted 10", "transparent huge pages: none, wanted madvise"]
+    as_planned = whole()
+    as_planned["readings"]["tuning"] = as_planned["readings"]["tuning"][:1]
+    assert from_plan(as_planned) == []
+    assert "Nothing: versions and settings are as planned." in page("a5-01", as_planned, None, "").text
+    assert "driver: 535.1, planned 580.*" in from_plan(broken())
+    assert from_plan({**report(), "expectations": None}) is None
+    text = page("a5-01", whole(broken()), whole(), "").text
+    assert "Against the plan" in text and "driver: 535.1, planned 580.*" in text and "driver: 580.95.05 → 535.1" in text
+    assert "No plan is kept in this report" in page("a5-01", {**report(), "expectations": None}, None, "").text
+    assert "This is the first report" in page("a5-01", report(), None, "").text
+    assert "Nothing since the report of" in page("a5-01", report(), report(), "").text
+
+
+def test_what_is_simulated_is_said_where_the_inventory_says_it():
+    made_up = {**report(), "simulated": "the GPUs and nvidia-smi"}
+    hosts = [("a5-01", made_up, None, ""), ("a5-02", report(), None, ""), ("a5-03", dict(made_up), None, "")]
+    pages = make_pages(hosts)
+    assert "Simulated: the GPUs and nvidia-smi" in Page(pages["hosts/a5-01.html"]).text
+    assert "imulated" not in Page(pages["hosts/a5-02.html"]).text.partition("</style>")[2]
+    found = Page(pages["index.html"]).text
+    assert "a5-01, a5-03: the GPUs and nvidia-smi" in found
+    assert found.count(" simulated") == 2
+    assert "all 2 hosts: the GPUs" in index(*hosts[::2]).text
+    assert "Simulated on this page" not in index(hosts[1]).text
 
 
 def test_what_changed():
@@ -128,26 +163,33 @@ def test_what_changed():
     assert changes(report(), less) == ["gpu.count: no longer checked"]
 
 
-def test_it_is_one_file_without_scripts():
-    found = page(("a5-01", broken(), report(), ""))
-    assert not {"script", "link", "img", "iframe", "object"} & set(found.tags)
-    assert {"svg", "rect", "details"} <= set(found.tags)
+@pytest.mark.parametrize(
+    ("path", "scripts", "links"),
+    [("hosts/a5-01.html", 0, {"../index.html"}), ("index.html", 1, {"hosts/a5-01.html"})],
+)
+def test_each_page_is_one_file_that_loads_nothing(path, scripts, links):
+    found = Page(make_pages([("a5-01", broken(), report(), "")])[path])
+    assert not {"link", "img", "iframe", "object"} & set(found.tags) and found.tags.count("script") == scripts
+    assert {"svg", "rect"} <= set(found.tags)
     names = {name for name, _value in found.attributes}
     assert not [name for name in names if name.startswith("on") or name in ("src", "srcset")]
-    links = {value for name, value in found.attributes if name == "href"}
-    assert links == {"#fleet", "#host-a5-01"}
+    assert {value for name, value in found.attributes if name == "href"} == links
 
 
 def test_no_text_becomes_markup():
-    found = page((HOSTILE, everywhere(broken()), report(), HOSTILE), (HOSTILE, None, None, HOSTILE))
-    assert not {"script", "img"} & set(found.tags)
-    assert "<script>alert(1)</script>" in found.text and "\x1b" not in found.text
+    hostile = {**everywhere(broken()), "simulated": HOSTILE}
+    pages = make_pages([(HOSTILE, hostile, report(), HOSTILE), (f"{HOSTILE}2", None, None, HOSTILE)])
+    for path, text in pages.items():
+        found = Page(text)
+        assert "img" not in found.tags and found.tags.count("script") == (path == "index.html")
+        assert "<script>alert(1)</script>" in found.text and "\x1b" not in found.text
+        assert not [name for name, _value in found.attributes if name.startswith("on")]
 
 
 @pytest.mark.parametrize("part", ["readings", "expectations", "smoke"])
 @pytest.mark.parametrize("value", [None, {}, [], "x", 5, {"unreadable": "no permission"}])
 def test_a_report_without_a_part_is_shown(part, value):
-    found = page(("a5-01", {**report(), part: value}, None, ""))
+    found = page("a5-01", {**report(), part: value}, None, "")
     assert "What to do next" in found.text
 
 
@@ -155,7 +197,7 @@ def test_values_of_any_kind_are_shown():
     for path in healthy_node.leaves(healthy_node.READINGS["probe"]):
         record = report()
         healthy_node.put(record["readings"]["probe"], path, {"unreadable": "why"})
-        page(("a5-01", record, None, ""))
+        page("a5-01", record, None, "")
 
 
 PARTS = ("performance", "smoke", "expectations", "tuning", "bench", "locks", "probe")
@@ -170,13 +212,8 @@ def test_no_value_of_a_report_breaks_the_page_of_the_fleet():
     for path in chance.sample(paths, 150):
         record = whole()
         healthy_node.put(record, path, chance.choice(ODD))
-        assert "host-b" in make_page([("a", record, good, ""), ("b", good, record, "")], NOW)
-
-
-def test_hosts_whose_names_differ_in_a_sign_have_links_of_their_own():
-    found = page(("a.b", report(), None, ""), ("a-b", report(), None, ""))
-    names = [value for name, value in found.attributes if name == "id"]
-    assert len(names) == len(set(names)) == 3
+        pages = make_pages([("a", record, good, ""), ("b", good, record, "")])
+        assert "hosts/b.html" in pages["index.html"] and len(pages) == 3
 
 
 def test_as_built_has_reasons():
@@ -213,7 +250,7 @@ def test_what_an_old_report_lacks_is_said_and_not_guessed():
     record = report()
     record["performance"] = None
     record["readings"].update(tuning=None, bench=None)
-    found = page(("a5-01", record, None, ""))
+    found = page("a5-01", record, None, "")
     assert "Not measured: this verification did not ask for it" in found.text
     assert "Not measured: nobody has run train-gan bench" in found.text
     assert "Not measured: this node was not tuned" in found.text
@@ -228,7 +265,7 @@ def test_what_an_old_report_lacks_is_said_and_not_guessed():
     ],
 )
 def test_speed_that_could_not_be_measured(performance, words):
-    assert words in page(("a5-01", {**report(), "performance": performance}, None, "")).text
+    assert words in page("a5-01", {**report(), "performance": performance}, None, "").text
 
 
 def test_bars_stand_against_their_floors():
@@ -236,7 +273,7 @@ def test_bars_stand_against_their_floors():
     assert found["cuda:0: host to GPU"] == "PASS" and found["cuda:0: GPU to host"] == "WARN"
     assert found["cuda:0: host to GPU from the far CPU"] == "FAIL"
     assert found["cuda:0: matrix product in fp32"] == "" and found["all-reduce over 2 GPUs"] == "PASS"
-    text = page(("a5-01", whole(), None, "")).text
+    text = page("a5-01", whole(), None, "").text
     assert "Not measured: cuda:0: matrix product in bf16, cuda:0: matrix product in tf32." in text
     assert "9.2 GB/s" in text and "15.75 GB/s" in text
 
@@ -252,13 +289,13 @@ def test_tuning_is_compared():
 
 
 def test_the_seed_report_has_both_numbers_and_the_contradictions():
-    text = page(("a5-01", whole(), None, "")).text
+    text = page("a5-01", whole(), None, "").text
     for words in ("18 min", "18.7 min", "95 %", "93 %", "20.1", "21.4", "5.5 min", "6.8 min", "batch of 32", "1.80 ×"):
         assert words in text
     assert "here they take 0.62 of one" in text and "reduced run" not in text
     record = whole()
     record["readings"]["bench"].update(reduced=True, contradictions=[])
-    text = page(("a5-01", record, None, "")).text
+    text = page("a5-01", record, None, "").text
     assert "This was a reduced run" in text and "No contradictions" in text
 
 
@@ -272,19 +309,21 @@ def test_a_measurement_that_moved_is_a_change():
 
 
 def test_in_a_fleet_a_finding_is_told_once_with_its_hosts():
-    found = page(*fleet(40))
+    found = index(*fleet(40))
     assert found.text.count("What to do next in the fleet") == 1
     assert "host.cpu_governor on 11 hosts: a5-04, a5-31, a5-32, a5-33, a5-34, a5-35 and 5 more" in found.text
     assert "kernel.xid, kernel.sxid, kernel.gpu_lost" in found.text
     assert "stale: 66 days ago" in found.text
-    assert "What to do next in the fleet" not in page(*fleet(2)).text
+    assert "What to do next in the fleet" not in index(("a5-01", None, None, "damaged")).text
 
 
 @pytest.mark.parametrize("record", [report(), broken(), unread()])
 def test_the_number_to_do_is_that_of_the_entries(record):
-    text = make_page([("a5-01", record, None, "")], NOW)
-    (number,) = re.findall(r'<td data-name="To do">([0-9]+)</td>', text)
-    assert int(number) == text.count('class="next"') == len(to_do(record))
+    pages = make_pages([("a5-01", record, None, "")])
+    (number,) = re.findall(
+        r'<span class="word \w+">\w+</span></td><td>([0-9]+)(?:: [a-z, ]+)?</td>', pages["index.html"]
+    )
+    assert int(number) == pages["hosts/a5-01.html"].count('class="next"') == len(to_do(record))
 
 
 def test_checks_that_end_so_for_one_reason_are_one_entry():
@@ -292,11 +331,10 @@ def test_checks_that_end_so_for_one_reason_are_one_entry():
     names = [check["id"] for check in unread()["checks"] if "kernel_log: no permission" in check["message"]]
     assert len(names) > 4 and tuple(names) in [entry[1] for entry in to_do(unread())]
     short = "{} and {} more".format(", ".join(names[:3]), len(names) - 3)
-    for hosts in ([("a5-01", unread(), None, "")], fleet(4)):
-        text = page(*hosts).text
-        assert short in text and "All {} checks\n{}".format(len(names), ", ".join(names)) in text
+    for found in (page("a5-01", unread(), None, ""), index(*fleet(4))):
+        assert short in found.text and "All {} checks{}".format(len(names), ", ".join(names)) in found.text
     (few,) = [entry[1] for entry in to_do(broken()) if "driver.version" in entry[1]]
-    assert len(few) < 5 and "{} ".format(", ".join(few)) in page(("a5-01", broken(), None, "")).text
+    assert len(few) < 5 and "{} ".format(", ".join(few)) in page("a5-01", broken(), None, "").text
 
 
 @pytest.mark.parametrize(
@@ -305,7 +343,7 @@ def test_checks_that_end_so_for_one_reason_are_one_entry():
 def test_a_gpu_is_drawn_at_its_node(node, place):
     record = report()
     record["readings"]["probe"]["gpus"][0]["numa_node"] = node
-    found = page(("a5-01", record, None, ""))
+    found = page("a5-01", record, None, "")
     (told,) = [value for name, value in found.attributes if name == "aria-label"]
     assert [part for part in told.split("; ") if part.endswith("with 1 GPU")][0].startswith(place)
 
@@ -320,34 +358,12 @@ def test_a_floor_is_for_its_card_only():
     assert smoke_bars(record) == []
 
 
-def test_escaping():
-    assert escape("a<b>&\"'") == "a&lt;b&gt;&amp;&quot;&#39;"
-    assert el("p", "<", title='"') == '<p title="&quot;">&lt;</p>\n'
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "checks": [{}], "verdict": "PASS"}'])
-def test_a_file_that_is_no_report_is_a_host_with_a_problem(tmp_path, text):
-    (tmp_path / "a5-01.json").write_text(text)
-    (name, found, before, problem), *rest = read_folder(str(tmp_path))
-    assert (name, found, before, rest) == ("a5-01", None, None, []) and problem
-
-
-def test_the_module_writes_the_page(run_module, tmp_path):
-    folder = tmp_path / "reports"
-    (folder / "previous").mkdir(parents=True)
-    assert "no report there" in run_module("report_page", {"folder": str(folder)})["msg"]
-    (folder / "a5-01.json").write_text(json.dumps(broken()))
-    (folder / "previous" / "a5-01.json").write_text(json.dumps(report()))
-    answer = run_module("report_page", {"folder": str(folder)}, check=True)
-    assert not (folder / "index.html").exists()
-    answer = run_module("report_page", {"folder": str(folder)})
-    assert (answer["changed"], answer["hosts"], answer["path"]) == (False, 1, str(folder / "index.html"))
-    assert "580.95.05 → 535.1" in (folder / "index.html").read_text()
-    assert "No such file" in run_module("report_page", {"folder": "/nowhere"})["msg"]
-
-
 def test_reports_fit_the_schema():
-    more = ({**report(), "smoke": None}, {**report(), "readings": whole()["readings"]})
+    more = (
+        {**report(), "smoke": None},
+        {**report(), "simulated": "the GPUs"},
+        {**report(), "readings": whole()["readings"]},
+    )
     for record in (report(), broken(), waived(), {**waived(), "strikes": {"unreadable": "damaged"}}, *more):
         jsonschema.Draft202012Validator(SCHEMA).validate(record)
 
@@ -368,6 +384,7 @@ def test_reports_fit_the_schema():
         (("checks", 0, "waived"), {"by": "acknowledgement", "status": "WARN"}),
         (("acknowledgements",), [{"id": "gpu.sram"}]),
         (("strikes",), [{"serial": "1"}]),
+        (("simulated",), ""),
     ],
 )
 def test_what_is_no_report_does_not_fit_the_schema(path, value):

@@ -49,7 +49,8 @@ def test_the_page_is_made_without_a_host(run, tmp_path, arguments):
     done = run(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "reports/index.html").read_text()
-    assert "host-a5-01" in page and "host-a5-02" in page
+    assert "hosts/a5-01.html" in page and "hosts/a5-02.html" in page
+    assert "a5-01" in (tmp_path / "reports/hosts/a5-01.html").read_text()
     assert "UNREACHABLE" not in done.stdout and f"Page: {tmp_path}/reports/index.html" in done.stdout
 
 

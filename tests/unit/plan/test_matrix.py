@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import PINS, build_cuda
 from conftest import REPOSITORY
 from gpuwright.host.versions import version_key
-from gpuwright.plan.candidates import PINS, build_cuda
 from test_plan_questions import MATRIX, ask
 
 SERIES = sorted({".".join(row["version"].split(".")[:2]) for row in MATRIX["cudnn"]})

@@ -20,8 +20,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
-from gpuwright.plan.solve import solve
 from test_matrix import SCHEMA
 from test_plan_questions import FOLDER, MATRIX, make_host
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpuwright.plan.clash import conflict_message
-from gpuwright.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.clash import conflict_message
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from test_plan_questions import KERNEL, MATRIX, OLD_OS, OLD_PYTHON, ask, make_host
 
 NEXT_KERNEL = "4.18.0-477.27.1.el8_8.x86_64"

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from gpuwright.plan.question import imagined_host
-from gpuwright.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from test_plan_questions import MATRIX, ask, make_host
 
 NOTHING = "This version installs nothing on "

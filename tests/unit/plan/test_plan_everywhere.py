@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
 from gpuwright.gpu.cards import card_of
 from gpuwright.gpu.devices import NAMES, describe_device
-from gpuwright.plan.question import imagined_host
-from gpuwright.plan.solve import solve
 from test_plan_questions import MATRIX
 
 LOCKS = {file.name for file in (REPOSITORY / "roles/framework_pytorch/files/locks").glob("*.txt")}

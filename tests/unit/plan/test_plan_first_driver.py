@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.gpu.cards import CARDS, card_of, first_driver
-from gpuwright.plan.question import imagined_host
-from gpuwright.plan.solve import solve
 from test_plan_questions import MATRIX
 
 

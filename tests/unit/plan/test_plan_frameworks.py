@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpuwright.plan.candidates import Candidate, list_candidates
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import Candidate, list_candidates
 from test_plan_questions import MATRIX, ask
 
 # `Requires-Dist` of the wheels on PyPI. What PyTorch's own index serves was not read.

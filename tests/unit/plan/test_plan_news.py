@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.probe.plan_choices import plan_choices, read_kept_plan
 from host_tree import HostTree
 from test_plan_questions import MATRIX, make_host

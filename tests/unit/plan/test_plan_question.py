@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.names import find_card
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host, pins_from
 from conftest import REPOSITORY
 from gpuwright.gpu.devices import NAMES, describe_device
-from gpuwright.plan.names import find_card
-from gpuwright.plan.question import imagined_host, pins_from
 from test_plan_questions import MATRIX
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
-from gpuwright.plan.solve import solve
 
 FOLDER = REPOSITORY / "roles/preflight/files/matrix"
 MATRIX = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from gpuwright.plan.candidates import KINDS, list_candidates
-from gpuwright.plan.rules import Rules
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import KINDS, list_candidates
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.rules import Rules
 from test_plan_questions import MATRIX
 
 RULES = Rules(MATRIX)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from test_plan_questions import MATRIX, PLANS, ask, make_host, with_newest
 from test_plan_refusals import REFUSALS
 

@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
 from gpuwright.host.versions import is_part_of, version_key
-from gpuwright.plan.question import imagined_host
-from gpuwright.plan.solve import solve
 from test_plan_questions import MATRIX
 
 LINES = (REPOSITORY / "tests/unit/plan/plan_questions.txt").read_text().splitlines()

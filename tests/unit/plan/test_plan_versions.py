@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from gpuwright.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from test_plan_questions import MATRIX, ask, make_host
 
 AS_OF = MATRIX["as_of"]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
-from gpuwright.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, make_host
 

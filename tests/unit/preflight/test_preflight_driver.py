@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.plan.question import plan_table
-from gpuwright.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import plan_table
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.preflight.driver import downgrade_problems, guard_remarks, read_guarded
 from host_tree import HostTree
 from test_plan_questions import KERNEL, MATRIX, make_host

@@ -28,7 +28,9 @@ MODULE_REFUSALS = {
     ("file_tree", "{} was not brought up to date"): "by hand: the operating system's reason (full, read-only), a rerun",
     ("gpu_expectations", "str(error)"): "test_gpu_verify.py: the value and what it may be are named",
     ("gpu_plan", "conflict_message"): "test_plan_refusals.py sets what the refusal names",
-    ("gpu_plan", "{} is missing in host or matrix"): ARGUMENT,
+    ("gpu_plan", "gpu_plan runs on the controller"): ARGUMENT,
+    ("gpu_plan", "missing"): ARGUMENT,
+    ("gpu_plan", "The matrix of versions cannot be read"): ARGUMENT,
     ("gpu_probe", "agents: "): "test_gpu_agents.py leaves out the name that is refused",
     ("gpu_verify", "problem"): ARGUMENT,
     ("gpu_verify", "str(error)"): "test_gpu_verify.py: the value and what it may be are named",
@@ -56,7 +58,12 @@ MODULE_REFUSALS = {
         "report_page",
         "{}: no report there",
     ): "by hand: playbooks/verify.yml brings the reports (test_report_playbook.py)",
-    ("report_page", "{}: {}"): "by hand: the operating system's reason, on the controller, a rerun",
+    ("report_page", "report_page runs on the controller"): ARGUMENT,
+    (
+        "report_page",
+        "{}: {}",
+    ): "by hand: the operating system's reason, on the controller, a rerun",
+    ("reboot_node", "str(refusal)"): "by hand: somebody compares the host's keys (test_reboot_host_key.py)",
     ("repository_key", "The key at {} is not the pinned one"): "by hand: the vendor tells the new key's fingerprint",
     ("repository_key", "{} cannot be fetched"): "look: curl on the node says what is in the way",
     ("repository_key", "The key of {} cannot be read"): "by hand: the operating system's reason (no gpg), a rerun",
@@ -69,8 +76,8 @@ MODULE_REFUSALS = {
 
 
 def refusing_calls() -> list[tuple[str, str]]:
-    """(module, message or what makes it) of each `fail_json` in library/."""
-    found = []
+    """(module, message or what makes it) of each `fail_json` in library/, and of what an action returns as failed."""
+    found = returned_by_actions()
     for file in sorted((REPOSITORY / "library").glob("*.py")):
         tree = ast.parse(file.read_text())
         for node in ast.walk(tree):
@@ -79,6 +86,22 @@ def refusing_calls() -> list[tuple[str, str]]:
                 words = words_of(message)
                 # Two functions of one module may each have a `text`: the last one above the call.
                 found.append((file.stem, texts_above(tree, node.lineno)[-1] if words == "text" else words))
+    return found
+
+
+def returned_by_actions() -> list[tuple[str, str]]:
+    """(action, message or what makes it) of each `{"failed": True, "msg": ...}` in plugins/action/."""
+    found = []
+    for file in sorted((REPOSITORY / "plugins/action").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Dict):
+                values = {
+                    key.value: value
+                    for key, value in zip(node.keys, node.values, strict=True)
+                    if isinstance(key, ast.Constant)
+                }
+                if "failed" in values and "msg" in values:
+                    found.append((file.stem, words_of(values["msg"])))
     return found
 
 
@@ -96,4 +119,6 @@ def words_of(node: ast.expr) -> str:
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
         return words_of(node.func.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
     return ast.unparse(node)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Checks `gpu.*`: each card, its links and its place in the node."""

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in the tables of the page: text, a badge, marked text, a bar; templates/parts.html.j2 draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import UNKNOWN
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import TABLE_ORDER
+
+from .drawing import Meter
+
+
+class Badge(NamedTuple):
+    """A status in a frame of its colour."""
+
+    text: str
+    status: str
+    kind = "badge"
+
+
+class Marked(NamedTuple):
+    """Bold text in the colour of a status."""
+
+    text: str
+    status: str
+    kind = "marked"
+
+
+class Bar(NamedTuple):
+    """A bar, and beside it the badge of its status where there is a floor."""
+
+    meter: Meter
+    badge: Badge | None
+    kind = "bar"
+
+
+Cell = str | Badge | Marked | Bar
+
+
+class Table(NamedTuple):
+    """A table whose first column names each row.
+
+    groups  titles of its parts, one for each row: a new title begins a new part; () for none
+    looks   classes of the style sheet besides `wide`
+    """
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    groups: Sequence[str] = ()
+    looks: str = ""
+
+
+def badge(status: str) -> Badge:
+    """The badge of a status; a word that is none gets the colour of what nobody knows."""
+    return Badge(status, status if status in TABLE_ORDER else UNKNOWN)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a report asks for: its findings, worst first, with what people want to know of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.gpuwright.node.plugins.module_utils.doctor.by_hand import done_by, sentence_of
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes import consequences, own_findings
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY, SKIP, UNKNOWN
+
+from .people import question, since
+
+Report = dict[str, Any]
+RANK = {status: rank for rank, status in enumerate((*SEVERITY, SKIP))}
+# Names of checks in one entry of a list.
+NAMED_CHECKS = 3
+
+
+class Finding(NamedTuple):
+    """Checks that ended so for one reason."""
+
+    status: str
+    names: tuple[str, ...]
+    message: str
+    action: str
+
+
+class Entry(NamedTuple):
+    """A finding in words: `few` of its checks, and `every` of them where these are not all."""
+
+    status: str
+    question: str
+    few: str
+    every: str
+    message: str
+    action: str
+    note: str
+
+
+def verdict_of(report: Report | None) -> str:
+    return report["verdict"] if report else UNKNOWN
+
+
+def to_do(report: Report | None) -> list[Finding]:
+    """What asks for something, worst first.
+
+    Checks that end so for one reason, such as a log that nobody may read, are one finding; what follows from another
+    finding is none. Nothing without a report.
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for check in sorted(own_findings(report["checks"]) if report else [], key=lambda check: RANK[check["status"]]):
+        groups.setdefault((check["status"], check["message"], check["action"]), []).append(check["id"])
+    return [Finding(status, tuple(names), message, action) for (status, message, action), names in groups.items()]
+
+
+def entry(finding: Finding, notes: Sequence[str]) -> Entry:
+    """Of many checks the first are named, and all where they are unfolded, as they are on paper."""
+    names = finding.names
+    few, every = ", ".join(names), ""
+    if len(names) > NAMED_CHECKS + 1:
+        few, every = f"{', '.join(names[:NAMED_CHECKS])} and {len(names) - NAMED_CHECKS} more", few
+    note = sentence_of(notes) if notes else ""
+    return Entry(finding.status, question(list(names)), few, every, finding.message, finding.action, note)
+
+
+def host_entries(report: Report, before: Report | None) -> list[Entry]:
+    """The findings of a host, each with who must act, since when it is there, and how much follows from it."""
+    return [entry(finding, _notes(report, before, finding)) for finding in to_do(report)]
+
+
+def _notes(report: Report, before: Report | None, finding: Finding) -> list[str]:
+    record = next(check for check in report["checks"] if check["id"] == finding.names[0])
+    follows = [name for cause in finding.names for name in consequences(report["checks"], cause)]
+    found = done_by(finding.names[0], finding.action, record.get("remedy", ""))
+    found = [*found, since(finding.names[0], report, before)]
+    return found + ([f"{len(follows)} more findings are because of this"] if follows else [])

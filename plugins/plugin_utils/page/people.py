@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people ask who do not know checks by their ids: what is wrong, since when, who must act, what still works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import CHECKS
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, SKIP
+
+from .values import look
+
+QUESTIONS = {check.id: check.question for check in CHECKS}
+
+
+def question(names: list[str]) -> str:
+    """What a person wants to know, of the first of these checks; "" for a check of another release."""
+    return QUESTIONS.get(names[0], "") if names else ""
+
+
+def since(name: str, report: dict, before: dict | None) -> str:
+    """When a finding was there first, as far as two reports tell."""
+    known = before.get("checks") if isinstance(before, dict) else None
+    if not isinstance(known, list):
+        return "seen at {}".format(report["time"])
+    then = next((check.get("status") for check in known if isinstance(check, dict) and check.get("id") == name), SKIP)
+    if then in (PASS, SKIP):
+        return "new since {}".format(before.get("time"))
+    return "since {} or longer".format(before.get("time"))
+
+
+def usable(report: dict | None) -> str:
+    """How many GPUs can be used of how many there should be, for example "3 of 4"; "?" for what nobody knows.
+
+    A card is usable when the driver shows it, it is not lost, and no FAIL names its address.
+    """
+    wanted = look(report, "expectations", "gpu_count")
+    if not isinstance(wanted, int):
+        return "?"
+    if look(report, "readings", "nvidia_smi", "reachable") is not True:
+        silent = [check for check in (report or {}).get("checks", []) if check.get("id") == "driver.reachable"]
+        known = silent and silent[0]["status"] == FAIL or wanted == 0
+        return "{} of {}".format(0 if known else "?", wanted)
+    cards = look(report, "readings", "nvidia_smi", "gpus")
+    messages = [check["message"] for check in report["checks"] if check["status"] == FAIL]
+    return f"{sum(is_usable(card, messages) for card in cards if isinstance(card, dict))} of {wanted}"
+
+
+def is_usable(card: dict[str, Any], messages: list[str]) -> bool:
+    address = str(card.get("pci_id")).rpartition(".")[0]
+    return card.get("lost") is False and bool(address) and not any(address in message for message in messages)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements of a report as bars with their floors: the smoke test, and what a GPU's links and cores reach."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.floors import amp_floor
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, WARN
+
+from .values import as_list, in_words, is_number, look, shorten
+
+MEASURES = (
+    ("h2d_gb_s", "host to GPU"),
+    ("d2h_gb_s", "GPU to host"),
+    ("h2d_remote_gb_s", "host to GPU from the far CPU"),
+    ("copy_gb_s", "copy in GPU memory"),
+    ("matmul_fp16_tflops", "matrix product in fp16"),
+    ("matmul_bf16_tflops", "matrix product in bf16"),
+    ("matmul_tf32_tflops", "matrix product in tf32"),
+    ("matmul_fp32_tflops", "matrix product in fp32"),
+)
+NOT_ASKED = "Not measured: this verification did not ask for it. It is measured at level deep, on idle GPUs."
+
+
+class Measured(NamedTuple):
+    """One measurement: `floor`, below which it is a FAIL, `warn`, below which it is a WARN, `peak` of the data sheet.
+
+    Each is None where nobody knows. `source` says where the floor comes from.
+    """
+
+    name: str
+    value: float
+    unit: str
+    floor: float | None
+    warn: float | None
+    peak: float | None
+    source: str
+
+
+def status_of(bar: Measured) -> str:
+    """PASS, WARN or FAIL; "" without a floor."""
+    if bar.floor is None:
+        return ""
+    if bar.value < bar.floor:
+        return FAIL
+    return WARN if bar.warn is not None and bar.value < bar.warn else PASS
+
+
+def smoke_bars(report: dict[str, Any]) -> list[Measured]:
+    """A `Measured` for each measurement of the smoke test."""
+    architectures = [look(gpu, "architecture") for gpu in as_list(look(report, "readings", "probe", "gpus"))]
+    limits = amp_floor(str(architectures[0]) if architectures else "")
+    found = []
+    for device in as_list(look(report, "smoke", "devices")):
+        name = in_words(look(device, "device"))
+        ratio = look(device, "speed_ratio")
+        if is_number(ratio):
+            known = limits if name.startswith("cuda") else amp_floor("")
+            title = f"{name}: mixed over single precision"
+            found.append(Measured(title, ratio, "×", known.floor, known.warn, None, known.source))
+        for precision in ("fp32", "amp"):
+            seconds, memory = look(device, precision, "seconds"), look(device, precision, "peak_memory_mib")
+            steps = look(report, "smoke", "steps")
+            if is_number(seconds) and is_number(steps):
+                title = f"{name}: {steps} steps in {precision}"
+                found.append(Measured(title, seconds, "s", None, None, None, ""))
+            if is_number(memory):
+                title = f"{name}: peak memory in {precision}"
+                found.append(Measured(title, memory, "MiB", None, None, None, ""))
+    return found
+
+
+def performance_bars(report: dict[str, Any]) -> list[Measured]:
+    """A `Measured` for each value of the report's `performance`."""
+    found = []
+    for device in as_list(look(report, "performance", "devices")):
+        name = in_words(look(device, "device"))
+        for key, words in MEASURES:
+            found += _bar(f"{name}: {words}", look(device, "measures", key))
+    together = look(report, "performance", "all_reduce")
+    return found + _bar("all-reduce over {} GPUs".format(look(together, "gpus")), together)
+
+
+def _bar(name: str, measure: Any) -> list[Measured]:
+    value = look(measure, "value")
+    if not isinstance(measure, dict) or not is_number(value):
+        return []
+    limits = [limit if is_number(limit) else None for limit in map(measure.get, ("floor", "warn", "peak"))]
+    return [
+        Measured(
+            name,
+            value,
+            shorten(in_words(measure.get("unit") or ""), 10),
+            *limits,
+            source=in_words(measure.get("source") or ""),
+        )
+    ]
+
+
+def missing_measures(report: dict[str, Any]) -> list[str]:
+    """What the report's `performance` says nothing of: `["cuda:0: matrix product in bf16"]`."""
+    found = []
+    for device in as_list(look(report, "performance", "devices")):
+        name = in_words(look(device, "device"))
+        for key, words in MEASURES:
+            if not is_number(look(device, "measures", key, "value")):
+                found.append(f"{name}: {words}")
+    return found
+
+
+def why_no_performance(report: dict[str, Any]) -> str:
+    """A sentence when there is nothing to draw, "" otherwise."""
+    part = look(report, "performance")
+    if part is None:
+        return NOT_ASKED
+    if isinstance(part, str):
+        return part[:1].upper() + part[1:]
+    if performance_bars(report):
+        return ""
+    problems = [in_words(problem) for problem in as_list(look(part, "problems"))]
+    return "Not measured: {}.".format("; ".join([in_words(look(part, "because") or "no reason is given"), *problems]))

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of a report for people: nothing raises, whatever a damaged or hostile report holds."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+NOT_READ = "not read"
+LARGEST = 1e15
+MOST_OF_A_REMARK = 300
+
+
+def look(record: Any, *path: Any) -> Any:
+    """The value at `path`; None where there is none, words where it could not be read."""
+    for key in path:
+        if isinstance(record, dict) and "unreadable" in record:
+            return "{}: {}".format(NOT_READ, record["unreadable"])
+        try:
+            record = record[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    if isinstance(record, dict) and "unreadable" in record:
+        return "{}: {}".format(NOT_READ, record["unreadable"])
+    return record
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def in_words(value: Any) -> str:
+    """A value for people."""
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(in_words(member) for member in value) or "none"
+    return str(value)
+
+
+def shorten(text: str, letters: int) -> str:
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """A number of which a bar can be drawn; JSON also knows numbers that no float holds."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
+
+
+def simulated(report: dict[str, Any] | None) -> str:
+    """What of the host is simulated, as its inventory says; "" where nothing is."""
+    words = look(report, "simulated")
+    return shorten(in_words(words), MOST_OF_A_REMARK) if words else ""

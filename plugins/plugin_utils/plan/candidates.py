@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What could be chosen for each part of a plan: the rows of the matrix as candidates, and which is liked better."""
+
+import collections
+import functools
+
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of, major, version_key
+
+# What a user may pin, in the order in which problems are told; the value is the inventory variable behind it.
+PINS = collections.OrderedDict(
+    [
+        ("profile", "preflight_profile"),
+        ("driver_branch", "system_driver_branch"),
+        ("driver_flavour", "system_driver_flavour"),
+        ("driver_version", "system_driver_version"),
+        ("driver_source", "system_driver_source"),
+        ("cuda", "system_cuda_version"),
+        ("cudnn", "system_cuda_cudnn_version"),
+        ("nccl", "system_cuda_nccl_version"),
+        ("python", "framework_pytorch_python"),
+        ("pytorch", "framework_pytorch_version"),
+        ("pytorch_build", "framework_pytorch_build"),
+        ("tensorflow", "framework_pytorch_tensorflow_version"),
+    ]
+)
+# A pin of these may name a series: cuda "12" or pytorch "2.14" stand for the newest of it that fits.
+SERIES_PINS = ("cuda", "cudnn", "nccl", "pytorch", "tensorflow")
+# In a profile: this version or a newer one.
+AT_LEAST = ">="
+# Parts of a plan in the order in which they are chosen: an earlier one gets its best value at the cost of a later one.
+GPU_KINDS = ("driver", "cuda", "cudnn", "nccl")
+KINDS = GPU_KINDS + ("python", "pytorch", "tensorflow")
+# Those that exist only where they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
+ON_DEMAND = ("nccl", "tensorflow")
+CPU_BUILD = "cpu"
+# The index that needs no address: PyPI itself, or what the node's pip has in its place.
+PYPI = "pypi"
+# Where a driver and its toolkit can come from: the values of driver_source.
+NVIDIA, DISTRIBUTION = "nvidia", "distribution"
+NVIDIA_TITLE = "NVIDIA's repository"
+
+Candidate = collections.namedtuple("Candidate", "kind label pins needs row")
+Candidate.__doc__ = """One value that a part of the plan could have.
+
+kind   one of KINDS                                        label  for sentences: "CUDA 12.9"
+pins   the value of each pin that would choose it          needs  pins without which nobody wants it
+row    what the matrix says about it
+"""
+
+
+def list_candidates(matrix, pins, family):
+    """`{kind: [Candidate, ...]}`, unfiltered. `pins` only adds an exact driver version, which has no row.
+
+    family  name of the host's row of os_families, whose packages a Python has; None where the host has none
+    """
+    return collections.OrderedDict(
+        [
+            ("driver", _drivers(matrix, pins.get("driver_version", ""), family)),
+            ("cuda", _cudas(matrix, family)),
+            ("cudnn", [_library("cudnn", "cuDNN", row["package_version"], row) for row in matrix["cudnn"]]),
+            ("nccl", [_library("nccl", "NCCL", row["version"], row) for row in matrix["nccl"]]),
+            ("python", _pythons(matrix, family)),
+            ("pytorch", _pytorches(matrix)),
+            ("tensorflow", _tensorflows(matrix)),
+        ]
+    )
+
+
+def _drivers(matrix, exact_version, family):
+    """Every branch in both flavours, from every place that has it for this family."""
+    found = []
+    for branch, row in sorted(matrix["drivers"].items()):
+        for flavour, details in sorted(row["flavours"].items()):
+            for version in ("", exact_version) if exact_version and major(exact_version) == branch else ("",):
+                for source, place in _places(matrix["os_families"].get(family, {}), branch):
+                    pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
+                    label = "driver {} ({}){}".format(version or branch, flavour, place["label"])
+                    needs = ("driver_version",) if version else ()
+                    row_here = dict(row, place=place, **details)
+                    if version and branch not in matrix["released"]["driver_version"]:
+                        row_here.update(verified=False, unverified=f"whether {version} was released")
+                    found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
+    return found
+
+
+def _places(family, branch):
+    """`[(source, place)]` of a driver branch; a place says what else is had from there.
+
+    label  for sentences          rank  lower is liked better
+    holds  `{kind: versions}`, a kind that is not there is unlimited
+    """
+    places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
+    archive = family.get("distribution")
+    if archive and branch in archive["driver_branches"]:
+        label, rank = " from " + archive["title"], 0 if archive["preferred"] else 2
+        holds = {"cuda": sorted(archive["cuda"]), "cudnn": sorted(archive["cudnn"]), "nccl": []}
+        places.append((DISTRIBUTION, {"label": label, "title": archive["title"], "rank": rank, "holds": holds}))
+    return places
+
+
+def _cudas(matrix, family):
+    """Every toolkit of NVIDIA's repository, and those of the distribution's own."""
+    archive = matrix["os_families"].get(family, {}).get("distribution") or {
+        "cuda": {},
+        "title": "",
+        "driver_branches": [],
+    }
+    place = {"source": DISTRIBUTION, "branches": archive["driver_branches"]}
+    found = []
+    for version, row in sorted(matrix["cuda"].items()):
+        found.append(Candidate("cuda", "CUDA " + version, {"cuda": version}, (), dict(row, place={"source": NVIDIA})))
+        if version in archive["cuda"]:
+            label = "CUDA {} from {}".format(version, archive["title"])
+            found.append(Candidate("cuda", label, {"cuda": version}, (), dict(row, place=place)))
+    return found
+
+
+def _library(kind, title, version, row):
+    label = "{} {} for CUDA {}".format(title, row["version"], row["cuda_major"])
+    return Candidate(kind, label, {kind: version}, (), row)
+
+
+def _pythons(matrix, family):
+    """Every Python that any system has, with the packages of this family where it is one of its own."""
+    rows = {}
+    # One that only a system has on which nothing is installed is known to nobody else.
+    installed = {row["family"] for row in matrix["os_releases"]}
+    for name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
+        if name == family or name in installed:
+            rows.update(system["pythons"])
+    return [
+        # One that is the system's own is never a fallback: nothing current runs on it.
+        Candidate("python", "Python " + version, {"python": version}, ("python",) * row["only_pinned"], row)
+        for version, row in sorted({key: dict(row, verified=True) for key, row in rows.items()}.items())
+    ]
+
+
+def _pytorches(matrix):
+    found = []
+    for _series, row in sorted(matrix["pytorch"].items()):
+        builds = {name: _build(matrix, row, name) for name in row["builds"]}
+        builds[CPU_BUILD] = dict(row, cuda="", index="pytorch", capabilities=[])
+        for release in row["releases"]:
+            old = () if release == row["releases"][-1] else ("pytorch",)
+            for build, details in sorted(builds.items()):
+                # A build without CUDA is never a fallback: training on a CPU by accident is a failure.
+                needs = old + (("pytorch_build",) if build == CPU_BUILD else ())
+                label = f"PyTorch {release} {build}"
+                found.append(Candidate("pytorch", label, {"pytorch": release, "pytorch_build": build}, needs, details))
+    return found
+
+
+def _build(matrix, release, name):
+    """What is known of a build of a release (its row): what the release says of it, else what all of its CUDA have."""
+    own, index = release["builds"][name], matrix["pytorch_index"]
+    row = dict(
+        release, cuda=build_cuda(name), index="pytorch", capabilities=matrix["pytorch_builds"]["capabilities"][name]
+    )
+    row.update(own)
+    if row["index"] != PYPI and not index["verified"]:
+        doubts = ([] if release["verified"] else [release["unverified"]]) + [index["unverified"]]
+        # A lesser doubt than one about the release: what it says of its GPUs was read.
+        row.update(verified=False, unverified=", and ".join(doubts), release_verified=release["verified"])
+    return row
+
+
+def build_cuda(name):
+    """The CUDA of a build by its name: "12.6" of "cu126"."""
+    return f"{name[2:-1]}.{name[-1]}"
+
+
+def _tensorflows(matrix):
+    return [
+        Candidate(
+            "tensorflow",
+            "TensorFlow " + release,
+            {"tensorflow": release},
+            () if release == row["releases"][-1] else ("tensorflow",),
+            row,
+        )
+        for _series, row in sorted(matrix["tensorflow"].items())
+        for release in row["releases"]
+    ]
+
+
+def as_sentence(text):
+    """With a capital letter, except for a name that has none."""
+    return text if text.startswith("cuDNN") else text[:1].upper() + text[1:]
+
+
+def accepts(pin, value, candidate):
+    """Whether a candidate is what the pin asks for; a pin says nothing about candidates of another kind."""
+    if pin not in candidate.pins:
+        return True
+    if value.startswith(AT_LEAST):
+        return version_key(candidate.pins[pin]) >= version_key(value[len(AT_LEAST) :])
+    if pin in SERIES_PINS:
+        return is_part_of(candidate.pins[pin], value)
+    return candidate.pins[pin] == value
+
+
+def is_from_pypi(pytorch):
+    """Whether a PyTorch is one that PyPI itself serves, and whose row was verified."""
+    return pytorch.row["index"] == PYPI and pytorch.row["verified"]
+
+
+def has_ended(row, as_of):
+    """Whether a row's last month of updates (YYYY-MM) lies before the day `as_of` (YYYY-MM-DD)."""
+    return row.get("status") == "eol" or (row["eol"] != "" and as_of[: len(row["eol"])] > row["eol"])
+
+
+def preference(candidate, chosen, as_of):
+    """Sort key, best first: what is still maintained, what was verified, what the kind itself prefers, the newest."""
+    row = candidate.row
+    unverified = not row["verified"]
+    if candidate.kind == "driver":
+        branch = int(candidate.pins["driver_branch"])
+        not_preferred = candidate.pins["driver_flavour"] != row["preferred_flavour"]
+        exact = bool(candidate.pins["driver_version"])
+        return (has_ended(row, as_of), unverified, exact, -branch, not_preferred, row["place"]["rank"])
+    if candidate.kind == "python":
+        return (has_ended(row, as_of), unverified) + _newest_first(candidate.pins["python"])
+    if candidate.kind == "cuda":
+        return (_is_ahead_of_driver(candidate, chosen), unverified) + _newest_first(candidate.pins["cuda"])
+    if candidate.kind == "pytorch":
+        newest = _newest_first(candidate.pins["pytorch"])
+        unverified = not row.get("release_verified", row["verified"])
+        return (unverified, row["index"] != PYPI, newest, _newest_first(row["cuda"] or "0"))
+    newest = _newest_first(candidate.pins[candidate.kind])
+    return (unverified, newest) if candidate.kind == "tensorflow" else (unverified, newest, -int(row["cuda_major"]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _newest_first(version):
+    return tuple(-number for number in version_key(version))
+
+
+def _is_ahead_of_driver(cuda, chosen):
+    """Whether the toolkit came with a newer driver branch: it works, but the driver cannot compile its PTX."""
+    driver = chosen.get("driver")
+    return driver is not None and int(major(cuda.row["matching_driver"])) > int(driver.pins["driver_branch"])

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say why a question has no answer, and which answers are near."""
+
+import collections
+
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major, version_key
+
+from .candidates import AT_LEAST, ON_DEMAND, PINS, as_sentence, has_ended
+
+MOST_CHOICES = 3
+MOST_REASONS = 3
+
+
+def conflict(what, clash=(), choices=()):
+    """One entry of `conflicts`.
+
+    what     sentences that say why it does not work
+    clash    the facts that do not go together, as text
+    choices  up to three ways out, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
+             they stand in an inventory
+    """
+    variables = [{PINS[pin]: value for pin, value in choice.items()} for choice in choices]
+    return {"what": what, "clash": list(clash), "choices": list(choices), "variables": variables}
+
+
+def with_choice(entry, choice):
+    """The same conflict with a further way out, the last of at most three."""
+    return conflict(entry["what"], entry["clash"], entry["choices"][: MOST_CHOICES - 1] + [choice])
+
+
+def find_conflicts(problem, facts):
+    """Every independent clash among `facts`, for which `problem` has no answer."""
+    clashes = []
+    left = list(facts)
+    while problem.search(left) is None:
+        clash = problem.smallest_clash(left)
+        clashes.append(clash)
+        # Without its pins the rest may still clash elsewhere; a clash without pins is the end of it.
+        if not _pins(clash):
+            break
+        left = [fact for fact in left if fact not in _pins(clash)]
+    choices = [_choices(problem, facts, clashes[0])] if len(clashes) == 1 else _joint_choices(problem, facts, clashes)
+    return [
+        conflict(_explain(problem, clash), [fact.label for fact in clash], choices[index])
+        for index, clash in enumerate(clashes)
+    ]
+
+
+def _pins(facts):
+    return [fact for fact in facts if fact.kind == "pin"]
+
+
+def _explain(problem, clash):
+    reasons = _reasons(problem, clash)
+    return ". ".join(as_sentence(reason) for reason in reasons[:MOST_REASONS]) + "."
+
+
+def _reasons(problem, clash):
+    """Sentences, the most telling first."""
+    refusals = collections.OrderedDict()
+    domains = collections.OrderedDict()
+    for kind in problem.kinds_for(clash):
+        pinned = problem.best_first(problem.pinned(kind, clash), {})
+        if not pinned:
+            return [_pins_disagree(problem, kind, clash)]
+        refusals[kind] = _first_refusals(problem, pinned, clash)
+        domains[kind] = problem.allowed(kind, clash)
+        if not domains[kind]:
+            return refusals[kind]
+    pair = problem.hopeless_pair(domains)
+    if pair is None:
+        found = _reasons_of_three(problem, domains) or _reasons_of_pins(problem, domains, clash)
+        found += [reason for kind in refusals for reason in refusals[kind][:1]]
+        return found or ["these do not fit together"]
+    first, second = (problem.best_first(domains[kind], {}) for kind in pair)
+    # Of one CUDA where there are such: what differs in CUDA anyway explains least.
+    alike = [one for one in first if _cuda_major(one) == _cuda_major(second[0])]
+    return [problem.pair_refusal((alike or first)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+
+
+def _cuda_major(candidate):
+    """The CUDA that a candidate brings, "" for none."""
+    inside = candidate.row.get("cuda", "")
+    return major(inside) if inside else ""
+
+
+def _reasons_of_three(problem, domains):
+    """Where any two kinds go together: a kind of which each candidate is ruled out by some other kind."""
+    for kind in reversed(list(domains)):
+        reasons = collections.OrderedDict()
+        refused = True
+        for candidate in problem.best_first(domains[kind], {}):
+            by = [other for other in domains if other != kind and _rules_out(problem, domains[other], candidate)]
+            refused = refused and bool(by)
+            for other in by[:1]:
+                best = problem.best_first(domains[other], {})[0]
+                reasons.setdefault(other, problem.pair_refusal(candidate, best))
+        if refused:
+            return list(reasons.values())
+    return []
+
+
+def _reasons_of_pins(problem, domains, clash):
+    """What the best of the parts that are pinned have against each other."""
+    pinned = {fact.name for fact in _pins(clash)}
+    best = [
+        problem.best_first(domains[kind], {})[0]
+        for kind in domains
+        if pinned.intersection(problem.candidates[kind][0].pins)
+    ]
+    found = [problem.pair_refusal(one, two) for index, one in enumerate(best) for two in best[index + 1 :]]
+    return [reason for reason in found if reason]
+
+
+def _rules_out(problem, candidates, candidate):
+    return all(problem.pair_refusal(candidate, other) for other in candidates)
+
+
+def _first_refusals(problem, candidates, clash):
+    """For each GPU and for the operating system, what it says about the best candidate that it rules out.
+
+    And about the best one of those that it rules out for another reason.
+    """
+    found = []
+    for fact in clash:
+        if fact.kind != "pin":
+            ways = collections.OrderedDict()
+            for candidate in candidates:
+                reason = problem.refusal(fact, candidate)
+                verb = reason.partition(candidate.label)[2].split(" ")[1:2]
+                if reason:
+                    ways.setdefault(tuple(verb), reason)
+            found += ways.values()
+    return found
+
+
+def _pins_disagree(problem, kind, clash):
+    """Two pins of one kind that no row of the matrix unites, such as driver 620 and its proprietary module."""
+    pins = [fact for fact in clash if fact.kind == "pin" and fact.name in problem.candidates[kind][0].pins]
+    alone = [problem.pinned(kind, [fact for fact in pins if fact is not left]) for left in pins]
+    known = [
+        candidate.label
+        for candidate in problem.candidates[kind]
+        if any(candidate is other for group in alone for other in group)
+    ]
+    wanted = " with ".join(fact.label for fact in pins)
+    return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
+
+
+def _choices(problem, facts, clash):
+    """The ways out of the only clash: one pin changed, everything else kept."""
+    found = []
+    for fact in _pins(clash):
+        rest = [other for other in facts if other is not fact]
+        for answer in (problem.search(rest + _any_of(fact)), _closest(problem, rest, fact), problem.search(rest)):
+            choice = answer and {fact.name: value_in(answer, fact.name)}
+            if choice and choice not in found and (choice[fact.name] or not (found or _is_held(fact))):
+                found.append(choice)
+    return found[:MOST_CHOICES] or _joint_choices(problem, facts, [clash])[0]
+
+
+def _is_held(fact):
+    """Whether a pin is the profile's: an empty variable leaves it as it is."""
+    return fact.origin.startswith("the profile")
+
+
+def _any_of(fact):
+    """The pin of a part on demand, for any version of it; nothing for other pins, whose part is there anyway."""
+    return [fact._replace(value=AT_LEAST + "0")] if fact.name in ON_DEMAND else []
+
+
+def _joint_choices(problem, facts, clashes):
+    """For each of several clashes one way out, such that all of them together lead to a plan."""
+    blamed = [fact for fact in facts if any(fact in _pins(clash) for clash in clashes)]
+    kept = [fact for fact in facts if fact not in blamed]
+    # As many pins as possible stay: first come, first kept.
+    for fact in blamed:
+        if problem.search(kept + [fact]) is not None:
+            kept.append(fact)
+    for fact in blamed:
+        loose = _any_of(fact) if fact not in kept else []
+        if loose and problem.search(kept + loose) is not None:
+            kept += loose
+    answer = problem.search(kept)
+    if answer is None:
+        return [[] for _clash in clashes]
+    changed = [[fact.name for fact in _pins(clash) if fact not in kept] for clash in clashes]
+    held = {fact.name for fact in facts if _is_held(fact)}
+    choices = [{name: value_in(answer, name) for name in names} for names in changed]
+    return [[] if any(not choice[name] for name in held & set(choice)) else [choice] for choice in choices]
+
+
+def _closest(problem, rest, fact):
+    """The answer whose value is closest to what was pinned, among those that are maintained and verified; or None.
+
+    The best answer may be far away: who asks for PyTorch 2.15 may like 2.14 from another index better than 2.10.
+    """
+    if not is_version(fact.value):
+        return None
+    values = {
+        candidate.pins[fact.name]
+        for group in problem.candidates.values()
+        for candidate in group
+        if candidate.pins.get(fact.name)
+        and fact.name not in candidate.needs
+        and candidate.row["verified"]
+        and not ("eol" in candidate.row and has_ended(candidate.row, problem.as_of))
+    }
+    values = sorted(values | {fact.value}, key=version_key)
+    here = values.index(fact.value)
+    for value in sorted(values, key=lambda value: abs(values.index(value) - here)):
+        answer = problem.search(rest + [fact._replace(value=value)]) if value != fact.value else None
+        if answer is not None:
+            return answer
+    return None
+
+
+def value_in(answer, pin):
+    """What a pin would have to be for this answer; "" where the part of the plan does not exist."""
+    for candidate in answer.values():
+        if pin in candidate.pins:
+            return candidate.row["version"] if pin in ("cudnn", "nccl") else candidate.pins[pin]
+    return ""
+
+
+def host_title(host):
+    """How messages call a host: "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)"."""
+    names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
+    system = "{id} {version}".format(**host["os"])
+    return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))
+
+
+def _as_inventory(choice):
+    return ", ".join(f'{PINS[pin]}: "{value}"' for pin, value in choice.items())
+
+
+def conflict_message(host, conflicts, together=None):
+    """What a person reads: every conflict with its way out, and how to write it into the inventory.
+
+    together  `{pin: value}` that leads to a plan at once (plan.one_way_out); told where there are several conflicts
+    """
+    lines = [f"No plan fits {host_title(host)}. Nothing was changed."]
+    if len(conflicts) > 1:
+        lines.append(f"{len(conflicts)} things stand in the way; each needs one of its ways out.")
+    for number, entry in enumerate(conflicts, 1):
+        lines.append("")
+        lines.append("{}. {}".format(number, entry["what"]))
+        if len(entry["clash"]) > 1:
+            lines.append("   What clashes: {}".format(" + ".join(entry["clash"])))
+        if entry["choices"]:
+            how = "set it" if len(entry["choices"]) == 1 else "set one of these"
+            lines.append(f"   What fits ({how} in the inventory):")
+        for choice in entry["choices"]:
+            lines.append("     " + _as_inventory(choice))
+    if together and len(conflicts) > 1:
+        lines += ["", "All of this at once leads to a plan: " + _as_inventory(together)]
+    return "\n".join(lines)

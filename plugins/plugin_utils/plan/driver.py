@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan says of the driver: its packages, what guards them, and the kernels that it is built for."""
+
+import collections
+
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of
+
+# The guards of a driver, as the plan announces them.
+MODULE_STREAM = "dnf's module stream {}"
+VERSION_LOCK = "a version lock, which dnf and dnf-automatic honour"
+PREFERENCE = "apt's preference for {}"
+UNATTENDED = "a list of packages that unattended-upgrades leaves alone"
+HOLD = "a hold of its packages at their version"
+
+
+def has_streams(family):
+    return family["format"] == "rpm" and family.get("streams", True)
+
+
+def driver_of(family, host, driver):
+    if driver is None:
+        # Nothing to install: what is wanted is there.
+        texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
+        lists = {name: [] for name in ("components", "packages", "version_lock", "switch_removes")}
+        return dict(texts, present=True, repository={}, preference={"package": "", "version": ""}, **lists)
+    version = driver.pins["driver_version"]
+    flavour = family["flavours"][driver.pins["driver_flavour"]]
+    names = family["driver_packages"][driver.row["packages"]]
+    branch = driver.pins["driver_branch"]
+    archive = family["distribution"]
+    install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"]]
+    libraries = [name.format(branch=branch) for name in names["libraries"]]
+    suite = [] if archive else family["driver_names"].split()
+    return {
+        "branch": driver.pins["driver_branch"],
+        "flavour": driver.pins["driver_flavour"],
+        "source": driver.pins["driver_source"],
+        "repository": {} if archive else dict(family["cuda_repository"]),
+        "components": list(archive["components"]) if archive else [],
+        "preference": _preference(family, branch, version),
+        "stream": driver.row["stream"] if has_streams(family) else "",
+        "module": flavour["module"],
+        "version": version,
+        "present": is_driver_present(host, driver),
+        "packages": at_version(family, install, version, branch),
+        # From NVIDIA's one suite whatever is installed of the driver.
+        "version_lock": suite or at_version(family, install + libraries, version),
+        "switch_removes": list(family["switch_removes"]),
+    }
+
+
+def guards_of(family, host, driver):
+    """What keeps the driver from being replaced by accident, in words (`driver`); none where the inventory says never.
+
+    `driver_guards` of the host: `{guards: auto | never, hold: whether it is held even then}`; auto where missing.
+    `own_versions`: packages of the driver whose version is their own.
+    """
+    wish = host.get("driver_guards") or {}
+    archive = family["distribution"] if driver else None
+    own = list(archive["own_versions"]) if archive else []
+    words = []
+    if driver is not None:
+        hold = [VERSION_LOCK if family["format"] == "rpm" else HOLD]
+        if wish.get("guards", "auto") != "never":
+            words = _guard_words(family, driver) + hold
+        elif wish.get("hold"):
+            words = hold
+    return {"driver": words, "own_versions": own}
+
+
+def _guard_words(family, driver):
+    branch, version = driver.pins["driver_branch"], driver.pins["driver_version"]
+    by_rpm = family["format"] == "rpm"
+    guards = [MODULE_STREAM.format(driver.row["stream"])] if has_streams(family) else []
+    if not by_rpm and _preference(family, branch, version)["version"]:
+        guards.append(PREFERENCE.format(version or branch))
+    return guards + ([] if by_rpm else [UNATTENDED])
+
+
+def _preference(family, branch, version):
+    """Packages and version of the apt preference that keeps to the planned driver; empty where none is needed."""
+    if family["distribution"]:
+        # Its names have the branch. Packages of one source demand each other at one version.
+        source = "src:" + family["distribution"]["source_package"].format(branch=branch)
+        return {"package": source if version else "", "version": version + "-*" if version else ""}
+    names = family["driver_names"]
+    return {"package": names, "version": _deb_pattern(branch, version) if names else ""}
+
+
+def _deb_pattern(branch, version):
+    """The versions, in any revision of the packager, that are the exact one or of the branch."""
+    return version + "-*" if version else branch + ".*"
+
+
+def at_version(family, names, version, branch=""):
+    """name-version is what dnf and rpm both understand; rpm knows no epoch in a question. apt takes any revision.
+
+    `branch`: without an exact version, the one that a package must be of where its name does not say so.
+    """
+    archive = family["distribution"] or {}
+    if family["format"] == "deb" and not archive and (version or branch):
+        return [f"{name}={_deb_pattern(branch, version)}" for name in names]
+    pattern = "{}-{}" if family["format"] == "rpm" else "{}={}-*"
+    return [
+        pattern.format(name, version) if version and name not in archive.get("own_versions", ()) else name
+        for name in names
+    ]
+
+
+def _kernels(host):
+    """The kernels for which a module is needed: the running one, and the one that boots next where it is another.
+
+    Or `kernel_target` alone, where the host is made into an image that another kernel will boot.
+    """
+    kernel = host["kernel"]
+    if host.get("kernel_target"):
+        return [host["kernel_target"]]
+    return list(collections.OrderedDict.fromkeys(name for name in (kernel["running"], kernel["next_boot"]) if name))
+
+
+def is_driver_present(host, driver):
+    """Whether the planned driver is on the node and at work already, whoever installed it.
+
+    Libraries, loaded module, and the module files of every kernel that may boot must be of one version, of the planned
+    flavour, and of the planned branch or exact version; and nvidia-smi must be there.
+    """
+    nvidia = host.get("nvidia") or {}
+    user_space = nvidia.get("user_space") or ""
+    exact = driver.pins["driver_version"]
+    fits = user_space == exact if exact else is_part_of(user_space, driver.pins["driver_branch"])
+    modules = [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
+    # An image that is being made loads nothing.
+    modules += [] if host.get("kernel_target") else [nvidia.get("loaded")]
+    wanted = (user_space, driver.pins["driver_flavour"])
+    if not (fits and nvidia.get("nvidia_smi")):
+        return False
+    return all(module and (module["version"], module["flavour"]) == wanted for module in modules)
+
+
+def kernel_of(family, host, driver):
+    if driver is None:
+        return {"releases": [], "packages": [], "devel": [], "image": [], "hold": []}
+    releases, row = _kernels(host), family["kernel"]
+    devel = [row["devel_prefix"] + name for name in releases]
+    lists = {name: list(row[name]) for name in ("packages", "image", "hold")}
+    return dict(lists, releases=releases, devel=devel)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a question before any search: pins that do not exist, unknown values, unsupported hosts."""
+
+import collections
+import difflib
+import re
+
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import card_of
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import (
+    is_part_of,
+    is_version,
+    major,
+    version_key,
+)
+
+from .candidates import AT_LEAST, CPU_BUILD, PINS, accepts
+from .clash import conflict
+from .labels import pin_label
+from .rules import Gpu
+from .unknown import is_released
+
+# Who pins these has taken over what the plan would have derived from a GPU's architecture.
+PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
+LOOK = "What would fit there is told by tools/gpu-plan with {}. "
+INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
+
+
+def misspelt_pins(matrix, pins):
+    """Conflicts for pins that do not exist, are no text, or do not look like what they should be."""
+    found = []
+    branches = sorted(matrix["drivers"], key=int)
+    profiles = sorted(matrix["profiles"])
+    for name, value in sorted(pins.items()):
+        if name not in PINS:
+            nearest = difflib.get_close_matches(name, list(PINS), 1)
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
+            found.append(conflict("There is no pin {}.{} Known: {}.".format(name, hint, ", ".join(PINS))))
+        elif not isinstance(value, str):
+            text = "{} is {!r}, which is not text. Write it in quotes: YAML turns 8.10 into 8.1."
+            found.append(conflict(text.format(PINS[name], value)))
+        elif name == "profile" and value not in profiles:
+            nearest = difflib.get_close_matches(value, profiles, 1)
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
+            text = "{} is not known.{} Known: {}.".format(pin_label(name, value), hint, ", ".join(profiles))
+            found.append(conflict(text, [pin_label(name, value)], [{"profile": profile} for profile in nearest]))
+        elif name == "driver_version" and value in branches:
+            text = "{} is a branch: set {} for its newest release, or write an exact version, like 580.95.05."
+            branch = {"driver_version": "", "driver_branch": value}
+            what = text.format(pin_label(name, value), pin_label("driver_branch", value))
+            found.append(conflict(what, [pin_label(name, value)], [branch]))
+        elif name == "driver_version" and not (is_version(value) and major(value) in branches):
+            text = '{} is not a version of a known branch. Write it like "580.95.05"; known branches: {}.'
+            found.append(conflict(text.format(pin_label(name, value), ", ".join(branches))))
+    return found
+
+
+def profile_pins(matrix, profile):
+    """What a profile pins. Raises KeyError for one that does not exist."""
+    return matrix["profiles"][profile]["pins"]
+
+
+def held_pins(profile, pins):
+    """What of a profile's pins is left beside the user's own."""
+    # A build belongs to a release: who pins another release does not mean the profile's build of it.
+    replaced = set(pins) | ({"pytorch_build"} if "pytorch" in pins else set())
+    return {name: value for name, value in profile.items() if name not in replaced}
+
+
+def unknown_pins(matrix, candidates, pins):
+    """Names of pins whose value no row of the matrix has, or that are no release of a driver."""
+    unknown = {name for name in pins if not _is_known(name, pins[name], candidates)}
+    if is_released(matrix, pins.get("driver_version", "")) is False:
+        unknown.add("driver_version")
+    return [name for name in PINS if name in unknown]
+
+
+def _is_known(name, value, candidates):
+    # A range is for profiles: what is installed should be read from the inventory.
+    return not value.startswith(AT_LEAST) and any(
+        name in candidate.pins and accepts(name, value, candidate)
+        for group in candidates.values()
+        for candidate in group
+    )
+
+
+def find_release(matrix, host):
+    """The row of os_releases for what a host says of its operating system, or None.
+
+    Of a host that is only asked about also one of planned_releases, whose version stands for all of its minor ones.
+    """
+    system = host["os"]
+    for release in matrix["os_releases"]:
+        if (release["id"], release["version"]) == (system["id"], system["version"]):
+            return release
+    for release in matrix["planned_releases"] if host.get("imagined") else ():
+        if release["id"] == system["id"] and is_part_of(system["version"], release["version"]):
+            return dict(release, version=system["version"])
+    return None
+
+
+def only_planned(matrix, host, release):
+    """Why nothing of a plan is installed by this version on such a host, as one sentence; "" where it is."""
+    title = "{name} {version}".format(**release)
+    if host["machine"] != matrix["machine"]:
+        title += " on " + host["machine"]
+    elif (release["id"], release["version"]) in {(row["id"], row["version"]) for row in matrix["os_releases"]}:
+        return ""
+    text = "This version installs nothing on {}, where none of it was tried: to install this plan, follow {}"
+    return text.format(title, INSTALLATION_GUIDE)
+
+
+def unsupported_host(matrix, host, release, pins):
+    """Conflicts for what the host is, whatever versions are pinned."""
+    found = _unsupported_machine(matrix, host, release)
+    if release is None:
+        title = "{id} {version}".format(**host["os"])
+        what = _not_installed(matrix["os_releases"], host["os"])
+        if find_release(matrix, dict(host, imagined=True)):
+            what += " " + LOOK.format(f"--os '{title}'").rstrip()
+        found.append(conflict(what, [title]))
+    elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
+        family = matrix["os_families"][release["family"]]
+        title = "{name} {version}".format(**release)
+        clash = ["ansible-core " + host["ansible_core"], title]
+        found.append(conflict(controller_refusal(family, host["ansible_core"]), clash))
+    strangers = kinds_of_gpu(matrix, host["gpus"])[1]
+    missing = [PINS[name] for name in PINS_FOR_UNKNOWN_GPU if name not in pins]
+    if strangers and missing:
+        title = ", ".join("{} ({})".format(gpu["name"], gpu["pci_id"]) for gpu in strangers)
+        text = "The architecture of {} is unknown, so nothing can be chosen for it. To choose yourself, set {}."
+        found.append(conflict(text.format(title, ", ".join(missing)), [title]))
+    if not host["gpus"] and pins.get("pytorch_build") != CPU_BUILD:
+        text = "No NVIDIA GPU is on the PCI bus of this host. If it should have one, look for the card; else set {}."
+        what = text.format(pin_label("pytorch_build", CPU_BUILD))
+        found.append(conflict(what, ["no NVIDIA GPU"], [{"pytorch_build": CPU_BUILD}]))
+    return found
+
+
+def _unsupported_machine(matrix, host, release):
+    machine = host["machine"]
+    if machine == matrix["machine"]:
+        return []
+    families = matrix["os_families"]
+    known = [row["name"] for row in families.values() if machine in row["machines"]]
+    if not (host.get("imagined") and known):
+        text = "This host is {}: this version installs on {} alone. {}For {} follow NVIDIA's installation guide: {}."
+        look = LOOK.format("--machine " + machine) if known else ""
+        what = text.format(machine, matrix["machine"], look, machine, INSTALLATION_GUIDE)
+    elif release is None or machine in families[release["family"]]["machines"]:
+        return []
+    else:
+        text = "NVIDIA's repository for {} was not seen for {}: ask for one of {}."
+        what = text.format(machine, families[release["family"]]["name"], "; ".join(known))
+    return [conflict(what, ["machine " + machine])]
+
+
+def _not_installed(releases, system):
+    """What to do with a system that has no row: one sentence on what it is, one on what is installed."""
+    own = [row for row in releases if row["id"] == system["id"]]
+    title = "{} {}".format(own[0]["name"] if own else system["id"], system["version"])
+    known = [row["version"] for row in own]
+    alike = [version for version in known if major(version) == major(system["version"])]
+    text = f"{title} is not installed by this version, which installs {_installed(releases)}."
+    told = is_version(system["version"])
+    if alike and told and len(system["version"].split(".")) > 1:
+        step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
+    elif own and told and version_key(system["version"]) < version_key(known[0]):
+        step = "Install {} {} on the host".format(own[-1]["name"], known[-1])
+    else:
+        step = "Take one of these, or follow NVIDIA's installation guide: " + INSTALLATION_GUIDE
+    return f"{text} {step}."
+
+
+def _installed(releases):
+    """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
+    by_name = collections.OrderedDict()
+    for row in releases:
+        by_name.setdefault(row["name"], []).append(row["version"])
+    return ", ".join(
+        "{} {}".format(name, versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}")
+        for name, versions in by_name.items()
+    )
+
+
+def controller_refusal(family, ansible_core):
+    """Why an ansible-core (text, "" for unknown) cannot manage a family of systems; "" when it can."""
+    bounds = family["ansible_core"]
+    numbers = re.match(r"[0-9]+(\.[0-9]+)*", ansible_core)
+    if not numbers:
+        return ""
+    here = version_key(numbers.group())
+    if here >= version_key(bounds["from"]) and not (bounds["below"] and here >= version_key(bounds["below"])):
+        return ""
+    text = "ansible-core {} cannot manage {}: {}. Install ansible-core {} on the controller (make venv)."
+    because = bounds["because"] if here >= version_key(bounds["from"]) else "it is too old"
+    return text.format(ansible_core, family["name"], because, bounds["from"])
+
+
+def kinds_of_gpu(matrix, gpus):
+    """The different GPUs of a host: those whose architecture is known, as `Gpu`, and the records of the others."""
+    known, strangers = [], []
+    for gpu in gpus:
+        architecture = matrix["architectures"].get(gpu["architecture"])
+        if architecture is None:
+            strangers.append(gpu)
+            continue
+        capability = gpu["compute_capability"]
+        capabilities = (capability,) if capability else tuple(architecture["capabilities"])
+        kind = Gpu(gpu["name"], gpu["architecture"], capabilities, card_of(gpu["name"], gpu.get("device_id") or ""))
+        if kind not in known:
+            known.append(kind)
+    return known, strangers

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cards and systems as people write them: "8xH100", "H100 SXM", "alma 8.10", "debian 12.8"."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import BY_ID, card_of
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import (
+    NAMES,
+    describe_device,
+    find_devices,
+    without_maker,
+)
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
+
+MOST_HINTS = 3
+# What is asked for and is no card of a server that this plan is for; the first that fits is the answer.
+NOT_PLANNED = (
+    (
+        r"\b(amd|ati|radeon|instinct|firepro|mi[0-9]{2,3}[a-z]?)\b",
+        "is a card of AMD: this plan is for NVIDIA's GPUs alone",
+    ),
+    (
+        r"\b(intel|arc|gaudi ?[0-9]?|ponte vecchio|data center gpu (max|flex)|iris|xeon)\b",
+        "is made by Intel: this plan is for NVIDIA's GPUs alone",
+    ),
+    (
+        r"\b(jetson|orin|xavier|tegra|drive agx|agx thor)\b",
+        "is a Jetson module: its driver and CUDA come with JetPack, and there is nothing for this plan to choose",
+    ),
+    (
+        r"\b(gb10|dgx spark)\b",
+        "is a desktop of NVIDIA's own with DGX OS on aarch64: its driver and CUDA come with that system",
+    ),
+    (
+        r"\bmig\b|\b[1-7]g\.[0-9]+gb\b",
+        "is a slice of a card (MIG): driver and CUDA are those of the whole card, so ask for that",
+    ),
+    (
+        r"-[0-9]+(-[0-9]+)?[abcq]$|\bvgpu\b",
+        "is a virtual GPU: its guest driver must be of the release of the hypervisor's vGPU manager, from NVIDIA's "
+        "licensing portal and not from the repositories that this plan is for",
+    ),
+)
+# Words that say how a card is built in or sold, and what its name in nvidia-smi has for them.
+SPELLINGS = {"sxm": "hbm3", "sxm5": "hbm3", "pci": "pcie"}
+FILLERS = ("gpu", "gpus", "card", "graphics", "accelerator")
+SYSTEMS = (
+    (("red hat", "redhat", "rhel"), "rhel"),
+    (("alma",), "almalinux"),
+    (("rocky",), "rocky"),
+    (("debian",), "debian"),
+    (("ubuntu",), "ubuntu"),
+)
+
+
+def split_cards(text: str) -> list[tuple[int, str]]:
+    """`[(count, name)]` of "2x T4, RTX 4090", "8xH100", "H100 x8"; an empty text is a host without GPUs."""
+    found = []
+    for part in (part.strip() for part in text.split(",")):
+        before = re.match(r"([0-9]{1,2}) ?[xX*\u00d7] ?(?=[A-Za-z])(.+)$", part)
+        after = re.match(r"(.+?) ?[xX*\u00d7] ?([0-9]{1,2})$", part)
+        # "RTX 4090" and "GTX 10" end in no count: that needs a space before the x, or a digit.
+        if before:
+            found.append((int(before.group(1)), before.group(2)))
+        elif after and re.search(r"[0-9a-zA-Z] [xX*\u00d7] ?[0-9]+$|[0-9][xX*\u00d7][0-9]+$", part):
+            found.append((int(after.group(2)), after.group(1)))
+        elif part:
+            found.append((1, part))
+    return found
+
+
+def find_card(name: str) -> str:
+    """The PCI id of a card. Raises ValueError with a sentence where the name means none, or cards of different kinds.
+
+    Part of a name will do where all cards with it have the same chip's abilities; of those the one with the newest
+    first driver is meant, for which the plan fits all.
+    """
+    exact = find_devices(name)
+    if exact and (":" in name or name.strip().lower() in NAMES or any(_is_full(name, key) for key in exact)):
+        return exact[0]
+    for pattern, answer in NOT_PLANNED:
+        if re.search(pattern, name.strip(), re.IGNORECASE) and not exact:
+            raise ValueError(f"{name!r} {answer}.")
+    near = _with_words(name)
+    kinds = {describe_device(key)[1:] for key in near}
+    if len(kinds) > 1:
+        known = sorted({NAMES[key] for key in near})
+        titles = ", ".join(f"{title} ({describe_device(_id_of(title, near)).architecture})" for title in known)
+        raise ValueError(f"{name!r} could be {titles}. Write the whole name, or a PCI id (`lspci -nn -d 10de:`).")
+    if exact:
+        return exact[0]
+    if near:
+        return max(near, key=_begun)
+    raise ValueError(_unknown(name))
+
+
+def _is_full(name: str, device_id: str) -> bool:
+    """Whether a name is whole but for "NVIDIA ", so that no other card can be meant."""
+    plain = " ".join(name.lower().split())
+    spelled = [title.lower() for card in BY_ID[device_id] for title in (card.name,) + card.names]
+    return plain in spelled or "nvidia " + plain in spelled
+
+
+def _with_words(name: str) -> list[str]:
+    """Ids of the cards whose names have all these words, in the first way of reading them that finds any."""
+    words = without_maker(name.replace("_", " ")).split()
+    words = [word for word in words if word not in FILLERS]
+    spelled = [SPELLINGS.get(word, word) for word in words]
+    bare = [word for word in words if not re.match(r"(sxm|pcie?|hbm|hgx|dgx)[0-9]?[a-z]?$", word)]
+    for wanted, begins in ((words, False), (spelled, False), (words, True), (bare, False)):
+        found = [key for key in sorted(NAMES) if _has_words(key, wanted, begins)]
+        if found:
+            return found
+    return []
+
+
+def _has_words(device_id: str, words: Sequence[str], begins: bool) -> bool:
+    """`begins`: a word may lack letters at its end, K20 for K20Xm; never a digit, A4 for A40."""
+    if not re.search("[0-9]", " ".join(words)):
+        return False
+    for card in BY_ID[device_id]:
+        for title in (card.name,) + card.names:
+            has = without_maker(title).split()
+            if all(any(_is_word(own, word, begins) for own in has) for word in words):
+                return True
+    return False
+
+
+def _is_word(own: str, word: str, begins: bool) -> bool:
+    ending = "[0-9]$" if word == "sxm" else "[a-z]+$"
+    # A number alone is the beginning of nothing: "40" is not "40gb".
+    begins = begins and re.search("[a-z]", word) is not None
+    return own == word or (begins and re.match(re.escape(word) + ending, own) is not None)
+
+
+def _id_of(title: str, ids: Sequence[str]) -> str:
+    return next(key for key in ids if NAMES[key] == title)
+
+
+def _begun(device_id: str) -> tuple[int, ...]:
+    first = card_of(device_id=device_id).first_driver
+    return version_key(first) if first else ()
+
+
+def _unknown(name: str) -> str:
+    plain = {without_maker(known): known for known in NAMES.values()}
+    for known in sorted(NAMES.values()):
+        for word in without_maker(known).split():
+            if re.search(r"[0-9]{2}", word) and not word.endswith("gb"):
+                plain.setdefault(word, known)
+    near = [plain[match] for match in difflib.get_close_matches(without_maker(name), sorted(plain), MOST_HINTS, 0.5)]
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"No card {name!r} is known.{hint} A PCI id such as 10de:1db4 will do, too (`lspci -nn -d 10de:`)."
+
+
+def newest_release(releases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The release that is updated the longest, as far as that was read; of equal ones the first."""
+    return max(releases, key=lambda row: (row["verified"], row["eol"]))
+
+
+def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str, str]:
+    """`{id, version}` as os-release spells them. Raises ValueError with a sentence.
+
+    text      "rhel 8.8", "alma 8.10", "Debian 12.8", "el8"; "" is the newest of `releases` (rows of os_releases)
+    """
+    if not text.strip() and releases:
+        row = newest_release(releases)
+        return {"id": row["id"], "version": row["version"]}
+    match = re.match(r"([a-z][a-z ._-]*?)[ _-]*(?:linux)?[ _-]*([0-9]+(?:\.[0-9]+)*)$", text.strip().lower())
+    if not match:
+        raise ValueError(f'{text!r} is no system: write its id and version, such as "rhel 8.8"')
+    word, version = match.groups()
+    name = (
+        "rhel"
+        if word == "el"
+        else next((known for begins, known in SYSTEMS if word.startswith(begins)), re.sub("[^a-z]", "", word))
+    )
+    parts = version.split(".")
+    if name == "debian":
+        # Its point releases are one release to everything but their date.
+        version = parts[0]
+    elif name == "ubuntu":
+        version = ".".join(parts[:2])
+    elif len(parts) == 1:
+        minors = [row["version"] for row in releases if row["id"] == name and row["version"].startswith(version + ".")]
+        version = max(minors, key=version_key) if minors else version
+    return {"id": name, "version": version}
+
+
+def machine_of(cards: Sequence[str], machine: str) -> str:
+    """The processor of a host with these cards (PCI ids). Raises ValueError where a card is soldered beside another."""
+    own = sorted({(card_of(device_id=device_id).machine, NAMES.get(device_id, device_id)) for device_id in cards})
+    bound = [(wanted, name) for wanted, name in own if wanted]
+    for wanted, name in bound:
+        if machine and machine != wanted:
+            raise ValueError(f"{name} is soldered beside a processor of {wanted}: there is none on {machine}.")
+    return bound[0][0] if bound else machine or "x86_64"

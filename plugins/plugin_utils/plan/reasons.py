@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the plan is as it is: one sentence for each choice, and what its owner should know of it beforehand."""
+
+import collections
+import datetime
+
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
+
+from .candidates import as_sentence, has_ended
+
+# After so many days, which is two releases of PyTorch, a matrix says so.
+OLD_MATRIX_DAYS = 180
+
+
+def choice_reason(problem, facts, answer, kind):
+    """One sentence: what was chosen, by whom, and why nothing better."""
+    chosen = answer[kind]
+    pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
+    pins = list(collections.OrderedDict.fromkeys(pins))
+    parts = ["pinned by {}".format(" and ".join(pins)) if pins else "", _remark(chosen)]
+    ranked = problem.best_first(problem.pinned(kind, facts), answer)
+    if ranked[0] is not chosen:
+        parts.append(_why_not(problem, facts, answer, ranked[0]))
+    newest = max((other for other in ranked if not _why_not(problem, facts, answer, other)), key=_release)
+    if _release(newest) > _release(chosen):
+        parts.append(_why_later(newest, problem.as_of))
+    said = "; ".join(part for part in parts if part) or "nothing newer fits"
+    return f"{as_sentence(chosen.label)}: {said}"
+
+
+def _release(candidate):
+    """The version by which newer and older are told apart."""
+    pin = "driver_branch" if candidate.kind == "driver" else candidate.kind
+    return version_key(candidate.pins[pin])
+
+
+def _why_later(newest, as_of):
+    """Why something newer that fits too was not preferred."""
+    row = newest.row
+    if "eol" in row and has_ended(row, as_of):
+        return f"{newest.label} is newer, but past its end of life"
+    if row.get("index", "pypi") != "pypi":
+        return f"{newest.label} is newer, but PyPI does not serve it"
+    if not row["verified"]:
+        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
+    return ""
+
+
+def _remark(chosen):
+    if chosen.kind in ("driver", "python") and chosen.row["eol"]:
+        return "updates until {}".format(chosen.row["eol"])
+    if chosen.kind == "pytorch":
+        return "served by PyPI" if chosen.row["index"] == "pypi" else "from the PyTorch index"
+    return ""
+
+
+def _why_not(problem, facts, answer, better):
+    """Why a candidate that would have been liked better was not taken."""
+    refusals = [problem.refusal(fact, better) for fact in facts if fact.kind != "pin"]
+    refusals += [problem.pair_refusal(better, other) for kind, other in answer.items() if kind != better.kind]
+    return next((refusal for refusal in refusals if refusal), "")
+
+
+def find_warnings(as_of, today, release, family, answer):
+    """Sentences on what is old, was never verified, or works with limits only.
+
+    today            YYYY-MM-DD, "" where nobody said
+    release, family  rows of the matrix: the host's, and what packages are called there
+    """
+    title = "{name} {version}".format(**release)
+    found = _age_warnings(as_of, today) + _row_warnings(title, release, as_of)
+    found += _row_warnings("What is known of packages for " + family["name"], family, as_of)
+    for candidate in answer.values():
+        found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
+    if "driver" in answer:
+        remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
+        found += [as_sentence(remark)] if remark else []
+        if not family.get("streams", True):
+            text = "Dnf has no module streams there: dnf versionlock '*nvidia*{}*' keeps it to the branch"
+            found.append(text.format(answer["driver"].pins["driver_branch"]))
+        found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
+    if "tensorflow" in answer:
+        found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])
+    return found
+
+
+def _age_warnings(as_of, today):
+    if not today:
+        return []
+    days = (_day(today) - _day(as_of)).days
+    text = "The matrix of versions is {} days old (as of {}): take a newer gpuwright, or what came since is not known"
+    return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
+
+
+def _day(text):
+    return datetime.date(*(int(part) for part in text.split("-")))
+
+
+def _row_warnings(label, row, as_of):
+    found = []
+    if "eol" in row and has_ended(row, as_of):
+        # Whoever has not bought it had them for a shorter time still.
+        which = " " + row["eol_of"] if row.get("eol_of") else ""
+        since = " since " + row["eol"] if row["eol"] else " for long"
+        found.append(f"{label} has had no updates{since}{which}")
+    if not row["verified"]:
+        found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
+    return found
+
+
+def _cuda_warnings(driver, cuda, pytorch):
+    found = []
+    branch = driver.pins["driver_branch"]
+    if int(major(cuda.row["matching_driver"])) > int(branch):
+        text = "{} came with driver {}: on {} it runs, but PTX code is not compiled at run time"
+        found.append(text.format(cuda.label, cuda.row["matching_driver"], branch))
+    inside = pytorch.row["cuda"]
+    if inside and major(inside) != major(cuda.pins["cuda"]):
+        text = "{} was built with CUDA {}: its extensions cannot be compiled with toolkit {}"
+        found.append(text.format(pytorch.label, inside, cuda.pins["cuda"]))
+    return found
+
+
+def _tensorflow_warnings(pytorch, tensorflow):
+    inside = pytorch.row["cuda"]
+    if tensorflow.row["from_pip"] or not inside or major(inside) != major(tensorflow.row["cuda"]):
+        return []
+    text = "{} loads the node's cuDNN and {} its own of the same name: import one of them alone in a process"
+    return [text.format(tensorflow.label, pytorch.label)]

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a found combination down as the plan of docs/architecture.md: what is installed, from where and where to."""
+
+import collections
+
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
+
+from .candidates import CPU_BUILD, DISTRIBUTION, KINDS
+from .driver import driver_of, guards_of, kernel_of
+from .input import only_planned
+from .reasons import choice_reason, find_warnings
+from .rules import fits_dcgm
+
+SCHEMA = 1
+# Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
+CUDNN_FOLDER = "/opt/gpuwright/cudnn/"
+
+
+def describe(matrix, host, release, problem, facts, answer):
+    """The plan for `answer` (`{kind: Candidate}`); `release` is the host's row of os_releases."""
+    family = _for_machine(matrix["os_families"][release["family"]], host["machine"])
+    family = _family_at_place(family, answer.get("driver"))
+    pytorch = answer["pytorch"].pins
+    python = answer["python"]
+    plan = collections.OrderedDict()
+    plan["schema"] = SCHEMA
+    plan["profile"] = ""
+    plan["driver"] = driver_of(family, host, answer.get("driver"))
+    plan["guards"] = guards_of(family, host, answer.get("driver"))
+    plan["kernel"] = kernel_of(family, host, answer.get("driver"))
+    plan["cuda"] = _cuda(family, answer.get("cuda"))
+    plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
+    plan["nccl"] = _nccl(family, answer.get("nccl"))
+    plan["dcgm"] = _dcgm(matrix, facts, answer.get("driver"))
+    plan["python"] = {
+        "version": python.pins["python"],
+        "packages": list(python.row["packages"]),
+        "executable": python.row["executable"],
+    }
+    tensorflow = answer["tensorflow"].pins["tensorflow"] if "tensorflow" in answer else ""
+    lock = lock_name(python.pins["python"], pytorch["pytorch"], pytorch["pytorch_build"], tensorflow)
+    plan["pytorch"] = {
+        "version": pytorch["pytorch"],
+        "build": pytorch["pytorch_build"],
+        "lock": lock,
+        # The wheels in a lock file are of the processor that is installed on.
+        "locked": host["machine"] == matrix["machine"] and lock in matrix.get("locks", [lock]),
+        "index_url": _index_url(matrix, answer["pytorch"]),
+    }
+    plan["tensorflow"] = {
+        "version": tensorflow,
+        "cuda_from_pip": bool(tensorflow) and answer["tensorflow"].row["from_pip"],
+    }
+    plan["repositories"] = dict(family["repositories"])
+    plan["amp"] = _amp(matrix, facts, answer["pytorch"])
+    plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
+    plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
+    plan["warnings"] = find_warnings(matrix["as_of"], host.get("today", ""), release, family, answer)
+    if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
+        text = (
+            "There is no lock file {}, and without one site.yml stops before it changes anything: make it "
+            "(gpu-plan --json > plan.json; make lock PLAN=plan.json), or set framework_pytorch_allow_unlocked: true, "
+            "and pip takes what the indexes offer on the day and checks no hashes"
+        )
+        plan["warnings"].append(text.format(lock))
+    return plan
+
+
+def _for_machine(family, machine):
+    """The family's row with NVIDIA's repository for another processor than x86_64, whose folder is called sbsa."""
+    if machine == "x86_64":
+        return family
+    repository = {name: text.replace("x86_64", "sbsa") for name, text in family["cuda_repository"].items()}
+    names = {
+        name: {kind: text.replace("x86_64", machine) for kind, text in row.items()}
+        for name, row in family["repositories"].items()
+    }
+    runtime = {
+        name: text if name == "packages" else text.replace("x86_64", machine)
+        for name, text in family["runtime"].items()
+    }
+    return dict(family, cuda_repository=repository, repositories=names, runtime=runtime)
+
+
+def _family_at_place(family, driver):
+    """The family's row with the names of the place from which the driver comes."""
+    if driver is None or driver.pins["driver_source"] != DISTRIBUTION:
+        return dict(family, distribution=None)
+    return dict(family, **dict(family["distribution"], distribution=family["distribution"], source=family["source"]))
+
+
+def lock_name(python, pytorch, build, tensorflow=""):
+    """The lock file of an environment with these versions; `tensorflow` is "" where there is none."""
+    ending = "-tf" + tensorflow if tensorflow else ""
+    return f"py{python}-torch{pytorch}-{build}{ending}.txt"
+
+
+def requirements(plan, packages, environment_packages):
+    """What pip is asked for, as lines of a requirements file: what a lock is made from, or what is installed without.
+
+    packages              of the profile            environment_packages  that the trainer needs besides
+    """
+    version, build, index = (plan["pytorch"][key] for key in ("version", "build", "index_url"))
+    lines = ["torch=={}{}".format(version, "+" + build if index and build != CPU_BUILD else "")]
+    if plan["tensorflow"]["version"]:
+        extra = "[and-cuda]" if plan["tensorflow"]["cuda_from_pip"] else ""
+        lines.append("tensorflow{}=={}".format(extra, plan["tensorflow"]["version"]))
+    return lines + list(packages) + list(environment_packages)
+
+
+def _cuda(family, cuda):
+    if cuda is None:
+        return {"version": "", "package": "", "compiler": [], "prefix": "", "link": ""}
+    version = cuda.pins["cuda"]
+    if family["distribution"]:
+        # In the system's own folders, where a link to them would lead every search of /usr/local in a circle.
+        names = {"package": family["cuda"][version], "compiler": list(family["cuda_compiler"])}
+        return dict(names, version=version, prefix=family["cuda_prefix"], link="")
+    package = family["cuda_package_prefix"] + version.replace(".", "-")
+    prefix = family["cuda_prefix"] + version
+    # NVIDIA's packages demand a compiler themselves.
+    return {"version": version, "package": package, "compiler": [], "prefix": prefix, "link": "/usr/local/cuda"}
+
+
+def _cudnn(family, cudnn):
+    if cudnn is None:
+        return {"version": "", "packages": [], "wheel": "", "prefix": "", "header": ""}
+    version = cudnn.row["version"]
+    if family["distribution"]:
+        prefix = CUDNN_FOLDER + version
+        header = prefix + "/include/cudnn_version.h"
+        return {
+            "version": version,
+            "packages": [],
+            "wheel": family["cudnn"][version],
+            "prefix": prefix,
+            "header": header,
+        }
+    packages = _library(family, "cudnn" + major(version), cudnn.row["package_version"], cudnn.row)
+    return {"version": version, "packages": packages, "wheel": "", "prefix": "", "header": family["cudnn_header"]}
+
+
+def _nccl(family, nccl):
+    if nccl is None:
+        return {"version": "", "packages": []}
+    version = nccl.row["version"]
+    return {"version": version, "packages": _library(family, "nccl", version, nccl.row)}
+
+
+def _library(family, name, version, row):
+    patterns = family["libraries"][name]
+    return [pattern.format(version=version, cuda=row["built_for"], major=row["cuda_major"]) for pattern in patterns]
+
+
+def _dcgm(matrix, facts, driver):
+    """What monitors these GPUs under this driver: no part of the search, as nothing is given up for it."""
+    architectures = [fact.value.architecture for fact in facts if fact.kind == "gpu"]
+    for row in matrix["dcgm"] if driver else []:
+        if fits_dcgm(row, architectures, driver):
+            return {name: row[name] for name in ("version", "packages", "exporter")}
+    return {"version": "", "packages": [], "exporter": []}
+
+
+def _index_url(matrix, pytorch):
+    """Empty where PyPI itself serves the build: then the node's own pip configuration and its mirrors do."""
+    return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"]["url"] + pytorch.pins["pytorch_build"]
+
+
+def _amp(matrix, facts, pytorch):
+    if pytorch.pins["pytorch_build"] == CPU_BUILD:
+        because = "the cpu build computes on the processor, where PyTorch's autocast uses bfloat16"
+        return {"dtype": "bfloat16", "because": because}
+    gpus = [fact.value for fact in facts if fact.kind == "gpu"]
+    for gpu in gpus:
+        if matrix["architectures"][gpu.architecture]["amp"] == "float16":
+            because = "{} ({}) has no bfloat16 arithmetic: float16 with loss scaling"
+            return {"dtype": "float16", "because": because.format(gpu.name, gpu.architecture)}
+    if not gpus:
+        return {"dtype": "float16", "because": "the GPU is unknown, and float16 runs on every GPU"}
+    names = sorted({gpu.architecture for gpu in gpus})
+    because = "{} computes in bfloat16, which has the range of float32 and needs no loss scaling"
+    return {"dtype": "bfloat16", "because": because.format(" and ".join(names))}

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fits what. Each rule answers with "" when two things fit, or with the sentence that says why they do not.
+
+The numbers and their sources stand in roles/preflight/files/matrix/. Rules about PyTorch and TensorFlow are in
+`frameworks`.
+"""
+
+import collections
+
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import (
+    CONSUMER,
+    FIRST_OF_CHIP,
+    WORKSTATION,
+    first_driver,
+)
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
+
+from .candidates import CPU_BUILD, DISTRIBUTION, NVIDIA, NVIDIA_TITLE, PYPI
+from .frameworks import (
+    cuda_serves_tensorflow,
+    cudnn_serves_tensorflow,
+    python_has_wheels,
+    pytorch_computes_on,
+    pytorch_shares_with_tensorflow,
+    sm,
+    tensorflow_computes_on,
+)
+from .seen import SEEN
+from .support import compiles, drives, has_code
+
+Gpu = collections.namedtuple("Gpu", "name architecture capabilities card")
+Gpu.__doc__ = """A kind of GPU in a host.
+
+capabilities  those that code must be found for, usually one, such as "7.0"      card  its row (cards.card_of)
+"""
+
+
+class Rules:
+    """The rules over one matrix."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self._pair_rules = {
+            ("driver", "cuda"): self._driver_runs_cuda,
+            ("driver", "cudnn"): self._driver_runs_cudnn,
+            ("driver", "nccl"): _place_has,
+            ("driver", "pytorch"): self._driver_runs_pytorch,
+            ("cuda", "cudnn"): _cuda_holds_cudnn,
+            ("cuda", "nccl"): _cuda_holds_nccl,
+            ("python", "pytorch"): python_has_wheels,
+            ("driver", "tensorflow"): self._driver_runs_tensorflow,
+            ("cuda", "tensorflow"): cuda_serves_tensorflow,
+            ("cudnn", "tensorflow"): cudnn_serves_tensorflow,
+            ("python", "tensorflow"): python_has_wheels,
+            ("pytorch", "tensorflow"): pytorch_shares_with_tensorflow,
+        }
+
+    def gpu_refuses(self, gpu, candidate):
+        """Why a candidate does not serve a GPU."""
+        rule = {
+            "driver": self._driver_drives,
+            "cuda": self._cuda_compiles_for,
+            "cudnn": self._cudnn_computes_on,
+            "pytorch": self._pytorch_computes_on,
+            "tensorflow": tensorflow_computes_on,
+        }.get(candidate.kind)
+        return rule(gpu, candidate) if rule else ""
+
+    def os_refuses(self, release, candidate):
+        """Why a candidate cannot be had on a release of an operating system (a row of os_releases)."""
+        title = "{name} {version}".format(**release)
+        if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
+            return "{} has no {}: it has {}".format(title, candidate.label, ", ".join(release["pythons"]))
+        family = self.matrix["os_families"][release["family"]]
+        if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
+            oldest = family["cuda_from"]
+            if version_key(candidate.pins["cuda"]) < version_key(oldest):
+                text = "{} is not in NVIDIA's repository for {}: it begins with {}"
+                return text.format(candidate.label, title, oldest)
+        refusal = self._machine_refuses(release, candidate) if release["machine"] == "aarch64" else ""
+        if refusal:
+            return refusal
+        if candidate.kind in ("pytorch", "tensorflow"):
+            glibc = family["glibc"]
+            if version_key(candidate.row["glibc"]) > version_key(glibc):
+                return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
+        return ""
+
+    def _machine_refuses(self, release, candidate):
+        """Why a candidate cannot be had for aarch64, as far as that was read."""
+        label, machine = candidate.label, release["machine"]
+        place = candidate.row.get("place", {})
+        if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
+            return f"{label} was not read for {machine}"
+        if candidate.kind == "tensorflow":
+            return f"{label} has wheels for {machine} that compute on the processor alone"
+        if candidate.kind != "pytorch" or candidate.pins["pytorch_build"] == CPU_BUILD:
+            return ""
+        first = self.matrix["pytorch_aarch64"]["from"]
+        if candidate.row["index"] != PYPI:
+            return f"{label} was not read for {machine}: only what PyPI serves was"
+        if version_key(candidate.pins["pytorch"]) < version_key(first):
+            text = "{} computes on the processor alone on {}: the first on PyPI with CUDA is {}"
+            return text.format(label, machine, first)
+        return ""
+
+    def relate(self, kind, other):
+        """Whether there is a rule between two kinds, in whichever order."""
+        return (kind, other) in self._pair_rules or (other, kind) in self._pair_rules
+
+    def pair_refuses(self, first, second):
+        """Why two candidates, `first` of the kind that is chosen first, do not fit together."""
+        rule = self._pair_rules.get((first.kind, second.kind))
+        return rule(first, second) if rule else ""
+
+    @staticmethod
+    def pair_key(candidate, other):
+        """What the rule about two kinds looks at: candidates with equal keys fit the same ones of the kind `other`."""
+        seen = SEEN.get((candidate.kind, other))
+        return seen(candidate) if seen else id(candidate)
+
+    def _driver_drives(self, gpu, driver):
+        architecture = gpu.architecture
+        row = self.matrix["architectures"][architecture]
+        if drives(row, driver.pins["driver_flavour"], driver.pins["driver_branch"]):
+            return _too_old(gpu, driver) or _open_is_not_for(gpu, driver) or _open_alone_is_for(gpu, driver)
+        complaint = f"{driver.label} does not drive {_with_architecture(gpu)}"
+        return f"{complaint}: {self._what_drives(architecture)}"
+
+    def _what_drives(self, architecture):
+        """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
+        rows, served = self.matrix["drivers"], self.matrix["architectures"][architecture]
+        flavours_of = {
+            branch: [name for name in row["flavours"] if drives(served, name, branch)] for branch, row in rows.items()
+        }
+        branches = sorted((branch for branch in rows if flavours_of[branch]), key=int)
+        if not branches:
+            return "no known branch drives " + architecture
+        flavours = {flavour for branch in branches for flavour in flavours_of[branch]}
+        module = f"the {flavours.pop()} module of " if len(flavours) == 1 else ""
+        oldest, newest = min(rows, key=int), max(rows, key=int)
+        end = " or newer" if branches[-1] == newest else " or older" if branches[0] != branches[-1] else ""
+        edge = branches[0] if branches[-1] == newest and branches[0] != oldest else branches[-1]
+        return f"{architecture} needs {module}branch {edge}{end}"
+
+    def _cuda_compiles_for(self, gpu, cuda):
+        architecture = gpu.architecture
+        row = self.matrix["architectures"][architecture]
+        if compiles(row, cuda.pins["cuda"]):
+            missing = [wanted for wanted in gpu.capabilities if wanted in cuda.row.get("without_capabilities", ())]
+            complaint = "{} cannot compile for {} ({})"
+            return complaint.format(cuda.label, gpu.name, sm(missing[0])) if missing else ""
+        fitting = [version for version in self.matrix["cuda"] if compiles(row, version)]
+        complaint = f"{cuda.label} cannot compile for {_with_architecture(gpu)}"
+        return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
+
+    def _cudnn_computes_on(self, gpu, cudnn):
+        architecture = gpu.architecture
+        row = self.matrix["architectures"][architecture]
+        if has_code(architecture, row, cudnn.row):
+            return ""
+        fitting = [other["version"] for other in self.matrix["cudnn"] if has_code(architecture, row, other)]
+        complaint = f"{cudnn.label} has no code for {_with_architecture(gpu)}"
+        return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
+
+    def _pytorch_computes_on(self, gpu, pytorch):
+        last = self.matrix["architectures"].get(gpu.architecture, {}).get("last_cudnn", "")
+        return pytorch_computes_on(gpu, pytorch, last)
+
+    def _driver_runs_cuda(self, driver, cuda):
+        minimum = self._minimum_driver(cuda.pins["cuda"])
+        return _needs_driver(cuda.label, minimum, driver) or _one_place(driver, cuda)
+
+    def _driver_runs_cudnn(self, driver, cudnn):
+        return _needs_driver(cudnn.label, cudnn.row["minimum_driver"], driver) or _place_has(driver, cudnn)
+
+    def _driver_runs_pytorch(self, driver, pytorch):
+        if pytorch.pins["pytorch_build"] == CPU_BUILD:
+            return ""
+        return _needs_driver(pytorch.label, self._minimum_driver(pytorch.row["cuda"]), driver)
+
+    def _driver_runs_tensorflow(self, driver, tensorflow):
+        return _needs_driver(tensorflow.label, self._minimum_driver(tensorflow.row["cuda"]), driver)
+
+    def _minimum_driver(self, cuda_version):
+        return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
+
+
+def _too_old(gpu, driver):
+    """A card of a known architecture is driven from some release on; what came before does not know its device id."""
+    branch, exact = driver.pins["driver_branch"], driver.pins["driver_version"]
+    first = first_driver(gpu.card, branch)
+    # Without an exact version the newest of the branch is installed.
+    if first == "" or (first and not (exact and version_key(exact) < version_key(first))):
+        return ""
+    complaint = f"{driver.label} does not drive {gpu.name}"
+    if first:
+        return f"{complaint}: the first of branch {branch} that does is {first}"
+    oldest = gpu.card.first_driver or FIRST_OF_CHIP[gpu.card.chip]
+    return f"{complaint}: no release of branch {branch} drives it; the first driver for it is {oldest}"
+
+
+def _open_is_not_for(gpu, driver):
+    """Where NVIDIA does not suggest the open module yet, it is a beta for all but data-centre cards."""
+    is_open = driver.pins["driver_flavour"] == "open"
+    if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
+        return ""
+    beta = "before branch 560 the open module is a beta for all but data-centre cards"
+    return f"{driver.label} does not serve {gpu.name}: {beta}"
+
+
+def _open_alone_is_for(gpu, driver):
+    """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
+    if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
+        return ""
+    return f"{driver.label} does not drive {gpu.name}: NVIDIA supports the open module alone for it"
+
+
+def _with_architecture(gpu):
+    return f"{gpu.name} ({gpu.architecture})"
+
+
+def _range_of(thing, architecture, version, fitting):
+    """The end of a sentence: where the versions for an architecture begin or end."""
+    if not fitting:
+        return f": no known {thing} has"
+    last = max(fitting, key=version_key)
+    if version_key(version) > version_key(last):
+        return f": the last {thing} for {architecture} is {last}"
+    return f": the first {thing} for {architecture} is {min(fitting, key=version_key)}"
+
+
+def _one_place(driver, cuda):
+    """Driver and toolkit come from one place: repositories that hold both fight over the packages that they share."""
+    if driver.pins["driver_source"] == cuda.row["place"]["source"]:
+        return ""
+    if driver.pins["driver_source"] == NVIDIA:
+        branches = ", ".join(cuda.row["place"]["branches"])
+        return f"{cuda.label} goes with the drivers from there ({branches}), not with {driver.label}"
+    return _place_has(driver, cuda)
+
+
+def _place_has(driver, library):
+    """What lies beside a driver is had from where the driver comes."""
+    place = driver.row["place"]
+    versions = place["holds"].get(library.kind)
+    if versions is None or library.row.get("version") in versions:
+        return ""
+    has = "has {}".format(", ".join(versions)) if versions else "has none"
+    return "{} is not in {}, from which the driver would come: it {}".format(library.label, place["title"], has)
+
+
+def _needs_driver(label, minimum, driver):
+    exact = driver.pins["driver_version"]
+    # Without an exact version the newest of the branch is installed, which is never older than the branch's first.
+    enough = version_key(exact) >= version_key(minimum) if exact else _branch_reaches(driver, minimum)
+    return "" if enough else f"{label} needs driver {minimum} or newer, not {driver.label}"
+
+
+def fits_dcgm(row, architectures, driver):
+    """Whether a release of DCGM serves all these architectures under this driver."""
+    known = all(architecture in row["architectures"] for architecture in architectures)
+    return known and not _needs_driver("DCGM", row["minimum_driver"], driver)
+
+
+def _branch_reaches(driver, minimum):
+    return int(driver.pins["driver_branch"]) >= int(major(minimum))
+
+
+def _cuda_holds_cudnn(cuda, cudnn):
+    row = cudnn.row
+    version = cuda.pins["cuda"]
+    if major(version) != row["cuda_major"]:
+        return f"{cudnn.label} is not for {cuda.label}"
+    newest = row["cuda_to"] or version
+    if version_key(row["cuda_from"]) <= version_key(version) <= version_key(newest):
+        return ""
+    return "{} is for CUDA {} to {}, not for {}".format(cudnn.label, row["cuda_from"], newest, version)
+
+
+def _cuda_holds_nccl(cuda, nccl):
+    return "" if major(cuda.pins["cuda"]) == nccl.row["cuda_major"] else f"{nccl.label} is not for {cuda.label}"

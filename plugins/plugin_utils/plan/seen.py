@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rule looks at in a candidate: two candidates that look the same to it get the same answer, asked once."""
+
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
+
+from .candidates import PYPI
+
+
+def _release(driver):
+    return driver.pins["driver_branch"], driver.pins["driver_version"]
+
+
+def _release_and_place(driver):
+    return _release(driver) + (driver.pins["driver_source"],)
+
+
+def _cuda_major(package):
+    return package.row["cuda"] and major(package.row["cuda"])
+
+
+def _wheels(package):
+    return tuple(package.row["pythons"])
+
+
+def _beside_tensorflow(pytorch):
+    # What PyPI does not serve is told apart by its series alone.
+    release, served = pytorch.pins["pytorch"], pytorch.row["index"] == PYPI
+    return _cuda_major(pytorch), served, release if served else release.rsplit(".", 1)[0]
+
+
+def _beside_pytorch(tensorflow):
+    row = tensorflow.row
+    return row["from_pip"], _cuda_major(tensorflow), tuple(row["pytorch"]), row["pytorch_below"]
+
+
+# What a rule about the second kind looks at in a candidate of the first; where it looks at all, there is no entry.
+SEEN = {
+    ("driver", "cuda"): _release_and_place,
+    ("driver", "cudnn"): _release_and_place,
+    ("driver", "nccl"): _release_and_place,
+    ("driver", "pytorch"): _release,
+    ("driver", "tensorflow"): _release,
+    ("cuda", "driver"): lambda cuda: (major(cuda.pins["cuda"]), cuda.row["place"]["source"]),
+    ("cuda", "nccl"): lambda cuda: major(cuda.pins["cuda"]),
+    ("pytorch", "driver"): _cuda_major,
+    ("pytorch", "python"): _wheels,
+    ("pytorch", "tensorflow"): _beside_tensorflow,
+    ("tensorflow", "driver"): _cuda_major,
+    ("tensorflow", "cuda"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cuda"]),
+    ("tensorflow", "cudnn"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cudnn"]),
+    ("tensorflow", "python"): _wheels,
+    ("tensorflow", "pytorch"): _beside_pytorch,
+}

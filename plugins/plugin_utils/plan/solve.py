@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that decides versions: what a host is and what its owner pinned go in, a plan or a refusal comes out.
+
+Pure and deterministic: no clock, no file, no network. What fits what is data (roles/preflight/files/matrix/). The
+rules over it are in `rules`, the search in `search`, refusals in `input` and `clash`; `result` gives the plan its form,
+`reasons` its sentences.
+"""
+
+import collections
+
+from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
+from .clash import conflict, find_conflicts, with_choice
+from .input import (
+    find_release,
+    held_pins,
+    kinds_of_gpu,
+    misspelt_pins,
+    only_planned,
+    profile_pins,
+    unknown_pins,
+    unsupported_host,
+)
+from .labels import pin_label
+from .names import newest_release
+from .result import describe, requirements
+from .search import Fact, Problem
+from .unknown import unknown_value
+
+
+def solve(matrix, host, pins):
+    """The plan for a host, or `{"conflicts": [...]}` when there is none; both as in docs/architecture.md.
+
+    matrix  what fits what; with a list `locks` in it the plan says whether its lock file is among them
+    host    what gpu_probe returned; used are os, machine, kernel, gpus and nvidia, and the text `ansible_core` where
+            it is there. Raises KeyError where one of the others is missing
+    pins    `{name: text}`, names as in PINS; "" or a missing name leaves the choice to the profile, then to the plan
+    """
+    pins = {name: value for name, value in pins.items() if value not in ("", None)}
+    conflicts = misspelt_pins(matrix, pins)
+    if conflicts:
+        return {"conflicts": conflicts}
+    profile = pins.pop("profile", matrix["default_profile"])
+    held = held_pins(profile_pins(matrix, profile), pins)
+    release = find_release(matrix, host)
+    candidates = list_candidates(matrix, pins, release and release["family"])
+    unknown = unknown_pins(matrix, candidates, pins)
+    conflicts = unsupported_host(matrix, host, release, pins)
+    if conflicts:
+        return {"conflicts": conflicts}
+
+    gpus, strangers = kinds_of_gpu(matrix, host["gpus"])
+    kinds = [kind for kind in KINDS if _is_planned(kind, host, dict(held, **pins))]
+    used = {name for kind in kinds for name in candidates[kind][0].pins}
+    unused = [name for name in PINS if name in pins and name not in used]
+    facts = [Fact("gpu", "gpu", gpu, f"{gpu.name} ({gpu.architecture})", "") for gpu in gpus]
+    facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
+    facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
+    # What can be had there depends on the processor, too.
+    facts += [_system(dict(release, machine=host["machine"]))]
+    problem = Problem(matrix, candidates, kinds)
+    answer = problem.best(facts)
+
+    def find_answer(more_pins):
+        return problem.best(facts + [_pin(name, value) for name, value in more_pins.items()])
+
+    conflicts = [unknown_value(problem, facts, matrix, name, pins[name], find_answer) for name in unknown]
+    if answer is None:
+        conflicts += find_conflicts(problem, facts)
+    if conflicts:
+        question = (candidates, facts)
+        conflicts = conflicts if unknown else _offer_cpu_build(problem, facts, conflicts)
+        conflicts = _offer_other_profile(matrix, host, pins, profile, question, conflicts)
+        return {"conflicts": conflicts if unknown else _name_other_systems(matrix, pins, facts, kinds, conflicts)}
+
+    plan = describe(matrix, host, release, problem, facts, answer)
+    plan["profile"] = profile
+    not_installed = only_planned(matrix, host, release)
+    plan["warnings"] = ([not_installed] if not_installed else []) + plan["warnings"]
+    plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
+    for gpu in strangers:
+        plan["warnings"].append(
+            "Nothing in this plan was checked against {}: its architecture is unknown".format(gpu["name"])
+        )
+    for name in unused:
+        plan["warnings"].append(f"{PINS[name]} is not used: this host has no NVIDIA GPU")
+    return plan
+
+
+def one_way_out(matrix, host, pins, conflicts):
+    """The first way out of every conflict, as `{pin: value}`, where together they lead to a plan; else an empty one."""
+    together = collections.OrderedDict()
+    for entry in conflicts:
+        together.update(entry["choices"][0] if entry["choices"] else {})
+    if not together or "conflicts" in solve(matrix, host, dict(pins, **together)):
+        return {}
+    return together
+
+
+def _offer_cpu_build(problem, facts, conflicts):
+    """PyTorch for the processor, where nothing else is left or TensorFlow shares no environment with one for GPUs."""
+    pinned = {fact.name for fact in facts if fact.kind == "pin"}
+    no_way = not any(entry["choices"] for entry in conflicts)
+    involved = "tensorflow" in pinned and PINS["tensorflow"] in " ".join(conflicts[0]["clash"])
+    choice = {"pytorch_build": CPU_BUILD}
+    if len(conflicts) > 1 or not (involved or no_way) or "pytorch_build" in pinned:
+        return conflicts
+    if problem.search(facts + [_pin(*item) for item in choice.items()]) is None:
+        return conflicts
+    return [with_choice(entry, choice) for entry in conflicts]
+
+
+def _name_other_systems(matrix, pins, facts, kinds, conflicts):
+    """Where no pin leads to a plan, the systems on which the same question has one, the newest of each family."""
+    if any(entry["choices"] for entry in conflicts):
+        return conflicts
+    gpus = [fact.label for fact in facts if fact.kind == "gpu"]
+    here = next(fact.value for fact in facts if fact.kind == "os")
+    rest = [fact for fact in facts if fact.kind != "os"]
+    found = []
+    for family, row in matrix["os_families"].items():
+        others = [other for other in matrix["os_releases"] if other["family"] == family]
+        if not others:
+            continue
+        newest = dict(newest_release(others), machine=here["machine"])
+        problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
+        if family != here["family"] and problem.search(rest + [_system(newest)]) is not None:
+            found.append("{} ({})".format(row["name"], newest["version"]) if "," in row["name"] else row["name"])
+    if found:
+        step = "There is a plan for it on {}".format(" or ".join(found))
+    elif len(gpus) > 1:
+        step = "Nothing serves all of these GPUs: put those of one generation into one host"
+    else:
+        step = "No system that this version installs has a plan for it"
+    first = conflicts[0]
+    return [conflict("{} {}.".format(first["what"], step), first["clash"], first["choices"])] + conflicts[1:]
+
+
+def _system(release):
+    return Fact("os", "os", release, "{name} {version}".format(**release), "")
+
+
+def _offer_other_profile(matrix, host, pins, profile, question, conflicts):
+    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a way out, too.
+
+    question  candidates and facts; those of the profile are replaced
+    """
+    default = matrix["default_profile"]
+    involved = [entry for entry in conflicts if any(label.startswith(PINS["profile"]) for label in entry["clash"])]
+    if profile == default or not involved:
+        return conflicts
+    candidates, facts = question
+    held = held_pins(profile_pins(matrix, default), pins)
+    kept = [fact for fact in facts if not fact.origin.startswith("the profile")]
+    kinds = [kind for kind in KINDS if _is_planned(kind, host, dict(held, **pins))]
+    problem = Problem(matrix, candidates, kinds)
+    if problem.search(kept + [_held(default, name, value) for name, value in held.items()]) is None:
+        return conflicts
+    return [with_choice(entry, {"profile": default}) if entry in involved else entry for entry in conflicts]
+
+
+def _pin(name, value):
+    return Fact("pin", name, value, pin_label(name, value), PINS[name])
+
+
+def _held(profile, name, value):
+    label = 'preflight_profile "{}" ({} {})'.format(profile, name.replace("_", " "), value)
+    return Fact("pin", name, value, label, "the profile " + profile)
+
+
+def _is_planned(kind, host, pins):
+    """Nothing for a GPU where there is none; what is made on demand only where it is asked for."""
+    if kind in ON_DEMAND and kind not in pins:
+        return False
+    return bool(host["gpus"]) or kind not in GPU_KINDS

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say what is wrong with a pinned value that no row of the matrix has: a slip, newer than it, or never released.
+
+What exists is named in roles/preflight/files/matrix/released.yml, whether it has a row or not.
+"""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import (
+    is_part_of,
+    is_version,
+    major,
+    version_key,
+)
+
+from .candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, as_sentence
+from .clash import MOST_CHOICES, conflict, value_in
+from .labels import pin_label
+
+FOLDER = "roles/preflight/files/matrix/"
+# Where a new version gets its row.
+ROWS_IN = {
+    "driver_branch": "drivers.yml",
+    "driver_version": "released.yml",
+    "cuda": "cuda.yml",
+    "cudnn": "libraries.yml",
+    "nccl": "libraries.yml",
+    "pytorch": "pytorch.yml",
+    "tensorflow": "tensorflow.yml",
+}
+MOST_KNOWN = 30
+Answer = dict[str, Any] | None
+
+
+def is_released(matrix: dict[str, Any], driver_version: str) -> bool | None:
+    """Whether an exact driver is a release; None for a branch whose releases the matrix does not list."""
+    known = matrix["released"]["driver_version"].get(major(driver_version))
+    return None if known is None else driver_version in known
+
+
+def unknown_value(
+    problem: Any, facts: list[Any], matrix: dict[str, Any], name: str, value: str, find_answer: Callable[..., Answer]
+) -> dict[str, Any]:
+    """The conflict for a pin with such a value. `find_answer(pins)` is the search with further pins: what it finds is
+    offered."""
+    if name == "driver_version":
+        return _unknown_driver(matrix, value, find_answer)
+    allowed = known_values(name, problem.candidates)
+    ended = [as_sentence(reason) for reason in _ended(problem, facts, name, value)]
+    known = "Known: " + ", ".join(_newest_of_series(allowed))
+    text = ". ".join([_what(matrix, name, value, allowed)] + ended + [known]) + "."
+    best = find_answer({name: AT_LEAST + "0"} if name in ON_DEMAND else {})
+    choices = [value_in(best or {}, name)] + _nearest(value, allowed)
+    fitting = [choice for choice in dict.fromkeys(choices) if choice and find_answer({name: choice})]
+    clash = [pin_label(name, value)]
+    return conflict(text, clash, [{name: choice} for choice in fitting[:MOST_CHOICES]])
+
+
+def _newest_of_series(versions: list[str]) -> list[str]:
+    """A list that nobody would read shortened to the last of each series, 2.13.1 for 2.13."""
+    if len(versions) <= MOST_KNOWN:
+        return versions
+    return list({tuple(version.split(".")[:2]): version for version in versions}.values())
+
+
+def known_values(name: str, candidates: dict[str, list[Any]]) -> list[str]:
+    values = {
+        candidate.row["version"] if name in ("cudnn", "nccl") else candidate.pins[name]
+        for group in candidates.values()
+        for candidate in group
+        if candidate.pins.get(name)
+    }
+    return sorted(values, key=lambda value: (version_key(value) if is_version(value) else (), value))
+
+
+def _unknown_driver(matrix: dict[str, Any], value: str, find_answer: Callable[..., Answer]) -> dict[str, Any]:
+    branch, as_of = major(value), matrix["as_of"]
+    known = matrix["released"]["driver_version"][branch]
+    label = pin_label("driver_version", value)
+    if version_key(value) > version_key(known[-1]):
+        text = (
+            f"{label} is newer than this matrix (as of {as_of}), whose newest release of branch {branch} is {known[-1]}"
+        )
+        text += f"; if NVIDIA has released it, name it in {FOLDER}{ROWS_IN['driver_version']}"
+    else:
+        near = min(known, key=lambda other: _distance(other, value))
+        text = f"{label} is no release of branch {branch} that this matrix knows (as of {as_of}); the nearest is {near}"
+    ways = [{"driver_version": "", "driver_branch": branch}] if find_answer({"driver_branch": branch}) else []
+    if not ways and find_answer({}):
+        ways = [{"driver_version": ""}]
+    return conflict(text + ".", [label], ways)
+
+
+def _distance(one: str, other: str) -> list[int]:
+    ours, theirs = (list(version_key(version)) + [0, 0] for version in (one, other))
+    return [abs(ours[place] - theirs[place]) for place in range(3)]
+
+
+def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> str:
+    label, as_of = pin_label(name, value), matrix["as_of"]
+    if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
+        return f"{label} is a module stream that moves on by itself to branches that may not drive the GPUs"
+    if name == "python" and is_version(value):
+        return f"{label}: no system that this version installs has it"
+    if name not in ROWS_IN or not is_version(value):
+        return f"{label} is not known"
+    # A version with a row was released; the list has those without one.
+    released = sorted(set(matrix["released"].get(name, [])) | set(allowed), key=version_key)
+    row = f"copy the row of {allowed[-1]} in {FOLDER}{ROWS_IN[name]} and change it"
+    if version_key(value) > version_key(max(released, key=version_key)):
+        return f"{label} is newer than this matrix (as of {as_of}); to add it, {row}"
+    oldest = min(released, key=version_key)
+    if version_key(value) < version_key(oldest) and not is_part_of(oldest, value):
+        return f"{label} is older than this matrix reaches, which begins with {oldest}"
+    if name == "driver_branch":
+        return f"{label} is not known"
+    if any(is_part_of(known, value) or is_part_of(value, known) for known in released):
+        return f"{label} was released and has no row in this matrix (as of {as_of}); to add it, {row}"
+    return f"{label} was never released, as far as this matrix knows (as of {as_of})"
+
+
+def _ended(problem: Any, facts: list[Any], name: str, value: str) -> list[str]:
+    """Why a GPU rules the value out whatever its row would say: support that ended before it does not come back."""
+    if name not in ROWS_IN or not is_version(value):
+        return []
+    older = [
+        candidate
+        for group in problem.candidates.values()
+        for candidate in group
+        if candidate.pins.get(name)
+        and candidate.pins.get("pytorch_build") != CPU_BUILD
+        and version_key(candidate.pins[name]) <= version_key(value) + (0,) * 4
+    ]
+    if not older:
+        return []
+    newest = max(version_key(candidate.pins[name]) for candidate in older)
+    at_newest = [candidate for candidate in older if version_key(candidate.pins[name]) == newest]
+    found = []
+    for fact in facts:
+        if fact.kind == "gpu":
+            refusals = [problem.refusal(fact, candidate) for candidate in at_newest]
+            if all(refusals) and not all(problem.refusal(fact, candidate) for candidate in older):
+                found.append(refusals[0])
+    return found
+
+
+def _nearest(value: str, allowed: list[str]) -> list[str]:
+    """The known values around a version, or those that are spelled alike."""
+    versions = [known for known in allowed if is_version(known)]
+    if not is_version(value) or not versions:
+        return difflib.get_close_matches(value, allowed, MOST_CHOICES)
+    below = [known for known in versions if version_key(known) < version_key(value)]
+    above = [known for known in versions if version_key(known) > version_key(value)]
+    return below[-1:] + above[:1]

@@ -54,7 +54,11 @@ class Config:
     accumulate: int = option(1, "parts of a batch whose gradients are summed before an update", 1, 1024)
     lr_generator: float = option(1e-4, "learning rate at a batch of 32", 1e-9, 1.0)
     lr_discriminator: float = option(1e-4, "learning rate at a batch of 32", 1e-9, 1.0)
-    lr_scaling: str = option("linear", "with the batch; linear is lr * batch_size / 32", choices=("linear", "none"))
+    lr_scaling: str = option(
+        "linear", "with the batch; linear is lr * batch_size / 32, sqrt its root", choices=("linear", "sqrt", "none")
+    )
+    # Published GANs go up to 0.0025 with Adam (StyleGAN2).
+    lr_limit: float = option(2e-3, "learning rate above which scaling does not go", 1e-9, 1.0)
     warmup_steps: int = option(0, "steps in which the learning rate rises from 0", 0, 10**9)
     lr_schedule: str = option("constant", "after the warm-up", choices=("constant", "cosine"))
     lr_floor: float = option(0.01, "part of the learning rate at which the cosine ends", 0.0, 1.0)

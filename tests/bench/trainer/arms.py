@@ -21,7 +21,7 @@ from gan_trainer.bench.newcomer import NewcomersLoop
 from gan_trainer.bench.training import make_trainer
 from gan_trainer.config import Config
 from gan_trainer.data.prefetch import normalise
-from gan_trainer.engine.schedule import learning_rate_factor
+from gan_trainer.engine.schedule import learning_rate
 from gan_trainer.models.losses import discriminator_loss, generator_loss
 from gan_trainer.models.networks import build, update_average
 from gan_trainer.precision import Precision, autocast, choose_precision, make_scaler, set_tf32
@@ -52,12 +52,11 @@ class Parts:
         self.layout = torch.channels_last if tuned and on_gpu else torch.contiguous_format
         self.generator, self.discriminator = (net.to(device, memory_format=self.layout) for net in build(config))
         self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
-        factor = learning_rate_factor(config, config.warmup_steps + 1)
+        first = config.warmup_steps + 1
+        rates = [learning_rate(config, base, first) for base in (config.lr_generator, config.lr_discriminator)]
         options: dict[str, Any] = {"betas": (config.beta1, config.beta2), "fused": (tuned and on_gpu) or None}
-        self.g_optimizer = torch.optim.Adam(self.generator.parameters(), config.lr_generator * factor, **options)
-        self.d_optimizer = torch.optim.Adam(
-            self.discriminator.parameters(), config.lr_discriminator * factor, **options
-        )
+        self.g_optimizer = torch.optim.Adam(self.generator.parameters(), rates[0], **options)
+        self.d_optimizer = torch.optim.Adam(self.discriminator.parameters(), rates[1], **options)
         self.scaler = make_scaler(self.precision)
         self.random = torch.Generator(device).manual_seed(config.seed)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..config import Config
-from ..engine.schedule import learning_rate_factor
+from ..engine.schedule import learning_rate
 from ..models.losses import discriminator_loss, generator_loss
 from ..models.networks import build, update_average
 from ..precision import Precision, set_tf32
@@ -39,9 +39,10 @@ class NewcomersLoop:
         torch.backends.cudnn.benchmark = False
         self.generator, self.discriminator = (network.to(device) for network in build(config))
         self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
-        betas, factor = (config.beta1, config.beta2), learning_rate_factor(config, config.warmup_steps + 1)
-        self.g_optimizer = torch.optim.Adam(self.generator.parameters(), config.lr_generator * factor, betas)
-        self.d_optimizer = torch.optim.Adam(self.discriminator.parameters(), config.lr_discriminator * factor, betas)
+        betas, first = (config.beta1, config.beta2), config.warmup_steps + 1
+        rates = [learning_rate(config, base, first) for base in (config.lr_generator, config.lr_discriminator)]
+        self.g_optimizer = torch.optim.Adam(self.generator.parameters(), rates[0], betas)
+        self.d_optimizer = torch.optim.Adam(self.discriminator.parameters(), rates[1], betas)
         self.noise = torch.Generator(device).manual_seed(config.seed)
         self.losses = torch.zeros(2)
 

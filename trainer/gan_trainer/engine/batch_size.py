@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import Callable
 
 import torch
+from torch import distributed
 
 from ..config import Config
 from ..errors import UserError
+from ..models.networks import build
 from ..parallel.distributed import ALONE, Ranks
 from ..precision import Precision
+from ..runs.samples import generate, grid_batch
 from .loop import Trainer
 
 SMALLEST = 8
@@ -36,9 +39,10 @@ def largest_fitting(fits: Callable[[int], bool], most: int, rounding: str) -> in
 
 
 def peak_of_step(config: Config, device: torch.device, precision: Precision) -> int:
-    """Bytes of the GPU in use at the peak of two steps, by whomever; raises OutOfMemoryError.
+    """Bytes of the GPU in use at the peak of two steps and a grid of samples, by whomever; raises OutOfMemoryError.
 
-    Two, because Adam makes its moments in the first. Reserved bytes count, since no other process can use them.
+    Two, because Adam makes its moments in the first. Reserved bytes count, since no other process can use them. The
+    grid has its own measurement: CUDA graphs keep what a step needs, and it comes on top.
     """
     gc.collect()
     torch.cuda.empty_cache()
@@ -50,7 +54,27 @@ def peak_of_step(config: Config, device: torch.device, precision: Precision) -> 
     torch.cuda.synchronize(device)
     free, total = torch.cuda.mem_get_info(device)
     others = total - free - torch.cuda.memory_reserved(device)
-    return others + torch.cuda.max_memory_reserved(device)
+    step = torch.cuda.max_memory_reserved(device)
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    generate(trainer.average, config.sample_count, config.latent_dim, config.seed, batch=grid_batch(config.image_size))
+    grid = torch.cuda.max_memory_reserved(device)
+    return others + (step + grid - before if config.cuda_graphs else max(step, grid))
+
+
+def gradient_bytes(config: Config) -> int:
+    """Of both networks, which DistributedDataParallel keeps in buckets of its own."""
+    with torch.device("meta"):
+        networks = build(config)
+    return sum(weight.numel() * weight.element_size() for network in networks for weight in network.parameters())
+
+
+def open_channels(device: torch.device, ranks: Ranks) -> None:
+    """One exchange between the GPUs: NCCL takes its buffers with the first, and they count as others' from then on."""
+    if ranks.world > 1 and device.type == "cuda":
+        distributed.all_reduce(torch.zeros(1, device=device))
+        torch.cuda.synchronize(device)
 
 
 def find_batch_size(
@@ -66,16 +90,18 @@ def find_batch_size(
 
     `measure` returns a step's peak in bytes, `most` limits the global batch. Raises UserError when 8 images do not fit.
     """
-    # A step with every penalty is the one that must fit; graphs hold no more than the step that they record.
-    plain = replace(config, penalty_every=1, cuda_graphs=False)
+    # A step with every penalty is the one that must fit.
+    plain = replace(config, penalty_every=1)
     parts = config.accumulate * ranks.world
+    open_channels(device, ranks)
+    room = config.memory_target * memory - (gradient_bytes(config) if ranks.world > 1 else 0)
 
     def fits(images: int) -> bool:
         try:
             peak = measure(replace(plain, batch_size=images * config.accumulate), device, precision)
         except torch.cuda.OutOfMemoryError:
             return False
-        return peak <= config.memory_target * memory
+        return peak <= room
 
     found = largest_fitting(fits, most // parts, config.batch_rounding)
     # The fragments that the search left may be what breaks it: once more from an empty cache.

@@ -22,36 +22,45 @@ WARM_UP = 3
 class GraphedUpdate:
     """Calls `update(real, noise, penalise)` a few times on a side stream, then records it and replays it.
 
-    A step with penalties and one without are two graphs; they share their memory.
+    A step with penalties and one without are two graphs; they share their memory. `kinds` says which of them this run
+    has: all are recorded before the first replay, for an ordinary step beside a graph needs its memory a second time,
+    and auto_batch may have filled the card with one.
     """
 
-    def __init__(self, update: Update) -> None:
-        self.update = update
-        self.calls: dict[bool, int] = {False: 0, True: 0}
+    def __init__(self, update: Update, kinds: set[bool]) -> None:
+        self.update, self.kinds = update, kinds
+        self.calls: dict[bool, int] = {kind: 0 for kind in kinds}
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}
         self.inputs: tuple[Tensor, Tensor] | None = None
 
     @classmethod
-    def wrap(cls, update: Update, ranks: Ranks) -> tuple[Update, str]:
+    def wrap(cls, update: Update, ranks: Ranks, kinds: set[bool]) -> tuple[Update, str]:
         """The update to use, and a line that says which it is."""
         if ranks.world > 1:
             return update, "CUDA graphs are off: gradients are sent between GPUs in every step"
         if torch.__version__ < "2.1":
             return update, "CUDA graphs are off: torch 2.0 has no learning rate on the GPU"
-        return cls(update), f"CUDA graphs: steps are replayed after {WARM_UP} ordinary ones"
+        return cls(
+            update, kinds
+        ), f"CUDA graphs: steps are replayed after {WARM_UP} ordinary ones or more, some of each kind"
 
     def __call__(self, real: Tensor, noise: Tensor, penalise: bool) -> None:
         if self.inputs is None:
             self.inputs = real.detach().clone(), noise.clone()
         for kept, new in zip(self.inputs, (real, noise)):
             kept.copy_(new)
-        self.calls[penalise] += 1
-        if self.calls[penalise] <= WARM_UP:
-            self.warm_up(penalise)
-        elif penalise not in self.graphs:
-            self.graphs[penalise] = self.record(penalise)
-        if penalise in self.graphs:
+        if not self.graphs and self.is_warm():
+            for kind in sorted(self.kinds):
+                self.graphs[kind] = self.record(kind)
+        if self.graphs:
             self.graphs[penalise].replay()
+        else:
+            self.calls[penalise] += 1
+            self.warm_up(penalise)
+
+    def is_warm(self) -> bool:
+        """Whether all that a recording may not do is done: kernels chosen, moments made, code compiled."""
+        return sum(self.calls.values()) >= WARM_UP and min(self.calls.values()) > 0
 
     def warm_up(self, penalise: bool) -> None:
         """An ordinary step. It runs where it will be recorded, for autograd remembers its stream."""

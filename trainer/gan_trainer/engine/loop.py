@@ -20,7 +20,7 @@ from ..precision import Precision, autocast, make_scaler, set_tf32
 from .memory import MemoryReport, read_memory
 from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate
 from .running_statistics import RunningStatistics
-from .schedule import learning_rate_factor
+from .schedule import learning_rate
 from .stability import Watch
 
 
@@ -68,9 +68,8 @@ class Trainer:
         `images`: uint8 (N, 3, S, S) from anywhere, or float32 in [-1, 1] on the device, as a Prefetcher makes them.
         """
         self.steps_done += 1
-        factor = learning_rate_factor(self.config, self.steps_done) * self.lr_cut
         for optimizer, base in self.optimizers():
-            set_learning_rate(optimizer, base * factor)
+            set_learning_rate(optimizer, learning_rate(self.config, base, self.steps_done) * self.lr_cut)
         real = normalise(images, self.device, self.layout) if images.dtype == torch.uint8 else images
         # Noise for the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
         shape = (len(real) * self.ranks.world, self.config.latent_dim)

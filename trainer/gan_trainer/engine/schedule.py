@@ -11,9 +11,15 @@ from ..config import Config
 BASE_BATCH = 32
 
 
-def scale_to_batch(config: Config) -> float:
-    """Linear scaling (Goyal et al. 2017): twice the batch, half the updates, twice the rate."""
-    return config.batch_size / BASE_BATCH if config.lr_scaling == "linear" else 1.0
+def scale_to_batch(config: Config, base: float) -> float:
+    """The rate for this batch, and not above lr_limit unless `base` itself is.
+
+    Linear (Goyal et al. 2017): twice the batch, half the updates, twice the rate; with Adam that ends far below the
+    batches that a GPU can hold. Square root: what Adam's own scale suggests (Malladi et al. 2022).
+    """
+    by = config.batch_size / BASE_BATCH
+    scaled = base * {"linear": by, "sqrt": math.sqrt(by), "none": 1.0}[config.lr_scaling]
+    return min(scaled, max(base, config.lr_limit))
 
 
 def warm_up(config: Config, step: int) -> float:
@@ -29,6 +35,6 @@ def decay(config: Config, step: int) -> float:
     return config.lr_floor + (1.0 - config.lr_floor) * (1.0 + math.cos(math.pi * done)) / 2.0
 
 
-def learning_rate_factor(config: Config, step: int) -> float:
-    """What both base learning rates are multiplied by in `step`."""
-    return scale_to_batch(config) * warm_up(config, step) * decay(config, step)
+def learning_rate(config: Config, base: float, step: int) -> float:
+    """The learning rate of `step` that comes of lr_generator or lr_discriminator, `base`."""
+    return scale_to_batch(config, base) * warm_up(config, step) * decay(config, step)

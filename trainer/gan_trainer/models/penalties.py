@@ -26,6 +26,13 @@ class Penalties:
         self.plain_discriminator: Callable[[Tensor], Tensor] = discriminator.forward
         self.compiled: Callable[[Tensor], Tensor] | None = None
 
+    @property
+    def kinds(self) -> set[bool]:
+        """What `due` answers in the course of a run."""
+        if max(self.weights) == 0:
+            return {False}
+        return {True} if self.every == 1 else {False, True}
+
     def due(self, step: int) -> bool:
         """Whether this step (from 1) has penalties."""
         return max(self.weights) > 0 and step % self.every == 0

@@ -11,7 +11,7 @@ import torch
 from conftest import TINY
 
 from gan_trainer.config import make_config
-from gan_trainer.engine.compiled import choose_compile, compare, compile_networks
+from gan_trainer.engine.compiled import choose_compile, compare, compile_networks, farther
 from gan_trainer.engine.cuda_graphs import GraphedUpdate
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.models.networks import build
@@ -137,10 +137,71 @@ def test_real_tracer_agrees_also_on_the_penalty() -> None:
     assert torch.allclose(losses(trainer), losses(trainer_for(channels=4)), rtol=1e-4)
 
 
+def scaled(by: float) -> Callable:
+    """A compiler whose code is off by this factor, in values and gradients."""
+    return lambda function: lambda *batch: function(*batch) * by
+
+
+class Alike(Ranks):
+    """Ranks that all find the same, and note what they are asked."""
+
+    asked: list
+
+    def largest(self, values: torch.Tensor) -> torch.Tensor:
+        getattr(self, "asked", []).append(float(values[0]))
+        return values
+
+
+@pytest.mark.parametrize("model", ["dcgan", "residual", "r3gan"])
+def test_bfloat16_is_no_excuse_for_six_percent(model: str) -> None:
+    """Half precision is judged by its own distance from float32, not by a limit that is wide enough for any network."""
+    torch.manual_seed(0)
+    network = build(make_config({**TINY, "model": model})).discriminator
+    images, bf16 = torch.rand(4, 3, 32, 32) * 2 - 1, Precision("bf16", "")
+    assert compare(network, network, network, images, bf16) == ""
+    fault = compare(network, network, scaled(1.06)(network), images, bf16)
+    assert fault.startswith("compiled code differs from float32 by 0.") and "eager mode by 0.0" in fault
+
+
+def test_one_wrong_gradient_among_many_is_seen() -> None:
+    exact = [torch.ones(8) for _ in range(60)]
+    usual = [values * 1.01 for values in exact]
+    assert farther(usual, usual, exact) == ""
+    assert "differs from float32 by 0.05, eager mode by 0.01" in farther([exact[0] * 1.05, *usual[1:]], usual, exact)
+    assert farther([values * float("nan") for values in exact], usual, exact) != ""
+
+
+def test_a_compiler_that_raises_itself_is_agreed_upon() -> None:
+    """Else this process would leave, and the others would wait in the agreement for ten minutes."""
+
+    def absent(function: Callable) -> Callable:
+        raise RuntimeError("torch.compile is not supported on Python 3.14+")
+
+    trainer, asked = trainer_for(), []
+    trainer.ranks = Alike()
+    trainer.ranks.asked = asked
+    lines = compile_networks(trainer, absent)
+    assert len(lines) == 3 and all(
+        "runs eagerly: RuntimeError: torch.compile is not supported" in line for line in lines
+    )
+    assert asked == [1.0, 1.0, 1.0]
+
+
+def test_a_network_that_talks_to_the_others_is_not_compiled() -> None:
+    """SyncBatchNorm waits for every process in its forward pass; one that fails to compile would never come."""
+    trainer = trainer_for(model="dcgan", r1_gamma=0.0)
+    trainer.generator = torch.nn.SyncBatchNorm.convert_sync_batchnorm(trainer.generator)
+    trainer.ranks = Alike(world=2)
+    seen: list[str] = []
+    told = compile_networks(trainer, lambda function: seen.append(function.__self__.__class__.__name__) or function)
+    assert told[0] == "generator runs eagerly: its batch norm takes statistics over 2 processes"
+    assert len(seen) == 1 and told[1].startswith("discriminator is compiled")
+
+
 def test_graphs_are_for_one_gpu() -> None:
     def update(real: object, noise: object, penalise: bool) -> None:
         pass
 
-    assert GraphedUpdate.wrap(update, Ranks(rank=0, world=2))[0] is update
+    assert GraphedUpdate.wrap(update, Ranks(rank=0, world=2), {False})[0] is update
     # torch 2.0 has no learning rate on the GPU.
-    assert isinstance(GraphedUpdate.wrap(update, Ranks())[0], GraphedUpdate) == (torch.__version__ >= "2.1")
+    assert isinstance(GraphedUpdate.wrap(update, Ranks(), {False})[0], GraphedUpdate) == (torch.__version__ >= "2.1")

@@ -10,14 +10,17 @@ import torch
 from conftest import TINY
 
 from gan_trainer.config import Config, ConfigError, make_config
+from gan_trainer.engine import batch_size
 from gan_trainer.engine.batch_size import find_batch_size, largest_fitting
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.engine.memory import MemoryReport, read_memory, use_expandable_segments
-from gan_trainer.engine.schedule import learning_rate_factor
+from gan_trainer.engine.schedule import learning_rate
 from gan_trainer.engine.train import settle_batch
 from gan_trainer.errors import UserError
+from gan_trainer.models.networks import build
 from gan_trainer.parallel.distributed import Ranks
 from gan_trainer.precision import Precision
+from gan_trainer.runs.samples import grid_batch
 
 CPU, FP32 = torch.device("cpu"), Precision("fp32", "")
 
@@ -41,7 +44,7 @@ CPU, FP32 = torch.device("cpu"), Precision("fp32", "")
     ],
 )
 def test_learning_rate_scales_warms_up_and_decays(values: dict, step: int, factor: float) -> None:
-    assert learning_rate_factor(make_config(values), step) == pytest.approx(factor)
+    assert learning_rate(make_config(values), 1e-4, step) == pytest.approx(1e-4 * factor)
 
 
 def test_trainer_follows_the_schedule() -> None:
@@ -128,6 +131,73 @@ def test_size_that_fits_only_once_is_given_up() -> None:
 
     found = find_batch_size(replace(config, memory_target=0.5), CPU, FP32, 128, measure=second_time_larger)
     assert found == 56 and steps[-1] == 56
+
+
+class Alike(Ranks):
+    """Ranks that all find the same."""
+
+    def largest(self, values: torch.Tensor) -> torch.Tensor:
+        return values
+
+
+def test_several_processes_leave_room_for_their_gradients() -> None:
+    """DistributedDataParallel keeps the gradients of both networks in buckets of its own, all the time."""
+    config = make_config({**TINY, "batch_size": 8, "memory_target": 0.5})
+    buckets = sum(p.numel() * p.element_size() for network in build(config) for p in network.parameters())
+    memory = 4 * buckets
+
+    def of_images(config: Config, device: torch.device, precision: Precision) -> int:
+        return config.batch_size * buckets // 64
+
+    alone = find_batch_size(config, CPU, FP32, memory, measure=of_images)
+    several = find_batch_size(config, CPU, FP32, memory, Alike(world=4), measure=of_images)
+    assert (alone, several // 4) == (128, 64)
+
+
+def test_a_grid_of_samples_is_part_of_what_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made beside the training, and with graphs from memory that they do not give back."""
+    made: list[tuple[int, int]] = []
+    for name in ("empty_cache", "reset_peak_memory_stats", "synchronize"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (600, 1000))
+    held = iter([100, 250, 180])
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: next(held))
+    monkeypatch.setattr(batch_size, "generate", lambda *words, **more: made.append((words[1], more["batch"])))
+    config = make_config({**TINY, "batch_size": 8, "sample_count": 64})
+    peak = batch_size.peak_of_step(config, CPU, FP32)
+    assert made == [(64, grid_batch(32))]
+    # Of others 300; the step's 100 or, with the grid, 250.
+    assert peak == 300 + 250
+
+
+def test_a_group_of_gpus_talks_before_memory_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NCCL takes its buffers with the first exchange; before it the card looks emptier than it will be."""
+    order: list[str] = []
+    monkeypatch.setattr(batch_size, "open_channels", lambda device, ranks: order.append("nccl"))
+    measure = lambda *_: order.append("step") or 1  # noqa: E731
+    find_batch_size(make_config(TINY), CPU, FP32, 2**30, Alike(world=2), most=16, measure=measure)
+    assert order[0] == "nccl" and order.count("nccl") == 1
+
+
+@pytest.mark.parametrize(("batch", "rate"), [(32, 1e-4), (64, 2e-4), (640, 2e-3), (8192, 2e-3)])
+def test_a_scaled_learning_rate_has_a_limit(batch: int, rate: float) -> None:
+    """Linear scaling is SGD's; with Adam at a batch of 8192 it would be 0.026, with which nothing trains."""
+    config = make_config({"batch_size": batch, "synthetic_images": 10_000})
+    assert learning_rate(config, config.lr_generator, 1) == pytest.approx(rate)
+
+
+def test_the_limit_is_for_scaling_and_not_for_who_asks() -> None:
+    config = make_config({"batch_size": 64, "lr_generator": 0.01, "lr_discriminator": 1e-4})
+    assert learning_rate(config, config.lr_generator, 1) == pytest.approx(0.01)
+    assert learning_rate(config, config.lr_discriminator, 1) == pytest.approx(2e-4)
+    free = make_config({"batch_size": 8192, "lr_limit": 1.0})
+    assert learning_rate(free, free.lr_generator, 1) == pytest.approx(1e-4 * 256)
+
+
+def test_a_square_root_is_another_way_to_scale() -> None:
+    config = make_config({"batch_size": 128, "lr_scaling": "sqrt"})
+    assert learning_rate(config, 1e-4, 1) == pytest.approx(2e-4)
 
 
 def test_resumed_run_keeps_its_batch_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection test-collection demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
+.PHONY: help collection test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -51,6 +51,9 @@ collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be ins
 
 test-collection: venv ## the installed collection, from a folder of one's own, on a host of the fleet
 	@$(RUN) collection
+
+test-sanity: venv ## what ansible-test asks of a collection, of the installed one (1 minute; PyPI)
+	@$(VENV)/bin/python tests/sanity/run.py
 
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults

@@ -76,8 +76,8 @@ def _is_gpu_file(link):
 def read_users(root, own, hidden=""):
     """Names of the users who are logged in, sorted.
 
-    The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal:
-    one without is another connection of the same automation. `hidden`: why processes are not shown, see `why_hidden`.
+    The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal and
+    have not ended: one without is another connection of the same automation, one that is closing was lost. `hidden`: why processes are not shown, see `why_hidden`.
     """
     sessions = [read_assignments(root, "{}/{}".format(SESSION_FOLDER, name)) for name in names_in(root, SESSION_FOLDER)]
     # Only people: cron, the login screen and user managers have other classes.
@@ -87,7 +87,8 @@ def read_users(root, own, hidden=""):
     own_users = {session["USER"] for session in sessions if _leader(session) in own}
     users = set()
     for session in sessions:
-        if _leader(session) not in own and (session["USER"] not in own_users or session.get("TTY")):
+        open_terminal = session.get("TTY") and session.get("STATE") != "closing"
+        if _leader(session) not in own and (session["USER"] not in own_users or open_terminal):
             users.add(session["USER"])
     # systemd 239 (RHEL 8) does not know the terminal of an ssh session, utmp does.
     users.update(user for user, pid in read_terminal_logins(root, hidden) if pid not in own)

@@ -235,3 +235,18 @@ def test_a_real_proc_that_hides_processes():
     if done.returncode and "unshare" in done.stderr + done.stdout:
         pytest.skip(f"this machine gives no namespaces: {done.stderr.strip()}")
     assert done.stdout.startswith("1 unknown: /proc is mounted with hidepid="), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("user", "state", "expected"),
+    [
+        ("ansible", "closing", []),
+        ("ansible", "active", ["ansible"]),
+        ("alice", "closing", ["alice"]),
+    ],
+)
+def test_a_lost_connection_of_the_automation_is_nobody(host, user, state, expected):
+    """What it left running is looked for by itself; alice may have left a training behind."""
+    host.put("/run/systemd/sessions/1", f"USER=ansible\nCLASS=user\nLEADER={LEADER}\nTTY=pts/0\nSTATE=active\n")
+    host.put("/run/systemd/sessions/2", f"USER={user}\nCLASS=user\nLEADER=700\nTTY=pts/1\nSTATE={state}\n")
+    assert in_use(host)["users"] == expected

@@ -76,8 +76,9 @@ def _is_gpu_file(link):
 def read_users(root, own, hidden=""):
     """Names of the users who are logged in, sorted.
 
-    The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal and
-    have not ended: one without is another connection of the same automation, one that is closing was lost. `hidden`: why processes are not shown, see `why_hidden`.
+    The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal
+    and have not ended: one without is another connection of the same automation, one that is closing was lost.
+    `hidden`: why processes are not shown, see `why_hidden`.
     """
     sessions = [read_assignments(root, "{}/{}".format(SESSION_FOLDER, name)) for name in names_in(root, SESSION_FOLDER)]
     # Only people: cron, the login screen and user managers have other classes.

@@ -1,7 +1,8 @@
-"""ansible-test's sanity tests over the installed collection: `make test-sanity`. Exit status 0 when all that ran is clean.
+"""What ansible-test's sanity tests say of the installed collection: `make test-sanity`. Exit status 0 where all is clean.
 
-Left out are what needs programs that are no Python packages (shellcheck, pslint), pylint, whose rules ruff has here, and
-import, which wants every plug-in to load on each Python of Ansible: a node's code is tried under 3.6 by its own tests.
+Left out are tests that need programs which are no Python packages (shellcheck, pslint), pylint, whose rules ruff has
+here, and import, which wants every plug-in to load on each Python that Ansible knows: what runs on nodes is tried under
+Python 3.6 by its own tests.
 """
 
 from __future__ import annotations

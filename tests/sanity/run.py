@@ -1,4 +1,4 @@
-"""What ansible-test's sanity tests say of the installed collection: `make test-sanity`. Exit status 0 where all is clean.
+"""What ansible-test says of the installed collection: `make test-sanity`. Exit status 0 where all is clean.
 
 Left out are tests that need programs which are no Python packages (shellcheck, pslint), pylint, whose rules ruff has
 here, and import, which wants every plug-in to load on each Python that Ansible knows: what runs on nodes is tried under

@@ -147,6 +147,11 @@ def test_the_index_of_a_thousand_hosts_is_at_most_a_megabyte() -> None:
     assert rows.count("<tr") == 1000
 
 
+def test_hosts_of_one_verdict_stand_as_people_count() -> None:
+    index = make_pages([(f"a5-{number}", report(), None, "") for number in (100, 9, 10)])["index.html"]
+    assert re.findall(r">(a5-\d+)</a></th>", index) == ["a5-9", "a5-10", "a5-100"]
+
+
 def test_findings_beyond_the_first_are_counted() -> None:
     index = make_pages(thousand()[:200])["index.html"]
     assert index.count('class="next"') == index_of.MOST_FINDINGS

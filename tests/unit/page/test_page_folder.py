@@ -17,7 +17,7 @@ from page_samples import NOW, broken, make_pages, report, unread, warned, whole
 
 NAMES = (
     *("a5-01", "A5-01", "a.b", "a-b", "a_b", "a b", "..", "...", ".", "-", "gpu#1?x=%2f", "höst", "主机", "x" * 240),
-    *("x" * 239 + "y", "con", "a\\b", "a'b\"<script>", "\udcff", "[v6::1]", "index", "a5-01_41_"),
+    *("x" * 239 + "y", "con", "a\\b", "a'b\"<script>", "\udcff", "[v6::1]", "index", "a5-01_41_", "²"),
 )
 
 

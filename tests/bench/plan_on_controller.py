@@ -27,7 +27,7 @@ sys.path[:0] = [str(REPOSITORY / "tests/node_library"), str(REPOSITORY / "collec
 sys.path[:0] = [*map(str, (REPOSITORY / "tests/unit").glob("**"))]
 make_host = importlib.import_module("test_plan_questions").make_host
 
-HOSTS, ROUNDS = 10, 7
+HOSTS, ROUNDS = 10, 5
 OUT = REPOSITORY / "docs/benchmarks"
 FULL = "ansible_collections.gpuwright.node.plugins"
 MODULE = f"""#!/usr/bin/python

@@ -115,7 +115,9 @@ def test_one_run_judges_both_systems_of_the_inventory(host: Host) -> None:
     for name in ("cuda.version", "cudnn.version", "framework.lock", "model.trainer_installed", "smoke.amp"):
         assert checks[name]["status"] == "PASS", checks[name]
     page = (REPOSITORY / "reports/index.html").read_text()
-    assert "exit status 9" in page and page.index("deb12-01") < page.index("a5-51")
+    rows = page.partition("<tbody>")[2]
+    assert "exit status 9" in page and rows.index("deb12-01") < rows.index("a5-51")
+    assert page.count("<i>simulated</i>") >= 2 and "Simulated on this page" in page
 
 
 def test_dcgm_is_refused_where_no_repository_has_it(host: Host) -> None:

@@ -75,4 +75,5 @@ def _notes(report: Report, before: Report | None, finding: Finding) -> list[str]
     follows = [name for cause in finding.names for name in consequences(report["checks"], cause)]
     found = done_by(finding.names[0], finding.action, record.get("remedy", ""))
     found = [*found, since(finding.names[0], report, before)]
-    return found + ([f"{len(follows)} more findings are because of this"] if follows else [])
+    more = "1 more finding is" if len(follows) == 1 else f"{len(follows)} more findings are"
+    return found + ([f"{more} because of this"] if follows else [])

@@ -11,6 +11,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.doctor.by_hand impo
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import age_seconds
 
+from ..summary.words import natural
 from .cells import Badge, badge
 from .drawing import shares
 from .facts import changes, from_plan
@@ -24,8 +25,8 @@ AGES = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 # Above the table: hosts that a sentence names, findings, and hosts that changed. The page of a large fleet stays small.
 NAMED_HOSTS = 6
 MOST_FINDINGS = 40
-# What is not folded of them, so that the table is near.
-FIRST_FINDINGS = 3
+# Lines before the others are folded, so that the table is near; so few findings are unfolded.
+FIRST_FINDINGS, FEW_FINDINGS = 8, 2
 MOST_CHANGED = 60
 MOST_REMARKS = 5
 # Letters of a version, a model and a sentence, whose columns must fit beside each other.
@@ -120,7 +121,7 @@ def models(report: Report | None) -> str:
 
 def index_page(rows: Sequence[HostRow], now: str) -> str:
     """The page as text; `now` is the time in the report's format."""
-    ordered = sorted(rows, key=lambda row: (RANK[row.badge.text], -len(row.found), row.name))
+    ordered = sorted(rows, key=lambda row: (RANK[row.badge.text], -len(row.found), natural(row.name)))
     numbers = [(status, sum(row.badge.text == status for row in ordered)) for status in SEVERITY]
     numbers = [(status, number) for status, number in numbers if number]
     groups, more = groups_of(ordered)
@@ -142,6 +143,7 @@ def index_page(rows: Sequence[HostRow], now: str) -> str:
         rows=[(row, age(row.time, now), [places[_key(f)] for f in row.found if _key(f) in places]) for row in ordered],
         named=NAMED_HOSTS,
         first=FIRST_FINDINGS,
+        few=FEW_FINDINGS,
     )
 
 

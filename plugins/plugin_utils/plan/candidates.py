@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What could be chosen for each part of a plan: the rows of the matrix as candidates, and which is liked better."""
 
+from __future__ import annotations
+
 import collections
 import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of, major, version_key
 
@@ -39,16 +43,23 @@ PYPI = "pypi"
 NVIDIA, DISTRIBUTION = "nvidia", "distribution"
 NVIDIA_TITLE = "NVIDIA's repository"
 
-Candidate = collections.namedtuple("Candidate", "kind label pins needs row")
-Candidate.__doc__ = """One value that a part of the plan could have.
 
-kind   one of KINDS                                        label  for sentences: "CUDA 12.9"
-pins   the value of each pin that would choose it          needs  pins without which nobody wants it
-row    what the matrix says about it
-"""
+class Candidate(NamedTuple):
+    """One value that a part of the plan could have.
+
+    kind   one of KINDS                                        label  for sentences: "CUDA 12.9"
+    pins   the value of each pin that would choose it          needs  pins without which nobody wants it
+    row    what the matrix says about it
+    """
+
+    kind: str
+    label: str
+    pins: dict[str, str]
+    needs: Sequence[str]
+    row: dict[str, Any]
 
 
-def list_candidates(matrix, pins, family):
+def list_candidates(matrix: dict[str, Any], pins: dict[str, str], family: str | None) -> dict[str, list[Candidate]]:
     """`{kind: [Candidate, ...]}`, unfiltered. `pins` only adds an exact driver version, which has no row.
 
     family  name of the host's row of os_families, whose packages a Python has; None where the host has none
@@ -66,7 +77,7 @@ def list_candidates(matrix, pins, family):
     )
 
 
-def _drivers(matrix, exact_version, family):
+def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> list[Candidate]:
     """Every branch in both flavours, from every place that has it for this family."""
     found = []
     for branch, row in sorted(matrix["drivers"].items()):
@@ -83,7 +94,7 @@ def _drivers(matrix, exact_version, family):
     return found
 
 
-def _places(family, branch):
+def _places(family: dict[str, Any], branch: str) -> list[tuple[str, dict[str, Any]]]:
     """`[(source, place)]` of a driver branch; a place says what else is had from there.
 
     label  for sentences          rank  lower is liked better
@@ -98,7 +109,7 @@ def _places(family, branch):
     return places
 
 
-def _cudas(matrix, family):
+def _cudas(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
     """Every toolkit of NVIDIA's repository, and those of the distribution's own."""
     archive = matrix["os_families"].get(family, {}).get("distribution") or {
         "cuda": {},
@@ -115,12 +126,12 @@ def _cudas(matrix, family):
     return found
 
 
-def _library(kind, title, version, row):
+def _library(kind: str, title: str, version: str, row: dict[str, Any]) -> Candidate:
     label = "{} {} for CUDA {}".format(title, row["version"], row["cuda_major"])
     return Candidate(kind, label, {kind: version}, (), row)
 
 
-def _pythons(matrix, family):
+def _pythons(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
     """Every Python that any system has, with the packages of this family where it is one of its own."""
     rows = {}
     # One that only a system has on which nothing is installed is known to nobody else.
@@ -135,7 +146,7 @@ def _pythons(matrix, family):
     ]
 
 
-def _pytorches(matrix):
+def _pytorches(matrix: dict[str, Any]) -> list[Candidate]:
     found = []
     for _series, row in sorted(matrix["pytorch"].items()):
         builds = {name: _build(matrix, row, name) for name in row["builds"]}
@@ -150,7 +161,7 @@ def _pytorches(matrix):
     return found
 
 
-def _build(matrix, release, name):
+def _build(matrix: dict[str, Any], release: dict[str, Any], name: str) -> dict[str, Any]:
     """What is known of a build of a release (its row): what the release says of it, else what all of its CUDA have."""
     own, index = release["builds"][name], matrix["pytorch_index"]
     row = dict(
@@ -164,12 +175,12 @@ def _build(matrix, release, name):
     return row
 
 
-def build_cuda(name):
+def build_cuda(name: str) -> str:
     """The CUDA of a build by its name: "12.6" of "cu126"."""
     return f"{name[2:-1]}.{name[-1]}"
 
 
-def _tensorflows(matrix):
+def _tensorflows(matrix: dict[str, Any]) -> list[Candidate]:
     return [
         Candidate(
             "tensorflow",
@@ -183,12 +194,12 @@ def _tensorflows(matrix):
     ]
 
 
-def as_sentence(text):
+def as_sentence(text: str) -> str:
     """With a capital letter, except for a name that has none."""
     return text if text.startswith("cuDNN") else text[:1].upper() + text[1:]
 
 
-def accepts(pin, value, candidate):
+def accepts(pin: str, value: str, candidate: Candidate) -> bool:
     """Whether a candidate is what the pin asks for; a pin says nothing about candidates of another kind."""
     if pin not in candidate.pins:
         return True
@@ -199,17 +210,17 @@ def accepts(pin, value, candidate):
     return candidate.pins[pin] == value
 
 
-def is_from_pypi(pytorch):
+def is_from_pypi(pytorch: Candidate) -> bool:
     """Whether a PyTorch is one that PyPI itself serves, and whose row was verified."""
     return pytorch.row["index"] == PYPI and pytorch.row["verified"]
 
 
-def has_ended(row, as_of):
+def has_ended(row: dict[str, Any], as_of: str) -> bool:
     """Whether a row's last month of updates (YYYY-MM) lies before the day `as_of` (YYYY-MM-DD)."""
     return row.get("status") == "eol" or (row["eol"] != "" and as_of[: len(row["eol"])] > row["eol"])
 
 
-def preference(candidate, chosen, as_of):
+def preference(candidate: Candidate, chosen: dict[str, Candidate], as_of: str) -> tuple[Any, ...]:
     """Sort key, best first: what is still maintained, what was verified, what the kind itself prefers, the newest."""
     row = candidate.row
     unverified = not row["verified"]
@@ -231,11 +242,11 @@ def preference(candidate, chosen, as_of):
 
 
 @functools.lru_cache(maxsize=4096)
-def _newest_first(version):
+def _newest_first(version: str) -> tuple[int, ...]:
     return tuple(-number for number in version_key(version))
 
 
-def _is_ahead_of_driver(cuda, chosen):
+def _is_ahead_of_driver(cuda: Candidate, chosen: dict[str, Candidate]) -> bool:
     """Whether the toolkit came with a newer driver branch: it works, but the driver cannot compile its PTX."""
     driver = chosen.get("driver")
     return driver is not None and int(major(cuda.row["matching_driver"])) > int(driver.pins["driver_branch"])

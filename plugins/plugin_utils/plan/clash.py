@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Say why a question has no answer, and which answers are near."""
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Sequence
+from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major, version_key
 
-from .candidates import AT_LEAST, ON_DEMAND, PINS, as_sentence, has_ended
+from .candidates import AT_LEAST, ON_DEMAND, PINS, Candidate, as_sentence, has_ended
+from .search import Fact, Problem
 
 MOST_CHOICES = 3
 MOST_REASONS = 3
 
 
-def conflict(what, clash=(), choices=()):
+def conflict(what: str, clash: Sequence[str] = (), choices: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
     """One entry of `conflicts`.
 
     what     sentences that say why it does not work
@@ -23,12 +28,12 @@ def conflict(what, clash=(), choices=()):
     return {"what": what, "clash": list(clash), "choices": list(choices), "variables": variables}
 
 
-def with_choice(entry, choice):
+def with_choice(entry: dict[str, Any], choice: dict[str, str]) -> dict[str, Any]:
     """The same conflict with a further way out, the last of at most three."""
     return conflict(entry["what"], entry["clash"], entry["choices"][: MOST_CHOICES - 1] + [choice])
 
 
-def find_conflicts(problem, facts):
+def find_conflicts(problem: Problem, facts: list[Fact]) -> list[dict[str, Any]]:
     """Every independent clash among `facts`, for which `problem` has no answer."""
     clashes = []
     left = list(facts)
@@ -46,16 +51,16 @@ def find_conflicts(problem, facts):
     ]
 
 
-def _pins(facts):
+def _pins(facts: list[Fact]) -> list[Fact]:
     return [fact for fact in facts if fact.kind == "pin"]
 
 
-def _explain(problem, clash):
+def _explain(problem: Problem, clash: list[Fact]) -> str:
     reasons = _reasons(problem, clash)
     return ". ".join(as_sentence(reason) for reason in reasons[:MOST_REASONS]) + "."
 
 
-def _reasons(problem, clash):
+def _reasons(problem: Problem, clash: list[Fact]) -> list[str]:
     """Sentences, the most telling first."""
     refusals = collections.OrderedDict()
     domains = collections.OrderedDict()
@@ -78,13 +83,13 @@ def _reasons(problem, clash):
     return [problem.pair_refusal((alike or first)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
 
 
-def _cuda_major(candidate):
+def _cuda_major(candidate: Candidate) -> str:
     """The CUDA that a candidate brings, "" for none."""
     inside = candidate.row.get("cuda", "")
     return major(inside) if inside else ""
 
 
-def _reasons_of_three(problem, domains):
+def _reasons_of_three(problem: Problem, domains: dict[str, list[Candidate]]) -> list[str]:
     """Where any two kinds go together: a kind of which each candidate is ruled out by some other kind."""
     for kind in reversed(list(domains)):
         reasons = collections.OrderedDict()
@@ -100,7 +105,7 @@ def _reasons_of_three(problem, domains):
     return []
 
 
-def _reasons_of_pins(problem, domains, clash):
+def _reasons_of_pins(problem: Problem, domains: dict[str, list[Candidate]], clash: list[Fact]) -> list[str]:
     """What the best of the parts that are pinned have against each other."""
     pinned = {fact.name for fact in _pins(clash)}
     best = [
@@ -112,11 +117,11 @@ def _reasons_of_pins(problem, domains, clash):
     return [reason for reason in found if reason]
 
 
-def _rules_out(problem, candidates, candidate):
+def _rules_out(problem: Problem, candidates: list[Candidate], candidate: Candidate) -> bool:
     return all(problem.pair_refusal(candidate, other) for other in candidates)
 
 
-def _first_refusals(problem, candidates, clash):
+def _first_refusals(problem: Problem, candidates: list[Candidate], clash: list[Fact]) -> list[str]:
     """For each GPU and for the operating system, what it says about the best candidate that it rules out.
 
     And about the best one of those that it rules out for another reason.
@@ -134,7 +139,7 @@ def _first_refusals(problem, candidates, clash):
     return found
 
 
-def _pins_disagree(problem, kind, clash):
+def _pins_disagree(problem: Problem, kind: str, clash: list[Fact]) -> str:
     """Two pins of one kind that no row of the matrix unites, such as driver 620 and its proprietary module."""
     pins = [fact for fact in clash if fact.kind == "pin" and fact.name in problem.candidates[kind][0].pins]
     alone = [problem.pinned(kind, [fact for fact in pins if fact is not left]) for left in pins]
@@ -147,7 +152,7 @@ def _pins_disagree(problem, kind, clash):
     return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
 
 
-def _choices(problem, facts, clash):
+def _choices(problem: Problem, facts: list[Fact], clash: list[Fact]) -> list[dict[str, str]]:
     """The ways out of the only clash: one pin changed, everything else kept."""
     found = []
     for fact in _pins(clash):
@@ -159,17 +164,17 @@ def _choices(problem, facts, clash):
     return found[:MOST_CHOICES] or _joint_choices(problem, facts, [clash])[0]
 
 
-def _is_held(fact):
+def _is_held(fact: Fact) -> bool:
     """Whether a pin is the profile's: an empty variable leaves it as it is."""
     return fact.origin.startswith("the profile")
 
 
-def _any_of(fact):
+def _any_of(fact: Fact) -> list[Fact]:
     """The pin of a part on demand, for any version of it; nothing for other pins, whose part is there anyway."""
     return [fact._replace(value=AT_LEAST + "0")] if fact.name in ON_DEMAND else []
 
 
-def _joint_choices(problem, facts, clashes):
+def _joint_choices(problem: Problem, facts: list[Fact], clashes: list[list[Fact]]) -> list[list[Any]]:
     """For each of several clashes one way out, such that all of them together lead to a plan."""
     blamed = [fact for fact in facts if any(fact in _pins(clash) for clash in clashes)]
     kept = [fact for fact in facts if fact not in blamed]
@@ -190,7 +195,7 @@ def _joint_choices(problem, facts, clashes):
     return [[] if any(not choice[name] for name in held & set(choice)) else [choice] for choice in choices]
 
 
-def _closest(problem, rest, fact):
+def _closest(problem: Problem, rest: list[Fact], fact: Fact) -> dict[str, Candidate] | None:
     """The answer whose value is closest to what was pinned, among those that are maintained and verified; or None.
 
     The best answer may be far away: who asks for PyTorch 2.15 may like 2.14 from another index better than 2.10.
@@ -215,7 +220,7 @@ def _closest(problem, rest, fact):
     return None
 
 
-def value_in(answer, pin):
+def value_in(answer: dict[str, Candidate], pin: str) -> str:
     """What a pin would have to be for this answer; "" where the part of the plan does not exist."""
     for candidate in answer.values():
         if pin in candidate.pins:
@@ -223,18 +228,20 @@ def value_in(answer, pin):
     return ""
 
 
-def host_title(host):
+def host_title(host: dict[str, Any]) -> str:
     """How messages call a host: "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)"."""
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     system = "{id} {version}".format(**host["os"])
     return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))
 
 
-def _as_inventory(choice):
+def _as_inventory(choice: dict[str, str]) -> str:
     return ", ".join(f'{PINS[pin]}: "{value}"' for pin, value in choice.items())
 
 
-def conflict_message(host, conflicts, together=None):
+def conflict_message(
+    host: dict[str, Any], conflicts: list[dict[str, Any]], together: dict[str, str] | None = None
+) -> str:
     """What a person reads: every conflict with its way out, and how to write it into the inventory.
 
     together  `{pin: value}` that leads to a plan at once (plan.one_way_out); told where there are several conflicts

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a plan says of the driver: its packages, what guards them, and the kernels that it is built for."""
 
+from __future__ import annotations
+
 import collections
+from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of
+
+from .candidates import Candidate
 
 # The guards of a driver, as the plan announces them.
 MODULE_STREAM = "dnf's module stream {}"
@@ -13,11 +18,11 @@ UNATTENDED = "a list of packages that unattended-upgrades leaves alone"
 HOLD = "a hold of its packages at their version"
 
 
-def has_streams(family):
+def has_streams(family: dict[str, Any]) -> bool:
     return family["format"] == "rpm" and family.get("streams", True)
 
 
-def driver_of(family, host, driver):
+def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
     if driver is None:
         # Nothing to install: what is wanted is there.
         texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
@@ -49,7 +54,7 @@ def driver_of(family, host, driver):
     }
 
 
-def guards_of(family, host, driver):
+def guards_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
     """What keeps the driver from being replaced by accident, in words (`driver`); none where the inventory says never.
 
     `driver_guards` of the host: `{guards: auto | never, hold: whether it is held even then}`; auto where missing.
@@ -68,7 +73,7 @@ def guards_of(family, host, driver):
     return {"driver": words, "own_versions": own}
 
 
-def _guard_words(family, driver):
+def _guard_words(family: dict[str, Any], driver: Candidate) -> list[str]:
     branch, version = driver.pins["driver_branch"], driver.pins["driver_version"]
     by_rpm = family["format"] == "rpm"
     guards = [MODULE_STREAM.format(driver.row["stream"])] if has_streams(family) else []
@@ -77,7 +82,7 @@ def _guard_words(family, driver):
     return guards + ([] if by_rpm else [UNATTENDED])
 
 
-def _preference(family, branch, version):
+def _preference(family: dict[str, Any], branch: str, version: str) -> dict[str, str]:
     """Packages and version of the apt preference that keeps to the planned driver; empty where none is needed."""
     if family["distribution"]:
         # Its names have the branch. Packages of one source demand each other at one version.
@@ -87,12 +92,12 @@ def _preference(family, branch, version):
     return {"package": names, "version": _deb_pattern(branch, version) if names else ""}
 
 
-def _deb_pattern(branch, version):
+def _deb_pattern(branch: str, version: str) -> str:
     """The versions, in any revision of the packager, that are the exact one or of the branch."""
     return version + "-*" if version else branch + ".*"
 
 
-def at_version(family, names, version, branch=""):
+def at_version(family: dict[str, Any], names: list[str], version: str, branch: str = "") -> list[str]:
     """name-version is what dnf and rpm both understand; rpm knows no epoch in a question. apt takes any revision.
 
     `branch`: without an exact version, the one that a package must be of where its name does not say so.
@@ -107,7 +112,7 @@ def at_version(family, names, version, branch=""):
     ]
 
 
-def _kernels(host):
+def _kernels(host: dict[str, Any]) -> list[str]:
     """The kernels for which a module is needed: the running one, and the one that boots next where it is another.
 
     Or `kernel_target` alone, where the host is made into an image that another kernel will boot.
@@ -118,7 +123,7 @@ def _kernels(host):
     return list(collections.OrderedDict.fromkeys(name for name in (kernel["running"], kernel["next_boot"]) if name))
 
 
-def is_driver_present(host, driver):
+def is_driver_present(host: dict[str, Any], driver: Candidate) -> bool:
     """Whether the planned driver is on the node and at work already, whoever installed it.
 
     Libraries, loaded module, and the module files of every kernel that may boot must be of one version, of the planned
@@ -137,7 +142,7 @@ def is_driver_present(host, driver):
     return all(module and (module["version"], module["flavour"]) == wanted for module in modules)
 
 
-def kernel_of(family, host, driver):
+def kernel_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
     if driver is None:
         return {"releases": [], "packages": [], "devel": [], "image": [], "hold": []}
     releases, row = _kernels(host), family["kernel"]

@@ -6,6 +6,8 @@ wheels demand was read from their metadata on PyPI; the rows are roles/preflight
 tensorflow.yml.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong with a question before any search: pins that do not exist, unknown values, unsupported hosts."""
 
+from __future__ import annotations
+
 import collections
 import difflib
 import re
+from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import card_of
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import (
@@ -13,7 +16,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
     version_key,
 )
 
-from .candidates import AT_LEAST, CPU_BUILD, PINS, accepts
+from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts
 from .clash import conflict
 from .labels import pin_label
 from .rules import Gpu
@@ -25,7 +28,7 @@ LOOK = "What would fit there is told by tools/gpu-plan with {}. "
 INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 
 
-def misspelt_pins(matrix, pins):
+def misspelt_pins(matrix: dict[str, Any], pins: dict[str, str]) -> list[dict[str, Any]]:
     """Conflicts for pins that do not exist, are no text, or do not look like what they should be."""
     found = []
     branches = sorted(matrix["drivers"], key=int)
@@ -54,19 +57,19 @@ def misspelt_pins(matrix, pins):
     return found
 
 
-def profile_pins(matrix, profile):
+def profile_pins(matrix: dict[str, Any], profile: str) -> dict[str, Any]:
     """What a profile pins. Raises KeyError for one that does not exist."""
     return matrix["profiles"][profile]["pins"]
 
 
-def held_pins(profile, pins):
+def held_pins(profile: dict[str, Any], pins: dict[str, str]) -> dict[str, Any]:
     """What of a profile's pins is left beside the user's own."""
     # A build belongs to a release: who pins another release does not mean the profile's build of it.
     replaced = set(pins) | ({"pytorch_build"} if "pytorch" in pins else set())
     return {name: value for name, value in profile.items() if name not in replaced}
 
 
-def unknown_pins(matrix, candidates, pins):
+def unknown_pins(matrix: dict[str, Any], candidates: dict[str, list[Candidate]], pins: dict[str, str]) -> list[str]:
     """Names of pins whose value no row of the matrix has, or that are no release of a driver."""
     unknown = {name for name in pins if not _is_known(name, pins[name], candidates)}
     if is_released(matrix, pins.get("driver_version", "")) is False:
@@ -74,7 +77,7 @@ def unknown_pins(matrix, candidates, pins):
     return [name for name in PINS if name in unknown]
 
 
-def _is_known(name, value, candidates):
+def _is_known(name: str, value: str, candidates: dict[str, list[Candidate]]) -> bool:
     # A range is for profiles: what is installed should be read from the inventory.
     return not value.startswith(AT_LEAST) and any(
         name in candidate.pins and accepts(name, value, candidate)
@@ -83,7 +86,7 @@ def _is_known(name, value, candidates):
     )
 
 
-def find_release(matrix, host):
+def find_release(matrix: dict[str, Any], host: dict[str, Any]) -> dict[str, Any] | None:
     """The row of os_releases for what a host says of its operating system, or None.
 
     Of a host that is only asked about also one of planned_releases, whose version stands for all of its minor ones.
@@ -98,7 +101,7 @@ def find_release(matrix, host):
     return None
 
 
-def only_planned(matrix, host, release):
+def only_planned(matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any]) -> str:
     """Why nothing of a plan is installed by this version on such a host, as one sentence; "" where it is."""
     title = "{name} {version}".format(**release)
     if host["machine"] != matrix["machine"]:
@@ -109,7 +112,9 @@ def only_planned(matrix, host, release):
     return text.format(title, INSTALLATION_GUIDE)
 
 
-def unsupported_host(matrix, host, release, pins):
+def unsupported_host(
+    matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any] | None, pins: dict[str, str]
+) -> list[dict[str, Any]]:
     """Conflicts for what the host is, whatever versions are pinned."""
     found = _unsupported_machine(matrix, host, release)
     if release is None:
@@ -136,7 +141,7 @@ def unsupported_host(matrix, host, release, pins):
     return found
 
 
-def _unsupported_machine(matrix, host, release):
+def _unsupported_machine(matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any] | None) -> list[Any]:
     machine = host["machine"]
     if machine == matrix["machine"]:
         return []
@@ -154,7 +159,7 @@ def _unsupported_machine(matrix, host, release):
     return [conflict(what, ["machine " + machine])]
 
 
-def _not_installed(releases, system):
+def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> str:
     """What to do with a system that has no row: one sentence on what it is, one on what is installed."""
     own = [row for row in releases if row["id"] == system["id"]]
     title = "{} {}".format(own[0]["name"] if own else system["id"], system["version"])
@@ -171,7 +176,7 @@ def _not_installed(releases, system):
     return f"{text} {step}."
 
 
-def _installed(releases):
+def _installed(releases: list[dict[str, Any]]) -> str:
     """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
     by_name = collections.OrderedDict()
     for row in releases:
@@ -182,7 +187,7 @@ def _installed(releases):
     )
 
 
-def controller_refusal(family, ansible_core):
+def controller_refusal(family: dict[str, Any], ansible_core: str) -> str:
     """Why an ansible-core (text, "" for unknown) cannot manage a family of systems; "" when it can."""
     bounds = family["ansible_core"]
     numbers = re.match(r"[0-9]+(\.[0-9]+)*", ansible_core)
@@ -196,7 +201,7 @@ def controller_refusal(family, ansible_core):
     return text.format(ansible_core, family["name"], because, bounds["from"])
 
 
-def kinds_of_gpu(matrix, gpus):
+def kinds_of_gpu(matrix: dict[str, Any], gpus: list[Any]) -> tuple[Any, ...]:
     """The different GPUs of a host: those whose architecture is known, as `Gpu`, and the records of the others."""
     known, strangers = [], []
     for gpu in gpus:

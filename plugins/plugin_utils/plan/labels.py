@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the parts of a question are called in sentences."""
 
+from __future__ import annotations
+
 from .candidates import PINS
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cards and systems as people write them: "8xH100", "H100 SXM", "alma 8.10", "debian 12.8"."""
 
+from __future__ import annotations
+
 import difflib
 import re
 from collections.abc import Sequence

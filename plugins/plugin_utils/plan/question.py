@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions to the planner from people who have no host at hand: a card's name in, a table out."""
 
+from __future__ import annotations
+
 import difflib
 import re
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.plan_choices import plan_choices
@@ -17,7 +21,9 @@ CHOICE_WIDTH = 34
 WIDE = 16 + CHOICE_WIDTH + BECAUSE_WIDTH + 2
 
 
-def imagined_host(cards, system, ansible_core="", machine="", releases=()):
+def imagined_host(
+    cards: str, system: str, ansible_core: str = "", machine: str = "", releases: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
     """What gpu_probe would say of a host with these cards and nothing installed. Raises ValueError with a sentence.
 
     cards    "Tesla V100-PCIE-16GB", "10de:1db4", "8xH100", "2x T4, RTX 4090"; "" is a host without GPUs
@@ -53,7 +59,7 @@ def imagined_host(cards, system, ansible_core="", machine="", releases=()):
     }
 
 
-def plan_table(plan, host, columns=WIDE):
+def plan_table(plan: dict[str, Any], host: dict[str, Any], columns: int = WIDE) -> str:
     """The plan as text: what was chosen for each part, and why.
 
     columns  of the terminal; where reasons would not fit beside the choices they stand below
@@ -78,7 +84,7 @@ def plan_table(plan, host, columns=WIDE):
     return "\n".join(lines)
 
 
-def plan_differences(plan, other):
+def plan_differences(plan: dict[str, Any], other: dict[str, Any]) -> str:
     """What another plan has that this one has not, as text: "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"."""
     others = {part: choice for part, choice, _because in plan_rows(other)}
     found = [
@@ -89,7 +95,7 @@ def plan_differences(plan, other):
     return "\n".join(found) or "The plans are the same."
 
 
-def why_package(plan, package):
+def why_package(plan: dict[str, Any], package: str) -> str:
     """Which part of the plan wants a package, and why, as text; "" where none does. Versions may be left out."""
     wanted = package.lower()
     with_version = re.compile(re.escape(wanted) + r"[-=\[<>][0-9=a-z]")
@@ -112,7 +118,7 @@ def why_package(plan, package):
     return "\n".join(found)
 
 
-def plan_rows(plan):
+def plan_rows(plan: dict[str, Any]) -> list[tuple[Any, ...]]:
     """`[(part, choice, because)]`; an empty choice for a part that the plan does not have."""
     because = plan["because"]
     reasons = {
@@ -131,7 +137,7 @@ def plan_rows(plan):
     return rows[:1] + [guards_row(plan)] + rows[1:]
 
 
-def guards_row(plan):
+def guards_row(plan: dict[str, Any]) -> tuple[str, ...]:
     """What becomes of the driver when it is right, as a row of the table; no choice where there is no driver."""
     driver, guards = plan["driver"], plan["guards"]["driver"]
     if not driver["branch"]:
@@ -142,7 +148,7 @@ def guards_row(plan):
     return ("guards", f"driver: {state}, guarded by", ", ".join(guards))
 
 
-def split_pins(words):
+def split_pins(words: list[str]) -> dict[str, str]:
     """`{variable: value}` of "system_cuda_version=12.6". Raises ValueError for a word without a value."""
     for word in words:
         if "=" not in word:
@@ -150,7 +156,7 @@ def split_pins(words):
     return dict(word.split("=", 1) for word in words)
 
 
-def pins_from(variables):
+def pins_from(variables: dict[str, str]) -> dict[str, str]:
     """Pins from inventory variables: `{"system_cuda_version": "12.9"}`. Raises ValueError for one that is none."""
     by_variable = {variable: pin for pin, variable in PINS.items()}
     for name in variables:

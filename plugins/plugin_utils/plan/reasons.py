@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why the plan is as it is: one sentence for each choice, and what its owner should know of it beforehand."""
 
+from __future__ import annotations
+
 import collections
 import datetime
+from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
 
-from .candidates import as_sentence, has_ended
+from .candidates import Candidate, as_sentence, has_ended
+from .search import Fact, Problem
 
 # After so many days, which is two releases of PyTorch, a matrix says so.
 OLD_MATRIX_DAYS = 180
 
 
-def choice_reason(problem, facts, answer, kind):
+def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], kind: str) -> str:
     """One sentence: what was chosen, by whom, and why nothing better."""
     chosen = answer[kind]
     pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
@@ -28,13 +32,13 @@ def choice_reason(problem, facts, answer, kind):
     return f"{as_sentence(chosen.label)}: {said}"
 
 
-def _release(candidate):
+def _release(candidate: Candidate) -> tuple[int, ...]:
     """The version by which newer and older are told apart."""
     pin = "driver_branch" if candidate.kind == "driver" else candidate.kind
     return version_key(candidate.pins[pin])
 
 
-def _why_later(newest, as_of):
+def _why_later(newest: Candidate, as_of: str) -> str:
     """Why something newer that fits too was not preferred."""
     row = newest.row
     if "eol" in row and has_ended(row, as_of):
@@ -46,7 +50,7 @@ def _why_later(newest, as_of):
     return ""
 
 
-def _remark(chosen):
+def _remark(chosen: Candidate) -> str:
     if chosen.kind in ("driver", "python") and chosen.row["eol"]:
         return "updates until {}".format(chosen.row["eol"])
     if chosen.kind == "pytorch":
@@ -54,14 +58,16 @@ def _remark(chosen):
     return ""
 
 
-def _why_not(problem, facts, answer, better):
+def _why_not(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], better: Candidate) -> str:
     """Why a candidate that would have been liked better was not taken."""
     refusals = [problem.refusal(fact, better) for fact in facts if fact.kind != "pin"]
     refusals += [problem.pair_refusal(better, other) for kind, other in answer.items() if kind != better.kind]
     return next((refusal for refusal in refusals if refusal), "")
 
 
-def find_warnings(as_of, today, release, family, answer):
+def find_warnings(
+    as_of: str, today: str, release: dict[str, Any], family: dict[str, Any], answer: dict[str, Candidate]
+) -> list[str]:
     """Sentences on what is old, was never verified, or works with limits only.
 
     today            YYYY-MM-DD, "" where nobody said
@@ -84,7 +90,7 @@ def find_warnings(as_of, today, release, family, answer):
     return found
 
 
-def _age_warnings(as_of, today):
+def _age_warnings(as_of: str, today: str) -> list[str]:
     if not today:
         return []
     days = (_day(today) - _day(as_of)).days
@@ -92,11 +98,11 @@ def _age_warnings(as_of, today):
     return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
 
 
-def _day(text):
+def _day(text: str) -> Any:
     return datetime.date(*(int(part) for part in text.split("-")))
 
 
-def _row_warnings(label, row, as_of):
+def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
     found = []
     if "eol" in row and has_ended(row, as_of):
         # Whoever has not bought it had them for a shorter time still.
@@ -108,7 +114,7 @@ def _row_warnings(label, row, as_of):
     return found
 
 
-def _cuda_warnings(driver, cuda, pytorch):
+def _cuda_warnings(driver: Candidate, cuda: Candidate, pytorch: Candidate) -> list[str]:
     found = []
     branch = driver.pins["driver_branch"]
     if int(major(cuda.row["matching_driver"])) > int(branch):
@@ -121,7 +127,7 @@ def _cuda_warnings(driver, cuda, pytorch):
     return found
 
 
-def _tensorflow_warnings(pytorch, tensorflow):
+def _tensorflow_warnings(pytorch: Candidate, tensorflow: Candidate) -> list[str]:
     inside = pytorch.row["cuda"]
     if tensorflow.row["from_pip"] or not inside or major(inside) != major(tensorflow.row["cuda"]):
         return []

@@ -1,22 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a found combination down as the plan of docs/architecture.md: what is installed, from where and where to."""
 
+from __future__ import annotations
+
 import collections
+from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
-from .candidates import CPU_BUILD, DISTRIBUTION, KINDS
+from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate
 from .driver import driver_of, guards_of, kernel_of
 from .input import only_planned
 from .reasons import choice_reason, find_warnings
 from .rules import fits_dcgm
+from .search import Fact, Problem
 
 SCHEMA = 1
 # Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
 CUDNN_FOLDER = "/opt/gpuwright/cudnn/"
 
 
-def describe(matrix, host, release, problem, facts, answer):
+def describe(
+    matrix: dict[str, Any],
+    host: dict[str, Any],
+    release: dict[str, Any],
+    problem: Problem,
+    facts: list[Fact],
+    answer: dict[str, Candidate],
+) -> dict[str, Any]:
     """The plan for `answer` (`{kind: Candidate}`); `release` is the host's row of os_releases."""
     family = _for_machine(matrix["os_families"][release["family"]], host["machine"])
     family = _family_at_place(family, answer.get("driver"))
@@ -66,7 +77,7 @@ def describe(matrix, host, release, problem, facts, answer):
     return plan
 
 
-def _for_machine(family, machine):
+def _for_machine(family: dict[str, Any], machine: str) -> dict[str, Any]:
     """The family's row with NVIDIA's repository for another processor than x86_64, whose folder is called sbsa."""
     if machine == "x86_64":
         return family
@@ -82,20 +93,20 @@ def _for_machine(family, machine):
     return dict(family, cuda_repository=repository, repositories=names, runtime=runtime)
 
 
-def _family_at_place(family, driver):
+def _family_at_place(family: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
     """The family's row with the names of the place from which the driver comes."""
     if driver is None or driver.pins["driver_source"] != DISTRIBUTION:
         return dict(family, distribution=None)
     return dict(family, **dict(family["distribution"], distribution=family["distribution"], source=family["source"]))
 
 
-def lock_name(python, pytorch, build, tensorflow=""):
+def lock_name(python: str, pytorch: str, build: str, tensorflow: str = "") -> str:
     """The lock file of an environment with these versions; `tensorflow` is "" where there is none."""
     ending = "-tf" + tensorflow if tensorflow else ""
     return f"py{python}-torch{pytorch}-{build}{ending}.txt"
 
 
-def requirements(plan, packages, environment_packages):
+def requirements(plan: dict[str, Any], packages: list[str], environment_packages: list[str]) -> list[str]:
     """What pip is asked for, as lines of a requirements file: what a lock is made from, or what is installed without.
 
     packages              of the profile            environment_packages  that the trainer needs besides
@@ -108,7 +119,7 @@ def requirements(plan, packages, environment_packages):
     return lines + list(packages) + list(environment_packages)
 
 
-def _cuda(family, cuda):
+def _cuda(family: dict[str, Any], cuda: Candidate | None) -> dict[str, Any]:
     if cuda is None:
         return {"version": "", "package": "", "compiler": [], "prefix": "", "link": ""}
     version = cuda.pins["cuda"]
@@ -122,7 +133,7 @@ def _cuda(family, cuda):
     return {"version": version, "package": package, "compiler": [], "prefix": prefix, "link": "/usr/local/cuda"}
 
 
-def _cudnn(family, cudnn):
+def _cudnn(family: dict[str, Any], cudnn: Candidate | None) -> dict[str, Any]:
     if cudnn is None:
         return {"version": "", "packages": [], "wheel": "", "prefix": "", "header": ""}
     version = cudnn.row["version"]
@@ -140,19 +151,19 @@ def _cudnn(family, cudnn):
     return {"version": version, "packages": packages, "wheel": "", "prefix": "", "header": family["cudnn_header"]}
 
 
-def _nccl(family, nccl):
+def _nccl(family: dict[str, Any], nccl: Candidate | None) -> dict[str, Any]:
     if nccl is None:
         return {"version": "", "packages": []}
     version = nccl.row["version"]
     return {"version": version, "packages": _library(family, "nccl", version, nccl.row)}
 
 
-def _library(family, name, version, row):
+def _library(family: dict[str, Any], name: str, version: str, row: dict[str, Any]) -> list[str]:
     patterns = family["libraries"][name]
     return [pattern.format(version=version, cuda=row["built_for"], major=row["cuda_major"]) for pattern in patterns]
 
 
-def _dcgm(matrix, facts, driver):
+def _dcgm(matrix: dict[str, Any], facts: list[Fact], driver: Candidate | None) -> dict[str, Any]:
     """What monitors these GPUs under this driver: no part of the search, as nothing is given up for it."""
     architectures = [fact.value.architecture for fact in facts if fact.kind == "gpu"]
     for row in matrix["dcgm"] if driver else []:
@@ -161,12 +172,12 @@ def _dcgm(matrix, facts, driver):
     return {"version": "", "packages": [], "exporter": []}
 
 
-def _index_url(matrix, pytorch):
+def _index_url(matrix: dict[str, Any], pytorch: Candidate) -> str:
     """Empty where PyPI itself serves the build: then the node's own pip configuration and its mirrors do."""
     return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"]["url"] + pytorch.pins["pytorch_build"]
 
 
-def _amp(matrix, facts, pytorch):
+def _amp(matrix: dict[str, Any], facts: list[Fact], pytorch: Candidate) -> dict[str, str]:
     if pytorch.pins["pytorch_build"] == CPU_BUILD:
         because = "the cpu build computes on the processor, where PyTorch's autocast uses bfloat16"
         return {"dtype": "bfloat16", "because": because}

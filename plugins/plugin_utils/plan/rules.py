@@ -5,7 +5,10 @@ The numbers and their sources stand in roles/preflight/files/matrix/. Rules abou
 `frameworks`.
 """
 
-import collections
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import (
     CONSUMER,
@@ -15,7 +18,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import (
 )
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
 
-from .candidates import CPU_BUILD, DISTRIBUTION, NVIDIA, NVIDIA_TITLE, PYPI
+from .candidates import CPU_BUILD, DISTRIBUTION, NVIDIA, NVIDIA_TITLE, PYPI, Candidate
 from .frameworks import (
     cuda_serves_tensorflow,
     cudnn_serves_tensorflow,
@@ -28,17 +31,23 @@ from .frameworks import (
 from .seen import SEEN
 from .support import compiles, drives, has_code
 
-Gpu = collections.namedtuple("Gpu", "name architecture capabilities card")
-Gpu.__doc__ = """A kind of GPU in a host.
 
-capabilities  those that code must be found for, usually one, such as "7.0"      card  its row (cards.card_of)
-"""
+class Gpu(NamedTuple):
+    """A kind of GPU in a host.
+
+    capabilities  those that code must be found for, usually one, such as "7.0"      card  its row (cards.card_of)
+    """
+
+    name: str
+    architecture: str
+    capabilities: Sequence[str]
+    card: Any
 
 
 class Rules:
     """The rules over one matrix."""
 
-    def __init__(self, matrix):
+    def __init__(self, matrix: dict[str, Any]) -> None:
         self.matrix = matrix
         self._pair_rules = {
             ("driver", "cuda"): self._driver_runs_cuda,
@@ -55,7 +64,7 @@ class Rules:
             ("pytorch", "tensorflow"): pytorch_shares_with_tensorflow,
         }
 
-    def gpu_refuses(self, gpu, candidate):
+    def gpu_refuses(self, gpu: Gpu, candidate: Candidate) -> str:
         """Why a candidate does not serve a GPU."""
         rule = {
             "driver": self._driver_drives,
@@ -66,7 +75,7 @@ class Rules:
         }.get(candidate.kind)
         return rule(gpu, candidate) if rule else ""
 
-    def os_refuses(self, release, candidate):
+    def os_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
         """Why a candidate cannot be had on a release of an operating system (a row of os_releases)."""
         title = "{name} {version}".format(**release)
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
@@ -86,7 +95,7 @@ class Rules:
                 return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
         return ""
 
-    def _machine_refuses(self, release, candidate):
+    def _machine_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
         """Why a candidate cannot be had for aarch64, as far as that was read."""
         label, machine = candidate.label, release["machine"]
         place = candidate.row.get("place", {})
@@ -104,22 +113,22 @@ class Rules:
             return text.format(label, machine, first)
         return ""
 
-    def relate(self, kind, other):
+    def relate(self, kind: str, other: str) -> bool:
         """Whether there is a rule between two kinds, in whichever order."""
         return (kind, other) in self._pair_rules or (other, kind) in self._pair_rules
 
-    def pair_refuses(self, first, second):
+    def pair_refuses(self, first: Candidate, second: Candidate) -> str:
         """Why two candidates, `first` of the kind that is chosen first, do not fit together."""
         rule = self._pair_rules.get((first.kind, second.kind))
         return rule(first, second) if rule else ""
 
     @staticmethod
-    def pair_key(candidate, other):
+    def pair_key(candidate: Candidate, other: str) -> Any:
         """What the rule about two kinds looks at: candidates with equal keys fit the same ones of the kind `other`."""
         seen = SEEN.get((candidate.kind, other))
         return seen(candidate) if seen else id(candidate)
 
-    def _driver_drives(self, gpu, driver):
+    def _driver_drives(self, gpu: Gpu, driver: Candidate) -> str:
         architecture = gpu.architecture
         row = self.matrix["architectures"][architecture]
         if drives(row, driver.pins["driver_flavour"], driver.pins["driver_branch"]):
@@ -127,7 +136,7 @@ class Rules:
         complaint = f"{driver.label} does not drive {_with_architecture(gpu)}"
         return f"{complaint}: {self._what_drives(architecture)}"
 
-    def _what_drives(self, architecture):
+    def _what_drives(self, architecture: str) -> str:
         """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
         rows, served = self.matrix["drivers"], self.matrix["architectures"][architecture]
         flavours_of = {
@@ -143,7 +152,7 @@ class Rules:
         edge = branches[0] if branches[-1] == newest and branches[0] != oldest else branches[-1]
         return f"{architecture} needs {module}branch {edge}{end}"
 
-    def _cuda_compiles_for(self, gpu, cuda):
+    def _cuda_compiles_for(self, gpu: Gpu, cuda: Candidate) -> str:
         architecture = gpu.architecture
         row = self.matrix["architectures"][architecture]
         if compiles(row, cuda.pins["cuda"]):
@@ -154,7 +163,7 @@ class Rules:
         complaint = f"{cuda.label} cannot compile for {_with_architecture(gpu)}"
         return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
 
-    def _cudnn_computes_on(self, gpu, cudnn):
+    def _cudnn_computes_on(self, gpu: Gpu, cudnn: Candidate) -> str:
         architecture = gpu.architecture
         row = self.matrix["architectures"][architecture]
         if has_code(architecture, row, cudnn.row):
@@ -163,30 +172,30 @@ class Rules:
         complaint = f"{cudnn.label} has no code for {_with_architecture(gpu)}"
         return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
 
-    def _pytorch_computes_on(self, gpu, pytorch):
+    def _pytorch_computes_on(self, gpu: Gpu, pytorch: Candidate) -> str:
         last = self.matrix["architectures"].get(gpu.architecture, {}).get("last_cudnn", "")
         return pytorch_computes_on(gpu, pytorch, last)
 
-    def _driver_runs_cuda(self, driver, cuda):
+    def _driver_runs_cuda(self, driver: Candidate, cuda: Candidate) -> str:
         minimum = self._minimum_driver(cuda.pins["cuda"])
         return _needs_driver(cuda.label, minimum, driver) or _one_place(driver, cuda)
 
-    def _driver_runs_cudnn(self, driver, cudnn):
+    def _driver_runs_cudnn(self, driver: Candidate, cudnn: Candidate) -> str:
         return _needs_driver(cudnn.label, cudnn.row["minimum_driver"], driver) or _place_has(driver, cudnn)
 
-    def _driver_runs_pytorch(self, driver, pytorch):
+    def _driver_runs_pytorch(self, driver: Candidate, pytorch: Candidate) -> str:
         if pytorch.pins["pytorch_build"] == CPU_BUILD:
             return ""
         return _needs_driver(pytorch.label, self._minimum_driver(pytorch.row["cuda"]), driver)
 
-    def _driver_runs_tensorflow(self, driver, tensorflow):
+    def _driver_runs_tensorflow(self, driver: Candidate, tensorflow: Candidate) -> str:
         return _needs_driver(tensorflow.label, self._minimum_driver(tensorflow.row["cuda"]), driver)
 
-    def _minimum_driver(self, cuda_version):
+    def _minimum_driver(self, cuda_version: str) -> str:
         return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
 
 
-def _too_old(gpu, driver):
+def _too_old(gpu: Gpu, driver: Candidate) -> str:
     """A card of a known architecture is driven from some release on; what came before does not know its device id."""
     branch, exact = driver.pins["driver_branch"], driver.pins["driver_version"]
     first = first_driver(gpu.card, branch)
@@ -200,7 +209,7 @@ def _too_old(gpu, driver):
     return f"{complaint}: no release of branch {branch} drives it; the first driver for it is {oldest}"
 
 
-def _open_is_not_for(gpu, driver):
+def _open_is_not_for(gpu: Gpu, driver: Candidate) -> str:
     """Where NVIDIA does not suggest the open module yet, it is a beta for all but data-centre cards."""
     is_open = driver.pins["driver_flavour"] == "open"
     if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
@@ -209,18 +218,18 @@ def _open_is_not_for(gpu, driver):
     return f"{driver.label} does not serve {gpu.name}: {beta}"
 
 
-def _open_alone_is_for(gpu, driver):
+def _open_alone_is_for(gpu: Gpu, driver: Candidate) -> str:
     """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
     if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
         return ""
     return f"{driver.label} does not drive {gpu.name}: NVIDIA supports the open module alone for it"
 
 
-def _with_architecture(gpu):
+def _with_architecture(gpu: Gpu) -> str:
     return f"{gpu.name} ({gpu.architecture})"
 
 
-def _range_of(thing, architecture, version, fitting):
+def _range_of(thing: str, architecture: str, version: str, fitting: list[str]) -> str:
     """The end of a sentence: where the versions for an architecture begin or end."""
     if not fitting:
         return f": no known {thing} has"
@@ -230,7 +239,7 @@ def _range_of(thing, architecture, version, fitting):
     return f": the first {thing} for {architecture} is {min(fitting, key=version_key)}"
 
 
-def _one_place(driver, cuda):
+def _one_place(driver: Candidate, cuda: Candidate) -> str:
     """Driver and toolkit come from one place: repositories that hold both fight over the packages that they share."""
     if driver.pins["driver_source"] == cuda.row["place"]["source"]:
         return ""
@@ -240,7 +249,7 @@ def _one_place(driver, cuda):
     return _place_has(driver, cuda)
 
 
-def _place_has(driver, library):
+def _place_has(driver: Candidate, library: Candidate) -> str:
     """What lies beside a driver is had from where the driver comes."""
     place = driver.row["place"]
     versions = place["holds"].get(library.kind)
@@ -250,24 +259,24 @@ def _place_has(driver, library):
     return "{} is not in {}, from which the driver would come: it {}".format(library.label, place["title"], has)
 
 
-def _needs_driver(label, minimum, driver):
+def _needs_driver(label: str, minimum: str, driver: Candidate) -> str:
     exact = driver.pins["driver_version"]
     # Without an exact version the newest of the branch is installed, which is never older than the branch's first.
     enough = version_key(exact) >= version_key(minimum) if exact else _branch_reaches(driver, minimum)
     return "" if enough else f"{label} needs driver {minimum} or newer, not {driver.label}"
 
 
-def fits_dcgm(row, architectures, driver):
+def fits_dcgm(row: dict[str, Any], architectures: list[str], driver: Candidate) -> bool:
     """Whether a release of DCGM serves all these architectures under this driver."""
     known = all(architecture in row["architectures"] for architecture in architectures)
     return known and not _needs_driver("DCGM", row["minimum_driver"], driver)
 
 
-def _branch_reaches(driver, minimum):
+def _branch_reaches(driver: Candidate, minimum: str) -> bool:
     return int(driver.pins["driver_branch"]) >= int(major(minimum))
 
 
-def _cuda_holds_cudnn(cuda, cudnn):
+def _cuda_holds_cudnn(cuda: Candidate, cudnn: Candidate) -> str:
     row = cudnn.row
     version = cuda.pins["cuda"]
     if major(version) != row["cuda_major"]:
@@ -278,5 +287,5 @@ def _cuda_holds_cudnn(cuda, cudnn):
     return "{} is for CUDA {} to {}, not for {}".format(cudnn.label, row["cuda_from"], newest, version)
 
 
-def _cuda_holds_nccl(cuda, nccl):
+def _cuda_holds_nccl(cuda: Candidate, nccl: Candidate) -> str:
     return "" if major(cuda.pins["cuda"]) == nccl.row["cuda_major"] else f"{nccl.label} is not for {cuda.label}"

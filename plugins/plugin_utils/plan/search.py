@@ -5,20 +5,31 @@ A fact is a pin, a GPU or the operating system. Leaving facts out is how a clash
 question to remain without an answer is the clash.
 """
 
-import collections
+from __future__ import annotations
 
-from .candidates import ON_DEMAND, accepts, is_from_pypi, preference
+import collections
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .candidates import ON_DEMAND, Candidate, accepts, is_from_pypi, preference
 from .rules import Rules
 
-Fact = collections.namedtuple("Fact", "kind name value label origin")
-Fact.__doc__ = """Something that an answer must respect.
 
-kind   pin, gpu or os     name   of the pin     value  the pin's value, a Gpu, or a row of os_releases
-label  for people: system_driver_branch "590"            origin  of a pin: the variable, or the profile that asked
-"""
+class Fact(NamedTuple):
+    """Something that an answer must respect.
+
+    kind   pin, gpu or os     name   of the pin     value  the pin's value, a Gpu, or a row of os_releases
+    label  for people: system_driver_branch "590"            origin  of a pin: the variable, or the profile that asked
+    """
+
+    kind: str
+    name: str
+    value: Any
+    label: str
+    origin: str
 
 
-def _by_friends(friends_of):
+def _by_friends(friends_of: dict[Any, int]) -> list[tuple[int, ...]]:
     """`[(friends, group)]`, each set of friends once."""
     groups = {}
     for group, friends in friends_of.items():
@@ -29,7 +40,7 @@ def _by_friends(friends_of):
 class Problem:
     """The choices of one host; `kinds` are the parts that its plan has."""
 
-    def __init__(self, matrix, candidates, kinds):
+    def __init__(self, matrix: dict[str, Any], candidates: dict[str, list[Candidate]], kinds: Sequence[str]) -> None:
         self.as_of = matrix["as_of"]
         self.rules = Rules(matrix)
         self.candidates = candidates
@@ -48,12 +59,12 @@ class Problem:
         # Pins as good as set where a candidate needs one: see smallest_clash.
         self._unlocked = {}
 
-    def kinds_for(self, facts):
+    def kinds_for(self, facts: list[Fact]) -> list[str]:
         """The parts that an answer to these facts has: without its pin, what is made on demand is none of them."""
         pinned = {fact.name for fact in facts if fact.kind == "pin"}
         return [kind for kind in self.kinds if kind not in ON_DEMAND or kind in pinned]
 
-    def refusal(self, fact, candidate):
+    def refusal(self, fact: Fact, candidate: Candidate) -> str:
         """Why a GPU or the operating system rules a candidate out; "" when it does not."""
         key = (id(fact), id(candidate))
         if key not in self._fact_answers:
@@ -61,7 +72,7 @@ class Problem:
             self._fact_answers[key] = ask(fact.value, candidate)
         return self._fact_answers[key]
 
-    def pair_refusal(self, first, second):
+    def pair_refusal(self, first: Candidate, second: Candidate) -> str:
         """Why two candidates of different kinds do not go together; "" when they do."""
         if self.kinds.index(first.kind) > self.kinds.index(second.kind):
             first, second = second, first
@@ -70,7 +81,7 @@ class Problem:
             self._pair_answers[key] = self.rules.pair_refuses(first, second)
         return self._pair_answers[key]
 
-    def pinned(self, kind, facts):
+    def pinned(self, kind: str, facts: list[Fact]) -> list[Candidate]:
         """The candidates of a kind that the pins among `facts` leave."""
         own = self.candidates[kind][0].pins
         pins = {fact.name: fact.value for fact in facts if fact.kind == "pin" and fact.name in own}
@@ -84,16 +95,16 @@ class Problem:
             ]
         return self._pinned[key]
 
-    def _is_needed(self, pin):
+    def _is_needed(self, pin: Fact) -> bool:
         """Whether nothing that a pin asks for is there without it, such as PyTorch's cpu build."""
         own = [group for group in self.candidates.values() if pin.name in group[0].pins]
         asked = [one for group in own for one in group if accepts(pin.name, pin.value, one)]
         return all(pin.name in one.needs for one in asked)
 
-    def _unlocks(self, name, candidate):
+    def _unlocks(self, name: str, candidate: Candidate) -> bool:
         return name in self._unlocked and accepts(name, self._unlocked[name], candidate)
 
-    def allowed(self, kind, facts):
+    def allowed(self, kind: str, facts: list[Fact]) -> list[Candidate]:
         """The candidates of a kind that pins, GPUs and operating system leave."""
         others = [fact for fact in facts if fact.kind != "pin"]
         return [
@@ -102,7 +113,7 @@ class Problem:
             if not any(self.refusal(fact, candidate) for fact in others)
         ]
 
-    def _allowed_set(self, kind, facts):
+    def _allowed_set(self, kind: str, facts: list[Fact]) -> int:
         """The same as a set, from one set for each fact, which the many questions of a refusal have in common."""
         left = sum(self._bits[id(candidate)] for candidate in self.pinned(kind, facts))
         for fact in facts:
@@ -114,10 +125,10 @@ class Problem:
                 left &= self._fitting[key]
         return left
 
-    def best_first(self, candidates, chosen):
+    def best_first(self, candidates: list[Candidate], chosen: dict[str, Candidate]) -> list[Candidate]:
         return sorted(candidates, key=lambda candidate: preference(candidate, chosen, self.as_of))
 
-    def _members(self, kind, mask, chosen):
+    def _members(self, kind: str, mask: int, chosen: dict[str, Candidate]) -> list[Candidate]:
         """The candidates of a set, the best first."""
         # Of all preferences, only that for a toolkit looks at another choice.
         key = (kind, id(chosen.get("driver")) if kind == "cuda" else None)
@@ -126,7 +137,7 @@ class Problem:
             self._orders[key] = [(self._bits[id(candidate)], candidate) for candidate in ordered]
         return [candidate for bit, candidate in self._orders[key] if bit & mask]
 
-    def _groups_of(self, kind, other):
+    def _groups_of(self, kind: str, other: str) -> list[tuple[int, ...]]:
         """`[(friends, group)]`: all of a kind as sets that fit the same ones of the other kind, which are `friends`."""
         if (kind, other) not in self._groups:
             first, second = sorted((kind, other), key=self.kinds.index)
@@ -141,7 +152,7 @@ class Problem:
             self._groups[second, first] = _by_friends(friends_of_twos)
         return self._groups[kind, other]
 
-    def _alike(self, kind, other):
+    def _alike(self, kind: str, other: str) -> dict[Any, Candidate]:
         """`{set: one of it}`: the candidates of a kind that the rule about the other kind cannot tell apart."""
         sets = {}
         for bit, candidate in self._all[kind]:
@@ -150,14 +161,14 @@ class Problem:
             sets[key] = (members | bit, first)
         return dict(sets.values())
 
-    def best(self, facts):
+    def best(self, facts: list[Fact]) -> dict[str, Candidate] | None:
         """The answer for a plan: with a PyTorch that PyPI itself serves, and so a lock file, wherever there is one.
 
         That goes before all other preferences: a second-best Python is worth less than an environment with hashes.
         """
         return self.search(facts, from_pypi=True) or self.search(facts)
 
-    def search(self, facts, from_pypi=False):
+    def search(self, facts: list[Fact], from_pypi: bool = False) -> dict[str, Candidate] | None:
         """The best `{kind: Candidate}` under these facts, or None. An earlier kind has its best value first."""
         # A refusal is explained by many questions, of which some come twice.
         key = (from_pypi, tuple(sorted(self._unlocked.items()))) + tuple(
@@ -170,7 +181,7 @@ class Problem:
             self._answers[key] = self._extend(collections.OrderedDict(), masks) if self._agree(masks) else None
         return self._answers[key]
 
-    def _agree(self, masks):
+    def _agree(self, masks: dict[str, int]) -> bool:
         """Take out of the sets what clashes with all of another kind, until nothing does; False if one is empty."""
         changed = all(masks.values())
         if not changed:
@@ -188,7 +199,7 @@ class Problem:
                     return False
         return True
 
-    def hopeless_pair(self, domains):
+    def hopeless_pair(self, domains: dict[str, list[Candidate]]) -> tuple[str, ...]:
         """Two kinds of which no candidates go together, or None. Known early, it saves trying them all."""
         kinds = list(domains)
         for index, kind in enumerate(kinds):
@@ -197,7 +208,7 @@ class Problem:
                     return kind, other
         return None
 
-    def _extend(self, chosen, masks):
+    def _extend(self, chosen: dict[str, Candidate], masks: dict[str, int]) -> dict[str, Candidate]:
         if len(chosen) == len(masks):
             return chosen
         kind = next(kind for kind in self.kinds if kind in masks and kind not in chosen)
@@ -211,7 +222,7 @@ class Problem:
                     return found
         return None
 
-    def smallest_clash(self, facts):
+    def smallest_clash(self, facts: list[Fact]) -> list[Fact]:
         """A part of `facts` that still has no answer, and of which no fact can be left out."""
         clash = list(facts)
         # A pin that is left out must not take away what only it allows: the rest would fail for want of that.

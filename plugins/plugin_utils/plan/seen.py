@@ -1,34 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rule looks at in a candidate: two candidates that look the same to it get the same answer, asked once."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
-from .candidates import PYPI
+from .candidates import PYPI, Candidate
 
 
-def _release(driver):
+def _release(driver: Candidate) -> tuple[str, ...]:
     return driver.pins["driver_branch"], driver.pins["driver_version"]
 
 
-def _release_and_place(driver):
+def _release_and_place(driver: Candidate) -> tuple[str, ...]:
     return _release(driver) + (driver.pins["driver_source"],)
 
 
-def _cuda_major(package):
+def _cuda_major(package: Candidate) -> str:
     return package.row["cuda"] and major(package.row["cuda"])
 
 
-def _wheels(package):
+def _wheels(package: Candidate) -> tuple[str, ...]:
     return tuple(package.row["pythons"])
 
 
-def _beside_tensorflow(pytorch):
+def _beside_tensorflow(pytorch: Candidate) -> Any:
     # What PyPI does not serve is told apart by its series alone.
     release, served = pytorch.pins["pytorch"], pytorch.row["index"] == PYPI
     return _cuda_major(pytorch), served, release if served else release.rsplit(".", 1)[0]
 
 
-def _beside_pytorch(tensorflow):
+def _beside_pytorch(tensorflow: Candidate) -> Any:
     row = tensorflow.row
     return row["from_pip"], _cuda_major(tensorflow), tuple(row["pytorch"]), row["pytorch_below"]
 

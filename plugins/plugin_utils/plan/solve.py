@@ -6,9 +6,13 @@ rules over it are in `rules`, the search in `search`, refusals in `input` and `c
 `reasons` its sentences.
 """
 
-import collections
+from __future__ import annotations
 
-from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, list_candidates
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, Candidate, list_candidates
 from .clash import conflict, find_conflicts, with_choice
 from .input import (
     find_release,
@@ -27,7 +31,7 @@ from .search import Fact, Problem
 from .unknown import unknown_value
 
 
-def solve(matrix, host, pins):
+def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) -> dict[str, Any]:
     """The plan for a host, or `{"conflicts": [...]}` when there is none; both as in docs/architecture.md.
 
     matrix  what fits what; with a list `locks` in it the plan says whether its lock file is among them
@@ -60,7 +64,7 @@ def solve(matrix, host, pins):
     problem = Problem(matrix, candidates, kinds)
     answer = problem.best(facts)
 
-    def find_answer(more_pins):
+    def find_answer(more_pins: dict[str, str]) -> dict[str, Candidate] | None:
         return problem.best(facts + [_pin(name, value) for name, value in more_pins.items()])
 
     conflicts = [unknown_value(problem, facts, matrix, name, pins[name], find_answer) for name in unknown]
@@ -86,7 +90,9 @@ def solve(matrix, host, pins):
     return plan
 
 
-def one_way_out(matrix, host, pins, conflicts):
+def one_way_out(
+    matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str], conflicts: list[dict[str, Any]]
+) -> dict[str, str]:
     """The first way out of every conflict, as `{pin: value}`, where together they lead to a plan; else an empty one."""
     together = collections.OrderedDict()
     for entry in conflicts:
@@ -96,7 +102,7 @@ def one_way_out(matrix, host, pins, conflicts):
     return together
 
 
-def _offer_cpu_build(problem, facts, conflicts):
+def _offer_cpu_build(problem: Problem, facts: list[Fact], conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """PyTorch for the processor, where nothing else is left or TensorFlow shares no environment with one for GPUs."""
     pinned = {fact.name for fact in facts if fact.kind == "pin"}
     no_way = not any(entry["choices"] for entry in conflicts)
@@ -109,7 +115,13 @@ def _offer_cpu_build(problem, facts, conflicts):
     return [with_choice(entry, choice) for entry in conflicts]
 
 
-def _name_other_systems(matrix, pins, facts, kinds, conflicts):
+def _name_other_systems(
+    matrix: dict[str, Any],
+    pins: dict[str, str],
+    facts: list[Fact],
+    kinds: Sequence[str],
+    conflicts: list[dict[str, Any]],
+) -> list[dict[str, Any]]:
     """Where no pin leads to a plan, the systems on which the same question has one, the newest of each family."""
     if any(entry["choices"] for entry in conflicts):
         return conflicts
@@ -135,11 +147,18 @@ def _name_other_systems(matrix, pins, facts, kinds, conflicts):
     return [conflict("{} {}.".format(first["what"], step), first["clash"], first["choices"])] + conflicts[1:]
 
 
-def _system(release):
+def _system(release: dict[str, Any]) -> Fact:
     return Fact("os", "os", release, "{name} {version}".format(**release), "")
 
 
-def _offer_other_profile(matrix, host, pins, profile, question, conflicts):
+def _offer_other_profile(
+    matrix: dict[str, Any],
+    host: dict[str, Any],
+    pins: dict[str, str],
+    profile: str,
+    question: tuple[Any, ...],
+    conflicts: list[dict[str, Any]],
+) -> list[dict[str, Any]]:
     """Where a profile has its part in a refusal and the default profile leads to a plan, that is a way out, too.
 
     question  candidates and facts; those of the profile are replaced
@@ -158,16 +177,16 @@ def _offer_other_profile(matrix, host, pins, profile, question, conflicts):
     return [with_choice(entry, {"profile": default}) if entry in involved else entry for entry in conflicts]
 
 
-def _pin(name, value):
+def _pin(name: str, value: str) -> Fact:
     return Fact("pin", name, value, pin_label(name, value), PINS[name])
 
 
-def _held(profile, name, value):
+def _held(profile: dict[str, Any], name: str, value: str) -> Any:
     label = 'preflight_profile "{}" ({} {})'.format(profile, name.replace("_", " "), value)
     return Fact("pin", name, value, label, "the profile " + profile)
 
 
-def _is_planned(kind, host, pins):
+def _is_planned(kind: str, host: dict[str, Any], pins: dict[str, str]) -> bool:
     """Nothing for a GPU where there is none; what is made on demand only where it is asked for."""
     if kind in ON_DEMAND and kind not in pins:
         return False

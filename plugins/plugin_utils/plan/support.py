@@ -5,6 +5,8 @@ Rows of drivers, toolkits and libraries say nothing of GPUs but where they diffe
 without a list (roles/preflight/files/matrix/architectures.yml).
 """
 
+from __future__ import annotations
+
 import functools
 from typing import Any
 

@@ -4,6 +4,8 @@
 What exists is named in roles/preflight/files/matrix/released.yml, whether it has a row or not.
 """
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +20,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 from .candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, as_sentence
 from .clash import MOST_CHOICES, conflict, value_in
 from .labels import pin_label
+from .search import Problem
 
 FOLDER = "roles/preflight/files/matrix/"
 # Where a new version gets its row.
@@ -121,7 +124,7 @@ def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> 
     return f"{label} was never released, as far as this matrix knows (as of {as_of})"
 
 
-def _ended(problem: Any, facts: list[Any], name: str, value: str) -> list[str]:
+def _ended(problem: Problem, facts: list[Any], name: str, value: str) -> list[str]:
     """Why a GPU rules the value out whatever its row would say: support that ended before it does not come back."""
     if name not in ROWS_IN or not is_version(value):
         return []

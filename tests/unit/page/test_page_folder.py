@@ -17,7 +17,7 @@ from page_samples import NOW, broken, make_pages, report, unread, warned, whole
 
 NAMES = (
     *("a5-01", "A5-01", "a.b", "a-b", "a_b", "a b", "..", "...", ".", "-", "gpu#1?x=%2f", "höst", "主机", "x" * 240),
-    *("x" * 239 + "y", "con", "a\\b", "a'b\"<script>", "\udcff", "[v6::1]", "index", "a5-01_41_"),
+    *("x" * 239 + "y", "con", "a\\b", "a'b\"<script>", "\udcff", "[v6::1]", "index", "a5-01_41_", "²"),
 )
 
 
@@ -145,6 +145,11 @@ def test_the_index_of_a_thousand_hosts_is_at_most_a_megabyte() -> None:
     assert all(f"/{name}.html" in index for name, *_rest in hosts), "and every host is in it"
     rows = index.partition("<tbody>")[2].partition("</tbody>")[0]
     assert rows.count("<tr") == 1000
+
+
+def test_hosts_of_one_verdict_stand_as_people_count() -> None:
+    index = make_pages([(f"a5-{number}", report(), None, "") for number in (100, 9, 10)])["index.html"]
+    assert re.findall(r">(a5-\d+)</a></th>", index) == ["a5-9", "a5-10", "a5-100"]
 
 
 def test_findings_beyond_the_first_are_counted() -> None:

@@ -73,6 +73,7 @@
       if (form[name].selectedIndex === -1) form[name].value = "";
     }
     apply();
+    if (location.hash) document.getElementById("fleet").scrollIntoView();
   };
   const show = (values) => {
     form.reset();

@@ -32,6 +32,7 @@ class Config:
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
     background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
+    flip: bool = option(False, "mirror half of the images, others in each step; not for text or faces that have a side")
     max_bad_images: int = option(10, "unreadable images after which a data worker gives up", 0, 10**9)
     cache_dir: str = option("", "folder for decoded images, memory-mapped; empty decodes anew in every epoch")
     num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)
@@ -45,6 +46,8 @@ class Config:
     r2_gamma: float = option(0.0, "weight of the gradient penalty on generated images; 0 is none", 0.0, 1e4)
     penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
+    # StyleGAN2 and its successors take 0.05.
+    ema_rampup: float = option(0.0, "part of the steps so far that the average reaches back over; 0: all", 0.0, 1.0)
 
     steps: int = option(100_000, "training steps", 1, 10**9)
     batch_size: int = option(64, "images in a step, over all GPUs and accumulated parts", 1, 65_536)

@@ -15,7 +15,7 @@ SHAPE_KEYS = ("model", "image_size", "latent_dim", "channels")
 # What the numbers of a run are a function of. With other values they would belong to two experiments.
 EXPERIMENT_KEYS = (
     *("data", "synthetic_images", "background", "seed", "loss", "r1_gamma", "r2_gamma", "penalty_every"),
-    *("ema_decay", "batch_size"),
+    *("ema_decay", "ema_rampup", "batch_size", "flip"),
 )
 # Set anew for every start, and no part of the result.
 FREE_KEYS = (

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 import yaml
 
 from .errors import UsageError
+from .own import is_own
 from .schema import check_values, option
 
 SIZES = (32, 64, 128, 256, 512, 1024)
@@ -28,7 +29,9 @@ class Config:
     precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "tf32", "fp16", "bf16"))
     seed: int = option(0, "start of all random numbers", 0, 2**31 - 1)
 
-    data: str = option("synthetic", "synthetic, a folder of images, or tar shards such as data/{000..009}.tar")
+    data: str = option(
+        "synthetic", "synthetic, a folder of images, tar shards as data/{000..009}.tar, or package.module:make"
+    )
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
     background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
@@ -38,7 +41,7 @@ class Config:
     num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)
     prefetch_factor: int = option(4, "batches that each data worker prepares ahead", 1, 64)
 
-    model: str = option("dcgan", "see networks.py", choices=("dcgan", "residual", "r3gan"))
+    model: str = option("dcgan", "see networks.py", choices=("dcgan", "residual", "r3gan"), own=True)
     latent_dim: int = option(128, "length of the noise vector", 1, 4096)
     channels: int = option(64, "feature maps of the layer next to the image", 4, 1024)
     loss: str = option("nonsaturating", "see losses.py", choices=("nonsaturating", "hinge", "relativistic"))
@@ -144,6 +147,8 @@ def contradictions(config: Config) -> list[str]:
         faults.append(f"warmup_steps: {config.warmup_steps} leaves no training; allowed: 0 to {config.steps - 1}")
     if config.cuda_graphs and not config.fused_optimizer:
         faults.append("cuda_graphs: true needs the fused optimizer; allowed with fused_optimizer false: false")
+    if is_own(config.data) and config.cache_dir:
+        faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with {config.data}: empty")
     if config.data.endswith(".tar") and config.cache_dir:
         faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with tar shards: empty")
     return faults

@@ -88,6 +88,8 @@ class Config:
     log_every: int = option(50, "steps between two lines of statistics, and two looks at the losses", 1, 10**9)
     sample_every: int = option(1000, "steps between two grids of samples", 1, 10**9)
     sample_count: int = option(64, "images in a grid", 1, 1024)
+    distance_every: int = option(0, "steps between two measurements of the distance to the data; 0 is none", 0, 10**9)
+    distance_images: int = option(1000, "real and generated images of one measurement", 2, 50_000)
     checkpoint_every: int = option(1000, "steps between two checkpoints", 1, 10**9)
     keep_checkpoints: int = option(2, "newest checkpoints to keep; the older ones are the fall-back", 2, 1000)
     tensorboard: bool = option(True, "write TensorBoard events to run_dir/tensorboard")

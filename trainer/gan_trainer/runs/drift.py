@@ -31,6 +31,7 @@ FREE_KEYS = (
         "tensorboard",
     ),
     *("log_every", "sample_every", "sample_count", "checkpoint_every", "keep_checkpoints", "max_bad_images"),
+    *("distance_every", "distance_images"),
     *("expandable_segments", "auto_batch", "memory_target", "batch_rounding"),
 )
 

@@ -12,8 +12,8 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection test-collection demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
+.PHONY: help collection test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
+  bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be ins
 test-collection: venv ## the installed collection, from a folder of one's own, on a host of the fleet
 	@$(RUN) collection
 
+test-sanity: venv ## what ansible-test asks of a collection, of the installed one (1 minute; PyPI)
+	@$(VENV)/bin/python tests/sanity/run.py
+
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
 
@@ -61,8 +64,12 @@ test-world: venv ## slower: the main job in a hostile but normal world (umask, s
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real
 
-bench-plan: venv ## how long the plan takes to answer (1 minute)
+bench-plan: venv ## how long the plan takes to answer, and what it costs a run (5 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/plan_time.py
+	@$(VENV)/bin/python tests/bench/plan_on_controller.py
+
+bench-page: venv ## pages of 1,000 made-up hosts: size, and first paint in a real browser (needs chromium; writes docs/benchmarks)
+	@$(VENV)/bin/python tests/bench/page_speed.py
 
 bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same run (about 4 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/trainer/run bench_trainer.py

@@ -1,4 +1,4 @@
-"""Write roles/*/README.md from the argument specs (`make docs`). tests/unit/roles/test_role_readme.py finds drift."""
+"""Write roles/*/README.md from the argument specs (`make docs`). tests/unit/docs/test_role_readme.py finds drift."""
 
 from __future__ import annotations
 

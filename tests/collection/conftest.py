@@ -30,6 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     galaxy = [str(PROGRAMS / "ansible-galaxy"), "collection"]
     # In a checkout ansible-galaxy would find the collection there already.
     for command, where in (
+        ([sys.executable, "tools/trainer_wheel.py"], REPOSITORY),
         ([*galaxy, "build", "--output-path", str(folder)], REPOSITORY),
         ([*galaxy, "install", "--offline", "-p", str(folder / "collections"), str(made)], folder),
     ):

@@ -163,6 +163,7 @@ WARNED = ["a5-04", *(f"a5-{number}" for number in range(31, 41))]
         ("", 'document.querySelector("li.FAIL[data-verdict] button").click();', FAILED),
         ("", 'document.querySelector("[data-finding] button").click();', WARNED),
         ("#verdict=FAIL&sort=-0", "", FAILED[::-1]),
+        ("#sort=-0", f"form.reset(); {WAIT} {choose(verdict='FAIL')}", FAILED),
         ("#verdict=FAIL", 'document.querySelector(".fleet thead button").click();', FAILED),
         ("#verdict=FAIL&sort=0", 'document.querySelector(".fleet thead button").click();', FAILED[::-1]),
         ("#q=a5-0&sort=9", "", ["a5-06", "a5-04", "a5-03", "a5-07", "a5-08", "a5-09", "a5-01", "a5-05"]),

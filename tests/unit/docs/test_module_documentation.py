@@ -97,7 +97,8 @@ def test_every_module_supports_check_mode(module):
 def test_the_examples_are_tasks_that_use_the_module_with_known_options(module):
     tasks = yaml.safe_load(constants(module)["EXAMPLES"])
     known = set(documentation(module).get("options") or {})
-    uses = [task[module.stem] or {} for task in tasks if module.stem in task]
+    name = f"gpuwright.node.{module.stem}"
+    uses = [task[name] or {} for task in tasks if name in task]
     assert uses, "no example uses the module"
     assert all(task.get("name") for task in tasks)
     assert {option for use in uses for option in use} <= known

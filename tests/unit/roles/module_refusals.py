@@ -63,6 +63,7 @@ MODULE_REFUSALS = {
         "report_page",
         "{}: {}",
     ): "by hand: the operating system's reason, on the controller, a rerun",
+    ("reboot_node", "reboot_node ran on the host itself"): ARGUMENT,
     ("reboot_node", "str(refusal)"): "by hand: somebody compares the host's keys (test_reboot_host_key.py)",
     ("repository_key", "The key at {} is not the pinned one"): "by hand: the vendor tells the new key's fingerprint",
     ("repository_key", "{} cannot be fetched"): "look: curl on the node says what is in the way",

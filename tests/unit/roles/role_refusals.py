@@ -11,6 +11,10 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 # By file of a role's tasks and the beginning of the task's name. Those of test_role_refusals.py are not repeated here.
 NOT_FOLLOWED = {
     ("framework_pytorch/proof.yml", "Stop where a new environment"): "by hand: root looks at the system's Python",
+    (
+        "model_trainer/environment.yml",
+        "Name the role",
+    ): "tests/collection runs the role alone; the other layer makes the environment",
     ("model_trainer/researchers.yml", "Make no account"): "preflight says it first, and by hand",
     ("preflight/leave_out.yml", "Stop every host"): "the end of the run prints the host's own step",
     ("preflight/leave_out.yml", "Leave this host out"): "the end of the run prints the host's own step",

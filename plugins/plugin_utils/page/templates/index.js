@@ -32,6 +32,7 @@
     [new Option(title, column), new Option(title + ", reversed", "-" + column)]));
   form.finding.value = form.sort.value = "";
 
+  let sorted = "";
   const apply = () => {
     const wanted = Object.fromEntries(fields.map((name) => [name, form[name].value]));
     const words = wanted.q.toLowerCase().split(/\s+/).filter(Boolean);
@@ -47,9 +48,12 @@
     const column = Math.abs(parseInt(wanted.sort)), back = wanted.sort.startsWith("-") ? -1 : 1;
     const by = order[column] || ((a, b) => collator.compare(a.cells[column], b.cells[column]));
     // The most first where numbers are bad news.
-    const sorted = wanted.sort === "" ? hosts
-      : [...hosts].sort((a, b) => back * (many.has(column) ? by(b, a) : by(a, b)) || a.place - b.place);
-    body.append(...sorted.map((host) => host.row));
+    if (wanted.sort !== sorted) {
+      const after = wanted.sort === "" ? hosts
+        : [...hosts].sort((a, b) => back * (many.has(column) ? by(b, a) : by(a, b)) || a.place - b.place);
+      body.append(...after.map((host) => host.row));
+      sorted = wanted.sort;
+    }
     heads.forEach((head, at) => {
       const mine = wanted.sort !== "" && at === column;
       head.setAttribute("aria-sort", !mine ? "none" : (back > 0) === many.has(column) ? "descending" : "ascending");

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 import yaml
 
 from .errors import UsageError
+from .own import is_own
 from .schema import check_values, option
 
 SIZES = (32, 64, 128, 256, 512, 1024)
@@ -28,16 +29,19 @@ class Config:
     precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "tf32", "fp16", "bf16"))
     seed: int = option(0, "start of all random numbers", 0, 2**31 - 1)
 
-    data: str = option("synthetic", "synthetic, a folder of images, or tar shards such as data/{000..009}.tar")
+    data: str = option(
+        "synthetic", "synthetic, a folder of images, tar shards as data/{000..009}.tar, or package.module:make"
+    )
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
     background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
+    flip: bool = option(False, "mirror half of the images, others in each step; not for text or faces that have a side")
     max_bad_images: int = option(10, "unreadable images after which a data worker gives up", 0, 10**9)
     cache_dir: str = option("", "folder for decoded images, memory-mapped; empty decodes anew in every epoch")
     num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)
     prefetch_factor: int = option(4, "batches that each data worker prepares ahead", 1, 64)
 
-    model: str = option("dcgan", "see networks.py", choices=("dcgan", "residual", "r3gan"))
+    model: str = option("dcgan", "see networks.py", choices=("dcgan", "residual", "r3gan"), own=True)
     latent_dim: int = option(128, "length of the noise vector", 1, 4096)
     channels: int = option(64, "feature maps of the layer next to the image", 4, 1024)
     loss: str = option("nonsaturating", "see losses.py", choices=("nonsaturating", "hinge", "relativistic"))
@@ -45,6 +49,8 @@ class Config:
     r2_gamma: float = option(0.0, "weight of the gradient penalty on generated images; 0 is none", 0.0, 1e4)
     penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
+    # StyleGAN2 and its successors take 0.05.
+    ema_rampup: float = option(0.0, "part of the steps so far that the average reaches back over; 0: all", 0.0, 1.0)
 
     steps: int = option(100_000, "training steps", 1, 10**9)
     batch_size: int = option(64, "images in a step, over all GPUs and accumulated parts", 1, 65_536)
@@ -82,6 +88,8 @@ class Config:
     log_every: int = option(50, "steps between two lines of statistics, and two looks at the losses", 1, 10**9)
     sample_every: int = option(1000, "steps between two grids of samples", 1, 10**9)
     sample_count: int = option(64, "images in a grid", 1, 1024)
+    distance_every: int = option(0, "steps between two measurements of the distance to the data; 0 is none", 0, 10**9)
+    distance_images: int = option(1000, "real and generated images of one measurement", 2, 50_000)
     checkpoint_every: int = option(1000, "steps between two checkpoints", 1, 10**9)
     keep_checkpoints: int = option(2, "newest checkpoints to keep; the older ones are the fall-back", 2, 1000)
     tensorboard: bool = option(True, "write TensorBoard events to run_dir/tensorboard")
@@ -141,6 +149,8 @@ def contradictions(config: Config) -> list[str]:
         faults.append(f"warmup_steps: {config.warmup_steps} leaves no training; allowed: 0 to {config.steps - 1}")
     if config.cuda_graphs and not config.fused_optimizer:
         faults.append("cuda_graphs: true needs the fused optimizer; allowed with fused_optimizer false: false")
+    if is_own(config.data) and config.cache_dir:
+        faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with {config.data}: empty")
     if config.data.endswith(".tar") and config.cache_dir:
         faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with tar shards: empty")
     return faults

@@ -8,12 +8,16 @@ import math
 from dataclasses import field, fields
 from typing import Any, get_type_hints
 
+from .own import FORM, is_own
+
 TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-def option(default: Any, help: str, low: float = -math.inf, high: float = math.inf, choices: tuple = ()) -> Any:
-    """A key with its meaning and either its closed range or its choices."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high, "choices": choices})
+def option(
+    default: Any, help: str, low: float = -math.inf, high: float = math.inf, choices: tuple = (), own: bool = False
+) -> Any:
+    """A key with its meaning and either its closed range or its choices; `own` allows a function of a package, too."""
+    return field(default=default, metadata={"help": help, "low": low, "high": high, "choices": choices, "own": own})
 
 
 def check_values(schema: type, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -53,11 +57,11 @@ def convert(value: Any, kind: type) -> Any:
 
 def is_within(value: Any, limits: Any) -> bool:
     if limits["choices"]:
-        return value in limits["choices"]
+        return value in limits["choices"] or (limits["own"] and is_own(value))
     return isinstance(value, (str, bool)) or limits["low"] <= value <= limits["high"]
 
 
 def describe(limits: Any, kind: type) -> str:
     if limits["choices"]:
-        return ", ".join(map(str, limits["choices"]))
+        return ", ".join(map(str, limits["choices"])) + (f", or {FORM}" if limits["own"] else "")
     return TYPE_NAMES[kind] if limits["low"] == -math.inf else f"{limits['low']} to {limits['high']}"

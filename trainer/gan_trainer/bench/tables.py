@@ -15,7 +15,7 @@ import torch
 
 from .. import CPUS_AT_START
 from ..config import Config
-from ..data.images import FolderImages
+from ..data.loader import make_dataset
 from ..errors import UserError
 from .ladder import measure_ladder, possible
 from .reported import AMP_MEMORY_SAVED, BATCH, OVERALL, PRECISION, contradictions, with_reported
@@ -79,7 +79,7 @@ def images_per_epoch(config: Config) -> int:
     """Of the configured folder; of tar shards and the synthetic set what synthetic_images says. Raises DataError."""
     if config.data == "synthetic" or config.data.endswith(".tar"):
         return config.synthetic_images
-    return len(FolderImages(config.data, config.image_size, config.max_bad_images))
+    return len(make_dataset(replace(config, cache_dir="")))
 
 
 def ladder_batch(config: Config, on_gpu: bool) -> int:

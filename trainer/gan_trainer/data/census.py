@@ -10,8 +10,9 @@ from pathlib import Path
 from PIL import Image
 
 from ..config import Config
+from ..own import is_own
 from .files import SUFFIXES
-from .images import FolderImages
+from .images import FolderImages, OwnImages
 from .pixels import ORIENTATION, UNREADABLE
 
 # Images whose head is read, evenly over all: enough for a rare kind, and a second on a network file system.
@@ -26,6 +27,8 @@ def describe(config: Config) -> list[str]:
             f"data: synthetic, {config.synthetic_images} made-up discs that prove the machine and teach nothing; "
             "for your own pictures set data to a folder of images"
         ]
+    if is_own(config.data):
+        return [f"data: {len(OwnImages(config))} images from {config.data}"]
     if config.data.endswith(".tar"):
         # Imported here, since no other kind of data needs the library.
         from .shards import list_shards

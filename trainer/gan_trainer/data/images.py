@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from ..config import Config
 from ..errors import UsageError
+from ..own import call
 from .files import SUFFIXES, list_images
 from .pixels import UNREADABLE, decode_image
 
@@ -33,6 +35,30 @@ class BadImages:
             print(f"train-gan: {name}: cannot be read as an image: {error}", file=sys.stderr, flush=True)
         if len(self.names) > self.limit:
             raise DataError(f"data: {len(self.names)} unreadable images, the last {name}; allowed: {self.limit}")
+
+
+class OwnImages(Dataset):
+    """Images of `package.module:function`, which gets the configuration: a sequence of uint8 tensors (3, S, S)."""
+
+    def __init__(self, config: Config) -> None:
+        self.name, self.shape = config.data, (3, config.image_size, config.image_size)
+        self.images = call("data", config.data, config)
+        if not len(self.images):
+            raise DataError(f"data: {self.name}: there is no image")
+        self[0]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        image = self.images[index]
+        kind, shape = getattr(image, "dtype", type(image).__name__), tuple(getattr(image, "shape", ()))
+        if kind != torch.uint8 or shape != self.shape:
+            raise DataError(
+                f"data: {self.name}: image {index} is {kind} {shape}, expected torch.uint8 {self.shape}; "
+                "cut, scale and convert it there"
+            )
+        return image
 
 
 class SyntheticImages(Dataset):

@@ -17,10 +17,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from ..config import Config
+from ..own import is_own
 from ..parallel.distributed import ALONE, Ranks
 from .batches import Batches
 from .cache import CachedImages, cache_file, wait_for_cache, write_cache
-from .images import DataError, FolderImages, SyntheticImages
+from .images import DataError, FolderImages, OwnImages, SyntheticImages
 from .workers import default_workers, prepare_worker
 
 CPU = torch.device("cpu")
@@ -43,6 +44,8 @@ def make_dataset(
         from .shards import ShardImages
 
         return ShardImages(config, ranks, start)
+    if is_own(config.data):
+        return OwnImages(config)
     folder = FolderImages(config.data, config.image_size, config.max_bad_images, config.background)
     if not config.cache_dir:
         return folder

@@ -20,7 +20,7 @@ from ..precision import Precision, autocast, make_scaler, set_tf32
 from .memory import MemoryReport, read_memory
 from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate
 from .running_statistics import RunningStatistics
-from .schedule import learning_rate
+from .schedule import average_decay, learning_rate
 from .stability import Watch
 
 
@@ -74,8 +74,13 @@ class Trainer:
         # Noise for the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
         shape = (len(real) * self.ranks.world, self.config.latent_dim)
         noise = self.ranks.part(torch.randn(shape, generator=self.noise, device=self.device))
+        if self.config.flip:
+            chosen = torch.rand(shape[0], generator=self.noise, device=self.device) < 0.5
+            real = mirrored(real, self.ranks.part(chosen))
         self.last_batch = real, noise
         self.update(real, noise, self.penalties.due(self.steps_done))
+        # Not in a recorded graph: the decay may follow the step.
+        update_average(self.average, self.generator, average_decay(self.config, self.steps_done))
 
     def optimizers(self) -> tuple[tuple[torch.optim.Optimizer, float], ...]:
         """Each with its base learning rate."""
@@ -130,7 +135,6 @@ class Trainer:
         good = self.watch.step(mean(d_losses), mean(g_losses), mean(penalties) if penalties else None)
         for statistics in self.statistics_kept:
             statistics.settle(good)
-        update_average(self.average, self.generator, self.config.ema_decay)
         note("update")
 
     def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor | None]:
@@ -183,6 +187,11 @@ class Trainer:
         """What has a state_dict."""
         names = ("generator", "discriminator", "average", "generator_optimizer", "discriminator_optimizer", "scaler")
         return {name: getattr(self, name) for name in names}
+
+
+def mirrored(images: Tensor, chosen: Tensor) -> Tensor:
+    """Images (N, 3, S, S) of which the `chosen` (N, bool) are turned left to right."""
+    return torch.where(chosen[:, None, None, None], images.flip(3), images)
 
 
 def mean(values: list[Tensor]) -> Tensor:

@@ -12,6 +12,7 @@ from ..runs.checkpoint import save_checkpoint
 from ..runs.folder import RunFolder
 from ..runs.reporting import Reporter
 from ..runs.samples import generate, grid_batch
+from .distance import Distance
 from .loop import Trainer
 from .reaction import react
 from .state import capture_state
@@ -25,6 +26,8 @@ class Record:
     ) -> None:
         self.trainer, self.prefetcher, self.run, self.reporter = trainer, prefetcher, run, reporter
         self.looked = time.perf_counter()
+        config = trainer.config
+        self.distance = Distance(config, run.folder, trainer.device) if run and config.distance_every else None
 
     def after_step(self, last: bool) -> None:
         """What the configuration wants after this step, and everything after the last one. Raises a UserError."""
@@ -42,6 +45,8 @@ class Record:
             save_checkpoint(self.run.folder, step, capture_state(trainer), config.keep_checkpoints)
         if self.run and (last or step % config.sample_every == 0):
             self.draw()
+        if self.distance and (last or step % config.distance_every == 0):
+            self.measure()
 
     def log(self) -> None:
         now = time.perf_counter()
@@ -50,6 +55,14 @@ class Record:
         self.prefetcher.waited, self.looked = 0.0, now
         if self.run and self.reporter:
             self.reporter.statistics(self.run.log(statistics))
+
+    def measure(self) -> None:
+        """The distance to the data; where memory or disk have no room for it, a line says so."""
+        step = self.trainer.steps_done
+        try:
+            self.reporter.distance(self.distance.after(self.trainer.average, step), step)
+        except (OSError, torch.cuda.OutOfMemoryError) as error:
+            self.reporter.say(f"train-gan: no distance at step {step}: {str(error).splitlines()[0]}")
 
     def draw(self) -> None:
         """A grid of the averaged generator; where memory or disk have no room for it, a line says so."""

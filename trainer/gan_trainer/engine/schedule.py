@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learning rate as a function of batch and step; nothing to save, so nothing to restore."""
+"""Learning rate and decay of the average as functions of batch and step; nothing to save, so nothing to restore."""
 
 from __future__ import annotations
 
@@ -38,3 +38,10 @@ def decay(config: Config, step: int) -> float:
 def learning_rate(config: Config, base: float, step: int) -> float:
     """The learning rate of `step` that comes of lr_generator or lr_discriminator, `base`."""
     return scale_to_batch(config, base) * warm_up(config, step) * decay(config, step)
+
+
+def average_decay(config: Config, step: int) -> float:
+    """Of the averaged generator in `step`: with ema_rampup its half-life is at most that part of the steps so far."""
+    if not config.ema_rampup:
+        return config.ema_decay
+    return min(config.ema_decay, 0.5 ** (1.0 / (config.ema_rampup * step)))

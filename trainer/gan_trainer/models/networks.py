@@ -17,6 +17,7 @@ from torch.nn.functional import avg_pool2d, interpolate, leaky_relu
 from torch.utils.checkpoint import checkpoint
 
 from ..config import Config
+from ..own import OwnError, call, is_own
 
 SLOPE = 0.2
 SMALLEST = 4
@@ -33,7 +34,9 @@ class Networks(NamedTuple):
 
 
 def build(config: Config) -> Networks:
-    """Both networks on the CPU, initialised from torch's random numbers."""
+    """Both networks on the CPU, initialised from torch's random numbers. Raises OwnError for a package's function."""
+    if is_own(config.model):
+        return build_own(config)
     pairs = {
         "dcgan": (DcganGenerator, DcganDiscriminator),
         "residual": (ResidualGenerator, ResidualDiscriminator),
@@ -44,6 +47,28 @@ def build(config: Config) -> Networks:
     networks = Networks(generator(*sizes, config.latent_dim), discriminator(*sizes))
     for network in networks:
         network.stages.recompute = config.activation_checkpointing
+    return networks
+
+
+def build_own(config: Config) -> Networks:
+    """The networks of `package.module:function`, which gets the configuration; tried once for their shapes."""
+    name, images = f"model: {config.model}", (2, 3, config.image_size, config.image_size)
+    if config.activation_checkpointing:
+        raise OwnError(f"activation_checkpointing: true is for dcgan, residual and r3gan; {name} does its own")
+    made = call("model", config.model, config)
+    if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, nn.Module) for part in made)):
+        raise OwnError(f"{name}: expected two networks, generator and discriminator")
+    networks = Networks(*made)
+    for part, network, example, expected in (
+        ("generator", networks.generator, torch.zeros(2, config.latent_dim), images),
+        ("discriminator", networks.discriminator, torch.zeros(images), (2,)),
+    ):
+        # Statistics of batch norm stay as they were.
+        with torch.no_grad():
+            given = tuple(network.eval()(example).shape)
+        network.train()
+        if given != expected:
+            raise OwnError(f"{name}: the {part} gives {given}, expected {expected}")
     return networks
 
 

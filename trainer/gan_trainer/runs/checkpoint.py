@@ -42,6 +42,15 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -
     return path
 
 
+def save_best(path: Path, state: dict[str, Any]) -> None:
+    """Replace the generator that is kept beside the checkpoints; OSError where it cannot be written."""
+    try:
+        with replacing(path) as file:
+            torch.save(state, file)
+    except RuntimeError as error:
+        raise OSError(str(error).splitlines()[0]) from error
+
+
 def describe_full(folder: Path, reason: str, step: int | None = None) -> str:
     """Why nothing more can be written to a run folder, how much room there is, and from where the run goes on."""
     whole = list_checkpoints(folder)

@@ -15,7 +15,7 @@ SHAPE_KEYS = ("model", "image_size", "latent_dim", "channels")
 # What the numbers of a run are a function of. With other values they would belong to two experiments.
 EXPERIMENT_KEYS = (
     *("data", "synthetic_images", "background", "seed", "loss", "r1_gamma", "r2_gamma", "penalty_every"),
-    *("ema_decay", "batch_size"),
+    *("ema_decay", "ema_rampup", "batch_size", "flip"),
 )
 # Set anew for every start, and no part of the result.
 FREE_KEYS = (
@@ -31,6 +31,7 @@ FREE_KEYS = (
         "tensorboard",
     ),
     *("log_every", "sample_every", "sample_count", "checkpoint_every", "keep_checkpoints", "max_bad_images"),
+    *("distance_every", "distance_images"),
     *("expandable_segments", "auto_batch", "memory_target", "batch_rounding"),
 )
 

@@ -67,6 +67,12 @@ class Reporter:
                 if name not in ("step", "time") and value is not None:
                     self.board.add_scalar(name, value, line["step"])
 
+    def distance(self, value: float, step: int) -> None:
+        """A line of distance.jsonl."""
+        self.say(f"step {step}/{self.config.steps}  distance {value:.4f}")
+        if self.board is not None:
+            self.board.add_scalar("distance", value, step)
+
     def samples(self, images: Tensor, step: int) -> None:
         """uint8 (N, 3, S, S) as one grid: samples/step-N.png and a picture in TensorBoard."""
         grid = make_grid(images)

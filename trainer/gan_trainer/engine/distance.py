@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the averaged generator's images are from the data, during the training; the nearest generator is kept.
+
+A kernel distance (Binkowski et al. 2018) on features of a fixed network whose weights come from a seed: nothing is
+downloaded, and nothing is learnt. Its values compare with each other on one data set and image size; they are no FID
+and no published KID.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..config import Config
+from ..data.loader import make_dataset
+from ..inference.trained import images_of, make_noise
+from ..runs.checkpoint import save_best
+from ..runs.samples import grid_batch
+from ..safe_files import open_own
+
+WIDTHS = (32, 64, 128)
+FEATURE_SEED, FEATURE_SIZE = 0, 64
+# Seeds of the generated images, beyond those that people draw samples with.
+FIRST_SEED = 1_000_000
+BEST = "best.pt"
+
+
+class FixedFeatures(nn.Module):
+    """uint8 images (N, 3, S, S) to float32 (N, F): mean and spread of the channels of random convolutions, by scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(FEATURE_SEED)
+        sizes = zip((3, *WIDTHS), WIDTHS)
+        weights = [torch.randn(out, into, 3, 3, generator=generator) / math.sqrt(9 * into / 2) for into, out in sizes]
+        for number, weight in enumerate(weights):
+            self.register_buffer(f"weight{number}", weight)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        layer = functional.adaptive_avg_pool2d(images.float() / 127.5 - 1.0, min(FEATURE_SIZE, images.shape[-1]))
+        found = []
+        for number in range(len(WIDTHS)):
+            layer = functional.relu(functional.conv2d(layer, getattr(self, f"weight{number}"), stride=2, padding=1))
+            flat = layer.flatten(2)
+            found += [flat.mean(2), flat.std(2)]
+        return torch.cat(found, dim=1)
+
+
+def kernel_distance(real: Tensor, fake: Tensor) -> float:
+    """The unbiased squared maximum mean discrepancy of features (N, F) and (M, F), by the kernel (x.y / F + 1) ** 3.
+
+    In units of the real features' own mean and spread; about 0 for two sets of the same kind, and it may be below.
+    """
+    real, fake = real.double(), fake.double()
+    middle, width = real.mean(0), real.std(0).clamp_min(1e-6)
+    real, fake = (real - middle) / width, (fake - middle) / width
+
+    def kernel(one: Tensor, other: Tensor) -> Tensor:
+        return (one @ other.T / one.shape[1] + 1.0) ** 3
+
+    def within(values: Tensor) -> Tensor:
+        own = kernel(values, values)
+        return (own.sum() - own.diagonal().sum()) / (len(values) * (len(values) - 1))
+
+    return float(within(real) + within(fake) - 2.0 * kernel(real, fake).mean())
+
+
+class Distance:
+    """Measures a run's generator on `device` and keeps the nearest in run_dir/best.pt, also over a resume."""
+
+    def __init__(self, config: Config, folder: Path, device: torch.device) -> None:
+        self.config, self.folder, self.device = config, folder, device
+        self.network = FixedFeatures().to(device)
+        self.real: Tensor | None = None
+        self.best = self.kept()
+
+    def kept(self) -> float:
+        """The distance of the generator in best.pt; infinite without one that can be read."""
+        try:
+            return float(torch.load(self.folder / BEST, map_location="cpu", weights_only=True)["distance"])
+        # A damaged file may raise anything; the next measurement replaces it.
+        except Exception:
+            return math.inf
+
+    def after(self, generator: nn.Module, step: int) -> float:
+        """The distance after `step`, added to distance.jsonl; the generator is kept where no other was nearer."""
+        if self.real is None:
+            self.real = self.features(real_images(self.config))
+        seeds = list(range(FIRST_SEED, FIRST_SEED + self.config.distance_images))
+        noise = make_noise(seeds, self.config.latent_dim)
+        value = kernel_distance(
+            self.real, self.features(images_of(generator, noise, grid_batch(self.config.image_size)))
+        )
+        line = {"step": step, "distance": value if math.isfinite(value) else None}
+        # The folder belongs to a whole group: a link in the file's place is not followed.
+        descriptor = open_own(self.folder / "distance.jsonl", os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if value < self.best:
+            state: dict[str, Any] = {"average": generator.state_dict(), "config": asdict(self.config)}
+            save_best(self.folder / BEST, {**state, "step": step, "distance": value})
+            self.best = value
+        return value
+
+    def features(self, images: Tensor) -> Tensor:
+        """(N, F) on the CPU, as many images at a time as a grid has."""
+        parts = images.split(grid_batch(self.config.image_size))
+        return torch.cat([self.network(part.to(self.device)).cpu() for part in parts])
+
+
+def real_images(config: Config) -> Tensor:
+    """uint8 (N, 3, S, S): distance_images of the data, evenly over all of them; of tar shards the first."""
+    dataset = make_dataset(config)
+    if config.data.endswith(".tar"):
+        images: list[Tensor] = []
+        for batch in dataset:
+            images += list(batch)
+            if len(images) >= config.distance_images:
+                break
+        return torch.stack(images[: config.distance_images])
+    count = min(len(dataset), config.distance_images)
+    return torch.stack([torch.as_tensor(dataset[index * len(dataset) // count]) for index in range(count)])

@@ -1,0 +1,129 @@
+"""The distance to the data during a training: what it tells, that it changes nothing, and which generator is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY
+
+from gan_trainer import cli
+from gan_trainer.config import make_config
+from gan_trainer.data.images import SyntheticImages
+from gan_trainer.engine.distance import Distance, FixedFeatures, kernel_distance, real_images
+from gan_trainer.engine.train import train
+from gan_trainer.models.networks import build
+from gan_trainer.runs.drift import check_drift
+
+CPU = torch.device("cpu")
+SMALL = {**TINY, "distance_every": 2, "distance_images": 8, "log_every": 1, "device": "cpu", "steps": 4}
+
+
+def discs(count: int, seed: int) -> torch.Tensor:
+    images = SyntheticImages(32, count, seed)
+    return torch.stack([images[index] for index in range(count)])
+
+
+def test_it_grows_with_the_difference() -> None:
+    network, real = FixedFeatures(), discs(96, 0)
+    same, noise = discs(96, 7), torch.randint(0, 256, (96, 3, 32, 32), dtype=torch.uint8)
+    mixed = torch.cat([same[:48], noise[:48]])
+    one_colour = same[:1].expand(96, -1, -1, -1)
+    near, half, far, collapsed = (kernel_distance(network(real), network(x)) for x in (same, mixed, noise, one_colour))
+    assert abs(near) < 0.1 < half < far and collapsed > 0.5
+    # Of a set and itself it is about nothing, and of an order that does not matter.
+    assert kernel_distance(network(real), network(same.flip(0))) == pytest.approx(near)
+
+
+def test_the_features_are_the_same_everywhere() -> None:
+    images = discs(4, 0)
+    assert torch.equal(FixedFeatures()(images), FixedFeatures()(images))
+    torch.manual_seed(123)
+    assert torch.equal(FixedFeatures().weight0, FixedFeatures().weight0)
+    assert FixedFeatures()(images).shape == (4, 448)
+
+
+def test_real_images_are_from_all_of_the_data(tmp_path: Path) -> None:
+    config = make_config({**TINY, "distance_images": 8})
+    images = SyntheticImages(32, 32, config.seed)
+    assert torch.equal(real_images(config)[1], images[4]) and len(real_images(config)) == 8
+    assert len(real_images(make_config({**TINY, "distance_images": 1000}))) == 32
+
+
+def distances(folder: Path) -> dict[int, float]:
+    lines = map(json.loads, (folder / "distance.jsonl").read_text().splitlines())
+    return {line["step"]: line["distance"] for line in lines}
+
+
+def losses(folder: Path) -> list[float]:
+    return [json.loads(line)["d_loss"] for line in (folder / "stats.jsonl").read_text().splitlines()]
+
+
+def test_a_run_measures_keeps_the_nearest_and_trains_as_without(tmp_path: Path) -> None:
+    train(make_config({**SMALL, "run_dir": str(tmp_path / "with")}))
+    train(make_config({**SMALL, "distance_every": 0, "run_dir": str(tmp_path / "without")}))
+    assert losses(tmp_path / "with") == losses(tmp_path / "without")
+    assert not list((tmp_path / "without").glob("best.pt")) and not list((tmp_path / "without").glob("distance*"))
+    found = distances(tmp_path / "with")
+    assert list(found) == [2, 4]
+    best = torch.load(tmp_path / "with/best.pt", weights_only=True)
+    assert best["step"] == min(found, key=found.get) and best["distance"] == min(found.values())
+
+
+def test_the_best_one_can_be_drawn(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(make_config({**SMALL, "run_dir": str(run)}))
+    (tmp_path / "c.yml").write_text(f"run_dir: {run}\n")
+    words = ["--checkpoint", str(run / "best.pt"), "--output", str(tmp_path / "grid.png")]
+    assert cli.main(["sample", "--config", str(tmp_path / "c.yml"), *words]) == 0
+    assert (tmp_path / "grid.png").stat().st_size > 100
+
+
+def test_a_nearer_one_of_before_a_stop_is_not_replaced(tmp_path: Path) -> None:
+    train(make_config({**SMALL, "run_dir": str(tmp_path), "steps": 2}))
+    kept = torch.load(tmp_path / "best.pt", weights_only=True)
+    torch.save({**kept, "distance": -100.0}, tmp_path / "best.pt")
+    train(make_config({**SMALL, "run_dir": str(tmp_path), "steps": 6}))
+    assert list(distances(tmp_path)) == [2, 4, 6]
+    assert torch.load(tmp_path / "best.pt", weights_only=True)["step"] == 2
+    # A damaged one is.
+    (tmp_path / "best.pt").write_bytes(b"torn")
+    train(make_config({**SMALL, "run_dir": str(tmp_path), "steps": 8}))
+    assert torch.load(tmp_path / "best.pt", weights_only=True)["step"] == 8
+
+
+def test_numbers_that_are_none_are_never_the_best(tmp_path: Path) -> None:
+    config = make_config({**SMALL, "run_dir": str(tmp_path)})
+    generator = build(config).generator.eval()
+    for weight in generator.parameters():
+        weight.data.fill_(float("nan"))
+    distance = Distance(config, tmp_path, CPU)
+    distance.network.weight0.fill_(float("nan"))
+    assert math.isnan(distance.after(generator, 1))
+    assert not (tmp_path / "best.pt").exists() and distances(tmp_path) == {1: None}
+
+
+def test_no_room_for_it_ends_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: object) -> None:
+    def full(self: Distance, *words: object) -> float:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(Distance, "after", full)
+    train(make_config({**SMALL, "run_dir": str(tmp_path)}))
+    assert "no distance at step 2: CUDA out of memory" in capsys.readouterr().out
+
+
+def test_a_link_in_the_place_of_its_file_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/distance.jsonl").symlink_to(tmp_path / "elsewhere")
+    config = make_config({**SMALL, "run_dir": str(tmp_path / "run")})
+    with pytest.raises(OSError, match="symbolic links"):
+        Distance(config, tmp_path / "run", CPU).after(build(config).generator.eval(), 1)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_it_is_no_part_of_the_experiment() -> None:
+    saved = dict(vars(make_config(TINY)))
+    assert check_drift(saved, make_config({**TINY, "distance_every": 10, "distance_images": 5}), False) == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gpuwright.host.record import Record
 from gpuwright.launch import fast_json
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 MODULE_UTILS = Path(__file__).resolve().parents[3] / "tests/node_library"
@@ -87,6 +87,8 @@ def test_a_damaged_file_is_told_by_an_interpreter_that_has_loaded_nothing(
     assert started == (name != "runtime.json")
 
 
+# How long a machine under load takes to make values says nothing of the reader.
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(JSON_VALUES, st.booleans())
 def test_reads_what_json_reads(value: object, spread_out: bool) -> None:
     text = json.dumps(value, indent=2 if spread_out else None)

@@ -234,11 +234,9 @@ def test_a_fresh_host_gets_the_stream_and_a_second_run_asks_nobody(node):
         "after": "module nvidia-driver: enabled 580-dkms\n",
     }
     assert node.asked() == ["dnf -q -y module list nvidia-driver", "dnf -y module enable nvidia-driver:580-dkms"]
-    start = time.monotonic()
     again = node.run(stream="580-dkms")
     assert (again["changed"], again["stream_before"], again["available"]) == (False, "580-dkms", None)
     assert len(node.asked()) == 2
-    assert time.monotonic() - start < 3
 
 
 def test_check_mode_predicts_and_changes_nothing(node):

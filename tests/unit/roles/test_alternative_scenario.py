@@ -12,6 +12,7 @@ PUBLIC = (
     "preflight",
     "system_kernel",
     "system_driver",
+    "system_reboot",
     "system_cuda",
     "system_runtime",
     "system_tuning",
@@ -27,6 +28,10 @@ FLEET = (REPOSITORY / "tests/fleet/gpuwright_fleet/inventory.py").read_text()
 # The scenario's host has one GPU and no NVMe disk; its tuning and monitoring are to be seen at the end; its wheelhouse
 # has no TensorFlow, nor the Python 3.8 of the profile `documented`; and playbooks decide preflight_host_checks.
 SAME = {
+    # Said by the roles that ask for a reboot.
+    "system_reboot_reason",
+    "system_reboot_expected_module",
+    "system_reboot_limit",
     # Debian's alone: RHEL has packages of cuDNN.
     "system_cuda_wheelhouse",
     # They act only where Secure Boot is on; tests/faults/test_secure_boot.py has such a host.

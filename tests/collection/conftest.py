@@ -28,13 +28,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     made = folder / f"gpuwright-node-{version()}.tar.gz"
     galaxy = [str(PROGRAMS / "ansible-galaxy"), "collection"]
-    # In a checkout ansible-galaxy would find the collection there already.
+    # In a checkout, or in a home in which ansible-lint has looked at one, ansible-galaxy would find the collection already.
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("ANSIBLE_")}
+    environment |= {"ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections")}
     for command, where in (
         ([sys.executable, "tools/trainer_wheel.py"], REPOSITORY),
         ([*galaxy, "build", "--output-path", str(folder)], REPOSITORY),
         ([*galaxy, "install", "--offline", "-p", str(folder / "collections"), str(made)], folder),
     ):
-        done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
     return folder / "collections"
 

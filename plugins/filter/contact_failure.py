@@ -3,6 +3,37 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: contact_failure
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: What the failure of the first module on a host means
+description:
+  - From what sudo or Python said.
+positional: variables
+options:
+  _input:
+    description: The failed result.
+    type: dict
+    required: true
+  variables:
+    description: The variables of the host.
+    type: dict
+    default: {}
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ result | gpuwright.node.contact_failure }}"
+"""
+
+RETURN = r"""
+_value:
+  description: C(problem), C(evidence) and C(next).
+  type: dict
+"""
+
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,6 +3,38 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: matrix
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: The matrix of versions as one dict
+description:
+  - Reads all YAML files of a folder, each with top-level names of its own.
+positional: without
+options:
+  _input:
+    description: The folder.
+    type: path
+    required: true
+  without:
+    description: Names of files that are not read.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ (role_path ~ '/files/matrix') | gpuwright.node.matrix(without=['devices.yml']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: What the files hold.
+  type: dict
+"""
+
 from collections.abc import Sequence
 from typing import Any
 

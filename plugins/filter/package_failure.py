@@ -3,6 +3,42 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: package_failure
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: What the failure of dnf or apt means, in one paragraph
+description:
+  - Names what happened and what to do next; logins are hidden.
+positional: names, family
+options:
+  _input:
+    description: The failed result of M(ansible.builtin.dnf) or M(ansible.builtin.apt).
+    type: dict
+    required: true
+  names:
+    description: Packages that were asked for.
+    type: list
+    elements: str
+    required: true
+  family:
+    description: C(redhat) for dnf, C(debian) for apt.
+    type: str
+    default: redhat
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ ansible_failed_result | gpuwright.node.package_failure(['gcc']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The paragraph.
+  type: str
+"""
+
 import re
 
 # What to type for the same thing; {what} is a package.

@@ -3,6 +3,55 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: planned_hold
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: A file of holds in which packages may go to what is planned and nowhere else
+description:
+  - For the time in which they change.
+positional: family, owner, version, packages, own_versions
+options:
+  _input:
+    description: dnf's C(versionlock.list), or our preferences of apt.
+    type: str
+    required: true
+  family:
+    description: C(redhat) or C(debian).
+    type: str
+    required: true
+  owner:
+    description: Word that marks the lines.
+    type: str
+    required: true
+  version:
+    description: Version to which all of them go, such as C(580.*).
+    type: str
+    default: ''
+  packages:
+    description: What dnf or apt will be asked for.
+    type: list
+    elements: str
+    default: []
+  own_versions:
+    description: Names that the version does not count for.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ text | gpuwright.node.planned_hold('redhat', 'driver', '580.*') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The file's content.
+  type: str
+"""
+
 import re
 from collections.abc import Iterable
 

@@ -3,6 +3,41 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: reach_failure
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: What the failure of a connection means
+description:
+  - 'From what ssh said: whether the host was there at all, and who refused.'
+positional: host, variables
+options:
+  _input:
+    description: The message of the connection.
+    type: str
+    required: true
+  host:
+    description: The host's name in the inventory.
+    type: str
+    default: ''
+  variables:
+    description: The variables of the host.
+    type: dict
+    default: {}
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ result.msg | gpuwright.node.reach_failure('a5-01') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: C(kind), C(problem), C(evidence), C(next) and C(common).
+  type: dict
+"""
+
 import re
 import shlex
 from pathlib import Path

@@ -3,6 +3,38 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: subordinate_ids
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: /etc/subuid or /etc/subgid with a range for each user
+description:
+  - A user who has one keeps it; a line that is not C(name:first:count) is an error.
+positional: users
+options:
+  _input:
+    description: The file's text.
+    type: str
+    required: true
+  users:
+    description: Users who run containers without root.
+    type: list
+    elements: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ text | gpuwright.node.subordinate_ids(['bob']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The file's new text.
+  type: str
+"""
+
 import re
 from collections.abc import Callable, Iterable
 from typing import Any

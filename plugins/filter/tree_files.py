@@ -3,6 +3,38 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: tree_files
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: A folder of sources as one value
+description:
+  - For M(gpuwright.node.file_tree), which writes it on a node. Products of builds and tests are left out.
+positional: without
+options:
+  _input:
+    description: The folder, on the controller.
+    type: path
+    required: true
+  without:
+    description: Folders in it that are left out.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ (role_path ~ '/files/tool') | gpuwright.node.tree_files }}"
+"""
+
+RETURN = r"""
+_value:
+  description: Relative name and content of every source.
+  type: dict
+"""
+
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

@@ -28,7 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     made = folder / f"gpuwright-node-{version()}.tar.gz"
     galaxy = [str(PROGRAMS / "ansible-galaxy"), "collection"]
-    # In a checkout, or in a home in which ansible-lint has looked at one, ansible-galaxy would find the collection already.
+    # In a checkout, and in a home where ansible-lint was before, ansible-galaxy would find the collection already.
     environment = {name: text for name, text in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment |= {"ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections")}
     for command, where in (

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location("releases", REPOSITORY / "plugins/filter/releases.py")
+_spec = importlib.util.spec_from_file_location("releases", REPOSITORY / "plugins/filter/release_remarks.py")
 releases = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(releases)
 KERNELS = {

@@ -3,6 +3,34 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: release_remarks
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: Hosts that have drifted apart in minor release or kernel
+description:
+  - Told before anything is changed; it stops nobody.
+options:
+  _input:
+    description: The C(hostvars) of the hosts; one without C(gpu_node) is left out.
+    type: list
+    required: true
+    elements: dict
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ hosts | gpuwright.node.release_remarks }}"
+"""
+
+RETURN = r"""
+_value:
+  description: Rows as those of P(gpuwright.node.preflight_problems#filter).
+  type: list
+  elements: dict
+"""
+
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -98,6 +98,7 @@ README = (
     Row(
         "make demo", NOT_HERE, reason="brings two more hosts up from bare, for minutes; its output is compared instead"
     ),
+    Row("make collection", LANE, file=("tests/collection/conftest.py", '[*galaxy, "build", ')),
     Row("make test", NOT_HERE, reason="it is what runs this"),
     Row("FLEET=off make test", NOT_HERE, reason="it is what runs this"),
     *(

@@ -35,7 +35,12 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     role = {"ansible.builtin.include_role": {"name": "gpuwright.node.model_trainer", "tasks_from": "user"}}
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    known = {"model_trainer_user": "nobody-here", "ansible_python_interpreter": sys.executable, **variables}
+    known = {
+        "gpu_node_plan": {},
+        "model_trainer_user": "nobody-here",
+        "ansible_python_interpreter": sys.executable,
+        **variables,
+    }
     command = [str(PLAYBOOK), "--check", "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
     done = subprocess.run(
         [*command, "-e", json.dumps(known)],
@@ -58,7 +63,7 @@ def test_researchers_are_let_in_and_none_is_made(tmp_path: Path, wanted: list[st
     role = {"ansible.builtin.include_role": {"name": "gpuwright.node.model_trainer", "tasks_from": "researchers"}}
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    known = {"model_trainer_researchers": wanted, "model_trainer_group": "root"}
+    known = {"gpu_node_plan": {}, "model_trainer_researchers": wanted, "model_trainer_group": "root"}
     command = [str(PLAYBOOK), "--check", "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
     done = subprocess.run(
         [*command, "-e", json.dumps({**known, "ansible_python_interpreter": sys.executable})],

@@ -77,7 +77,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._play = play
-        if not self._looked and play.hosts != ["localhost"] and not context.CLIARGS.get("check"):
+        if not self._looked and takes_locks(play) and not context.CLIARGS.get("check"):
             self._looked = True
             self._wait_for_leftovers()
 
@@ -136,6 +136,11 @@ class CallbackModule(CallbackBase):
         finally:
             manager.cleanup()
         return quiet.problems
+
+
+def takes_locks(play: Play) -> bool:
+    """Whether this play changes GPU nodes as the toolkit does; what other people's plays do waits for nobody."""
+    return any(role.get_name(include_role_fqcn=False) == "operator_lock" for role in play.get_roles())
 
 
 def leftover_words(left: tuple[str, list[int]]) -> str:

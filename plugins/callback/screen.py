@@ -16,7 +16,9 @@ extends_documentation_fragment:
   - result_format_callback
 options:
   log_folder:
-    description: Folder for the logs, made where it is missing. Empty means reports/logs beside site.yml.
+    description:
+      - Folder for the logs, made where it is missing. Empty means reports/logs beside site.yml; where the collection is
+        installed, in the folder in which ansible-playbook was started.
     type: str
     default: ""
     env: [{name: GPUWRIGHT_LOG_FOLDER}]
@@ -40,44 +42,14 @@ from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.color import stringc
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import lines, run_log
+from ansible_collections.gpuwright.node.plugins.plugin_utils.screen.voice import RULE, Voice
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder
-from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import words
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import layer_word, width
 
-width = words.width
-
-
-RULE = 79
 # Above this number of hosts the recap has one line; the log has one for each.
 RECAP_HOSTS = 30
 # What assert says where its author had nothing to say.
 NO_NEWS = ("All assertions passed",)
-
-
-class Voice:
-    """Ansible's display for the parent class: into the log, and onto the screen while it is `aloud`."""
-
-    def __init__(self, display: Any) -> None:
-        self._display = display
-        self.log: Any = None
-        self.aloud = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._display, name)
-
-    def display(self, msg: str, **named: Any) -> None:
-        if self.log is None or self._display.verbosity:
-            self._display.display(msg, **named)
-            return
-        if not named.get("screen_only"):
-            self.log.write(msg)
-        if self.aloud and not named.get("log_only"):
-            self.log.show(lines.fitted(msg, width()), color=named.get("color"), stderr=named.get("stderr", False))
-
-    def banner(self, msg: str, color: str | None = None, cows: bool = True) -> None:
-        if self.log is None or self._display.verbosity:
-            self._display.banner(msg, color=color, cows=cows)
-        else:
-            self.display(f"\n{msg} " + "*" * max(RULE - len(msg), 3), color=color)
 
 
 class CallbackModule(Default):
@@ -179,7 +151,7 @@ class CallbackModule(Default):
             layered = play.get_name().lower().endswith(" layer") or len(self._plays) > 1
             number = self._plays.index(play._uuid) + 1 if play._uuid in self._plays else len(self._plays)
             word = "Layer" if layered else "Play"
-            self._show(f"{word} {number} of {len(self._plays)}: {words.layer_word(play.get_name())}")
+            self._show(f"{word} {number} of {len(self._plays)}: {layer_word(play.get_name())}")
         self._play_id = play._uuid
 
     def v2_playbook_on_no_hosts_matched(self) -> None:

@@ -27,7 +27,6 @@ options:
 
 import atexit
 import contextlib
-import os
 import sys
 import time
 from pathlib import Path
@@ -43,6 +42,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.started import firs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
     check_mode,
     command,
+    go_on,
+    kept,
     layout,
     plans,
     rows,
@@ -51,7 +52,6 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat import Heartbeat
 
 printable = words.printable
-
 
 COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
 COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}
@@ -267,7 +267,8 @@ class CallbackModule(CallbackBase):
         todo = layout.advice(nodes, hosts, words.width())
         for line in ["What to do", *todo] if todo else []:
             self._say(line)
-        for line in [*self._report_lines(stats), *self._go_on_lines(nodes)]:
+        own = self._play is None or command.GROUP in self._play.hosts
+        for line in [*self._report_lines(stats), *go_on.lines(nodes, self._selected, own)]:
             self._say(line)
         if check:
             self._say("Check mode: nothing was changed, and verdicts are not enforced.")
@@ -281,67 +282,14 @@ class CallbackModule(CallbackBase):
             self._say(f"{before}{gap}{coloured}{gap}{after}".rstrip())
         whole = layout.table(nodes, words.width(), bounded=False, untouched=untouched)
         if len(whole) > len(shown):
-            path = self._keep(whole)
+            path = kept.write(whole)
             self._say(f"All of it: {path}" if path else "The same run with fewer hosts (-l) says all of it.")
-
-    def _keep(self, lines: list[Any]) -> str:
-        """Write what was too long for the terminal where only the user reads it; "" where that cannot be."""
-        path = Path(C.config.get_config_value("ANSIBLE_HOME")).expanduser() / "gpuwright-last-run.txt"
-        text = "".join("  ".join(part for part in line if part).rstrip() + "\n" for line in lines)
-        try:
-            path.unlink(missing_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-        except OSError:
-            return ""
-        return str(path)
 
     def _say_left_out(self) -> None:
         """Without the end of the run: only that and why hosts were left out."""
-        nodes = [
-            row
-            for name, host in self._hosts.items()
-            if host.left_out
-            for row in rows.left_out_rows(name, host.left_out)
-        ]
+        nodes = rows.left_out(self._hosts)
         if nodes:
             self._say_table(nodes, untouched=False)
-
-    def _go_on_lines(self, nodes: list[Any]) -> list[str]:
-        """The command for the hosts that are not done; where one stopped all, also the one without those."""
-        done = {row.host for row in nodes if row.word in rows.DONE}
-        every = {row.host for row in nodes if row.host != "localhost"} | self._selected
-        wanted = sorted(every - done)
-        if not wanted or any(row.host == "localhost" for row in nodes):
-            return []
-        # Within a play's hosts "all" is all of them, whatever group they are.
-        own = self._play is None or command.GROUP in self._play.hosts
-        limit = context.CLIARGS.get("subset") or (None if own else "all")
-        innocent = {row.host for row in nodes if row.word == "STOPPED" and "because of other hosts" in row.text}
-        password = any(row.word == "refused" and "Run again with -K" in row.next for row in nodes)
-        line, secret = self._command(command.limit_for(wanted, sorted(done), limit), password)
-        lines = []
-        if innocent:
-            bad = sorted(every - done - innocent)
-            lines.append(
-                f"To go on without {words.name_some(words.fold_names(bad), 60)}: "
-                + self._command(command.without(bad, limit), False)[0]
-            )
-            lines.append(f"To go on with all, when that is mended: {line}")
-        else:
-            lines.append(f"To go on: {line}")
-        if secret:
-            lines.append(
-                f"  and again with -e for {', '.join(printable(name) for name in secret)}, which may be secret."
-            )
-        return lines
-
-    @staticmethod
-    def _command(limit: str | None, password: bool) -> tuple[str, list[str]]:
-        inventory = os.environ.get("ANSIBLE_INVENTORY", "")
-        line, secret = command.go_on(sys.argv, context.CLIARGS, limit, inventory, password)
-        return printable(line), secret
 
     def _report_lines(self, stats) -> list[str]:
         named = stats.custom.get("_run", {}).get("gpuwright_reports") or []

@@ -30,7 +30,7 @@ from pathlib import Path
 from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems, unknown_parts
 
 # The group, unless -e gpuwright_hosts names another.
 GROUP = "gpu_nodes"
@@ -71,10 +71,7 @@ def problems(variables: dict, hosts: list[str], selected: list[str], tags: list[
             f"--limit {variables.get('ansible_limit')} selects none of the hosts of {group}: {', '.join(hosts[:8])}"
         )
     elif variables.get("ansible_limit"):
-        groups = variables["groups"]
-        found += limit_problems(
-            variables["ansible_limit"], {*groups, *(host for each in groups.values() for host in each)}
-        )
+        found += limit_problems(variables["ansible_limit"], names_of(variables))
     for tag in [*variables.get("ansible_run_tags", []), *variables.get("ansible_skip_tags", [])]:
         if tag not in (*tags, *SPECIAL_TAGS):
             near = difflib.get_close_matches(tag, tags, n=1)
@@ -83,10 +80,10 @@ def problems(variables: dict, hosts: list[str], selected: list[str], tags: list[
     return found
 
 
-def _known(pattern: str, variables: dict) -> bool:
-    """Whether each part of the pattern names a group or a host; Ansible warns of one that does not, and goes on."""
+def names_of(variables: dict) -> set[str]:
+    """Every group and host of the inventory."""
     groups = variables.get("groups", {})
-    return not limit_problems(pattern, {*groups, *(host for each in groups.values() for host in each)})
+    return {*groups, *(host for hosts in groups.values() for host in hosts)}
 
 
 class LookupModule(LookupBase):
@@ -100,7 +97,9 @@ class LookupModule(LookupBase):
             manager.add_group(name)
             for host in members:
                 manager.add_host(host, group=name)
-        hosts = [host.name for host in manager.get_hosts(group)] if _known(group, variables) else []
+        # Ansible warns of a group that is not there, and goes on.
+        known = not unknown_parts(group, names_of(variables))
+        hosts = [host.name for host in manager.get_hosts(group)] if known else []
         manager.subset(variables.get("ansible_limit"))
         selected = [host.name for host in manager.get_hosts(group)] if hosts else []
         found = problems(variables, hosts, selected, known_tags(Path(__file__).resolve().parents[2] / "playbooks"))

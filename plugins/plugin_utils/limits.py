@@ -14,18 +14,22 @@ from ansible.inventory.manager import split_host_pattern
 IMPLICIT = ("localhost", "127.0.0.1", "::1")
 
 
+def unknown_parts(pattern: str, names: Iterable[str]) -> list[str]:
+    """The parts of a pattern of hosts that none of these names of hosts and groups fits."""
+    known = [*names, "all", "ungrouped", *IMPLICIT]
+    # A file of names is read by Ansible itself, which says so when it cannot.
+    parts = [part.lstrip("!&") for part in split_host_pattern(pattern)]
+    return [part for part in parts if part and not part.startswith("@") and not _fits(part, known)]
+
+
 def limit_problems(limit: str, names: Iterable[str]) -> list[str]:
-    """One sentence for each part of the limit that none of these names of hosts and groups fits."""
+    """One sentence for each part of the limit that is unknown."""
     known = sorted({*names, "all", "ungrouped"})
     found = []
-    for part in split_host_pattern(limit):
-        pattern = part.lstrip("!&")
-        # A file of names is read by Ansible itself, which says so when it cannot.
-        if not pattern or pattern.startswith("@") or _fits(pattern, [*known, *IMPLICIT]):
-            continue
-        near = difflib.get_close_matches(_base(pattern), known, n=1)
+    for part in unknown_parts(limit, known):
+        near = difflib.get_close_matches(_base(part), known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        found.append(f"--limit {limit}: {pattern} is no host and no group of the inventory{hint}")
+        found.append(f"--limit {limit}: {part} is no host and no group of the inventory{hint}")
     return found
 
 

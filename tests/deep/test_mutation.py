@@ -25,6 +25,7 @@ MODULES = (
     "gpu.cards",
     "driver.memory_errors",
     "gpu.identity",
+    "gpu.firmware",
     "gpu.memory",
     "gpu.power",
     "gpu.bus",

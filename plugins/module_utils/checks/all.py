@@ -9,7 +9,7 @@ from .cudnn import version as cudnn
 from .driver import files as driver_files
 from .driver import loaded, memory_errors, modules, next_boot, packages
 from .framework import files, pytorch
-from .gpu import bus, cards, clocks, fabric, heat, identity, isolation, links, memory, power, repair, strikes
+from .gpu import bus, cards, clocks, fabric, firmware, heat, identity, isolation, links, memory, power, repair, strikes
 from .gpu.strikes_kept import counted
 from .host import disks, infiniband, services, size, space, system, tuning
 from .kernel import log, xid
@@ -28,6 +28,7 @@ MODULES = (
     cards,
     memory_errors,
     identity,
+    firmware,
     memory,
     repair,
     heat,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SKIP
 
 from .speed import performance_bars, smoke_bars
-from .values import NOT_READ, as_list, in_words, is_number, look
+from .values import NOT_READ, Report, as_list, in_words, is_number, look
 
 NOTABLE_CHANGE = 0.05
 GROUPS = ("Hardware", "System", "Driver", "CUDA", "Framework", "Locks")
@@ -26,8 +26,6 @@ COMPARED = (
 )
 NOT_MEASURED = "not measured"
 AS_WANTED, DIFFERS = "as wanted", "differs"
-
-Report = dict[str, Any]
 
 
 class Row(NamedTuple):

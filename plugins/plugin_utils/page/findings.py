@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.by_hand import done_by, sentence_of
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes import consequences, own_findings
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY, SKIP, UNKNOWN
 
 from .people import question, since
+from .values import Report
 
-Report = dict[str, Any]
 RANK = {status: rank for rank, status in enumerate((*SEVERITY, SKIP))}
 # Names of checks in one entry of a list.
 NAMED_CHECKS = 3

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
+# As gpu_verify wrote it, or as anybody has changed it since.
+Report = dict[str, Any]
+
 NOT_READ = "not read"
 LARGEST = 1e15
 MOST_OF_A_REMARK = 300

@@ -101,6 +101,11 @@ def judge_check(name: str, host: Host) -> Row:
     return dataclasses.replace(row, text=f"nothing would change; {row.text}")
 
 
+def left_out(hosts: Mapping[str, Host]) -> list[Row]:
+    """Only the hosts that were left out, and why."""
+    return [row for name, host in hosts.items() if host.left_out for row in left_out_rows(name, host.left_out)]
+
+
 def left_out_rows(name: str, told: Mapping[str, Any]) -> list[Row]:
     """`told` is gpu_node_left_out; its `problems` are there where preflight itself found them."""
     word = str(told.get("kind"))

@@ -13,7 +13,7 @@ NOT_FOLLOWED = {
     ("framework_pytorch/proof.yml", "Stop where a new environment"): "by hand: root looks at the system's Python",
     (
         "model_trainer/environment.yml",
-        "Name the role",
+        "Refuse a node without the Python environment",
     ): "tests/collection runs the role alone; the other layer makes the environment",
     ("model_trainer/researchers.yml", "Make no account"): "preflight says it first, and by hand",
     ("preflight/leave_out.yml", "Stop every host"): "the end of the run prints the host's own step",

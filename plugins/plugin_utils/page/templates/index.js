@@ -3,7 +3,7 @@
   const table = document.querySelector("table.fleet"), form = document.querySelector("form.filters");
   const body = table.tBodies[0], shown = document.getElementById("shown");
   const heads = [...table.tHead.rows[0].cells], titles = heads.map((head) => head.textContent);
-  const [HOST, VERDICT, TODO, , GPU, DRIVER, , , DRIFT, CHECKED] = titles.keys();
+  const [HOST, VERDICT, FINDINGS, , GPU, DRIVER, , , DRIFT, CHECKED] = titles.keys();
   const fields = ["q", "verdict", "gpu", "layer", "driver", "drift", "finding", "sort"];
   const collator = new Intl.Collator("en", {numeric: true});
   const hosts = [...body.rows].map((row, place) => {
@@ -11,15 +11,15 @@
     const time = row.cells[CHECKED].querySelector("small");
     return {row, place, cells, text: cells.join(" ").toLowerCase(), verdict: cells[VERDICT], driver: cells[DRIVER],
       gpu: cells[GPU].split(", ").map((part) => part.replace(/^\d+ × /, "")),
-      layer: (cells[TODO].split(": ")[1] || "").split(", ").filter(Boolean),
+      layer: (cells[FINDINGS].split(": ")[1] || "").split(", ").filter(Boolean),
       drift: [plan > 0 && "from the plan", since > 0 && "since the report before", !(plan > 0 || since > 0) && "none"],
       finding: (row.dataset.f || "").split(" "), age: time ? time.textContent : ""};
   });
   const order = {[VERDICT]: (a, b) => a.place - b.place, [CHECKED]: (a, b) => collator.compare(a.age, b.age),
-    [TODO]: (a, b) => (parseInt(a.cells[TODO]) || 0) - (parseInt(b.cells[TODO]) || 0)};
+    [FINDINGS]: (a, b) => (parseInt(a.cells[FINDINGS]) || 0) - (parseInt(b.cells[FINDINGS]) || 0)};
   const number = (host) => host.cells[DRIFT].split(" / ").reduce((sum, part) => sum + (parseInt(part) || 0), 0);
   order[DRIFT] = (a, b) => number(a) - number(b);
-  const many = new Set([TODO, DRIFT]);
+  const many = new Set([FINDINGS, DRIFT]);
 
   const fill = (name, first, values) => {
     const chosen = [...new Set(values)].filter(Boolean).sort(collator.compare);

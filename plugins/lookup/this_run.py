@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only the controller knows about this run: how it was started, where its reports go, what it says at the end."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: this_run
+author: The gpuwright developers (@gpuwright)
+version_added: "0.1.0"
+short_description: How this run was started, where its reports go, and whether it ends with a summary
+options:
+  _terms:
+    description:
+      - C(started_as) is C(checkout) or C(collection), for the commands in what a node says to people.
+      - C(report_folder) is the folder of reports that have none of their own. C(reports) beside C(site.yml) of a
+        checkout; where the collection is installed, in the folder in which ansible-playbook was started.
+      - C(summary) tells whether the callback C(summary) is there. It comes with the toolkit's playbooks, a playbook
+        of somebody else that uses its roles need not have it.
+    type: list
+    elements: str
+    choices: [started_as, report_folder, summary]
+    required: true
+"""
+EXAMPLES = """
+- ansible.builtin.debug:
+    msg: "Reports go to {{ lookup('gpuwright.node.this_run', 'report_folder') }}"
+"""
+RETURN = """
+_raw:
+  description: The answer to each question, texts or booleans.
+  type: list
+  elements: raw
+"""
+
+from collections.abc import Callable
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils import started
+
+ANSWERS: dict[str, Callable[[], str | bool]] = {
+    "started_as": lambda: started.STARTED_AS,
+    "report_folder": lambda: str(started.report_folder()),
+    "summary": lambda: started.callback_enabled("summary"),
+}
+
+
+class LookupModule(LookupBase):
+    """`lookup('gpuwright.node.this_run', 'report_folder')`."""
+
+    def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[str | bool]:
+        for term in terms:
+            if term not in ANSWERS:
+                raise AnsibleLookupError(f"this_run does not know {term!r}; it knows {', '.join(ANSWERS)}")
+        return [ANSWERS[term]() for term in terms]

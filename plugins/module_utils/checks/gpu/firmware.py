@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the programs and settings that a card carries itself: VBIOS, InfoROM and the firmware of its processor."""
+
+import re
+
+from ...gpu.cards import architecture_named
+from ...verdict.check import FAIL, QUICK, REBOOT, REPLACE, WARN, Check, failed, passed, skipped, unknown, warned
+from .cards import ASK_FIRST, answering_gpus
+from .identity import is_vgpu
+
+INFOROM = re.compile(r"[0-9A-Z][0-9A-Z.]{3,30}")
+VERSION = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
+# "88.00.48.00.02": four of the five parts name the build.
+PARTS, BUILD_PARTS = 5, 4
+
+
+def vbios(readings, expected):
+    """Cards of one model carry one firmware: different ones behave differently under one load.
+
+    The last of the five parts names the board of a maker and the place of a GPU on a board with several (K80, M10), and
+    differs by design.
+    """
+    versions, builds = {}, {}
+    for gpu in answering_gpus(readings):
+        version = gpu.matching(VERSION, "a version of firmware", "health", "vbios")
+        versions.setdefault(gpu.text("name"), set()).add(version)
+        builds.setdefault(gpu.text("name"), set()).add(build_of(version))
+    if not versions:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    value = ", ".join(sorted(set().union(*versions.values())))
+    mixed = sorted(name for name, found in builds.items() if len(found) > 1)
+    if mixed:
+        return warned(value, "one for each model", "different firmware on cards of {}".format(", ".join(mixed)))
+    return passed(value, "one for each model", value)
+
+
+def build_of(version):
+    """What must be equal: the number of parts, and all of them but the last of five."""
+    parts = version.upper().split(".")
+    return (len(parts),) + tuple(parts[:BUILD_PARTS] if len(parts) == PARTS else parts)
+
+
+def inforom(readings, expected):
+    """nvidia-smi warns of nothing beside its answer, such as a corrupted InfoROM, and reads each InfoROM's version."""
+    if not readings.flag("nvidia_smi", "reachable"):
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
+    if warnings:
+        return failed(len(warnings), 0, "nvidia-smi warns: {}".format(warnings[0]))
+    gpus = readings.each("nvidia_smi", "gpus")
+    without = [gpu.pci_id("pci_id") for gpu in gpus if gpu.absent("health", "inforom_image")]
+    versions = {
+        gpu.matching(INFOROM, "a version of an InfoROM", "health", "inforom_image")
+        for gpu in gpus
+        if not gpu.absent("health", "inforom_image")
+    }
+    if without:
+        return skipped("nvidia-smi warns of nothing, but {} tells no version of its InfoROM".format(", ".join(without)))
+    return passed(0, 0, "nvidia-smi warns of nothing; InfoROM {}".format(", ".join(sorted(versions))))
+
+
+def gsp_firmware(readings, expected):
+    """The firmware of the card's own processor (GSP) is of the driver's branch; cards that run without it are left out.
+
+    From Blackwell on no card runs without it.
+    """
+    gpus = answering_gpus(readings)
+    if not gpus:
+        return unknown("the driver cannot be asked", action=ASK_FIRST)
+    driver = readings.version("nvidia_smi", "driver_version")
+    others, without = [], []
+    for gpu in gpus:
+        if gpu.absent("health", "gsp_firmware"):
+            if architecture_named(gpu.text("architecture")).needs_gsp and not is_vgpu(gpu):
+                return unknown("{} tells no GSP firmware".format(gpu.pci_id("pci_id")), expected=driver)
+            without.append(gpu.pci_id("pci_id"))
+            continue
+        version = gpu.version("health", "gsp_firmware")
+        if version.split(".")[0] != driver.split(".")[0]:
+            others.append("{} has {}".format(gpu.pci_id("pci_id"), version))
+    if others:
+        return failed("; ".join(others), driver, "GSP firmware of another branch than the driver: " + "; ".join(others))
+    if without:
+        return skipped("no GSP firmware in use: {}".format(", ".join(without)))
+    return passed(driver, driver, "GSP firmware of the driver's branch")
+
+
+CHECKS = (
+    Check(
+        id="gpu.vbios",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Do cards of one model carry one firmware?",
+        judge=vbios,
+        action="Ask the vendor for the update of the older one; nvidia-smi -q | grep -i vbios",
+    ),
+    Check(
+        id="gpu.inforom",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REPLACE,
+        question="Is the card's configuration memory intact?",
+        judge=inforom,
+        unit="warnings",
+        action="Run nvidia-smi; a card with a corrupted InfoROM has to be examined by the vendor.",
+        source="DCGM, Azure NHC2008",
+    ),
+    Check(
+        id="gpu.gsp_firmware",
+        layer="system",
+        level=QUICK,
+        severity=FAIL,
+        remedy=REBOOT,
+        question="Does the card run the firmware of its driver?",
+        judge=gsp_firmware,
+        action="Install the driver anew with its firmware (/lib/firmware/nvidia), then reboot.",
+        source="open-gpu-kernel-modules: the driver loads the GSP firmware of its own version",
+    ),
+)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last run's table of hosts in a file, where it was too long for the terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ansible import constants as C
+
+NAME = "gpuwright-last-run.txt"
+
+
+def write(rows: Iterable[Iterable[str]]) -> str:
+    """The file's path, which only the user reads; "" where there can be none."""
+    path = Path(C.config.get_config_value("ANSIBLE_HOME")).expanduser() / NAME
+    text = "".join("  ".join(part for part in row if part).rstrip() + "\n" for row in rows)
+    try:
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+    except OSError:
+        return ""
+    return str(path)

@@ -132,6 +132,19 @@ def test_a_file_that_a_page_names_is_there(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_a_section_that_a_page_links_to_is_there(page: str) -> None:
+    file = REPOSITORY / page
+    gone = []
+    for name, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", file.read_text()):
+        target = file.parent / name if name else file
+        headings = re.findall(r"(?m)^#+ (.+)$", target.read_text())
+        # As GitHub makes them: lower case, no punctuation, a hyphen for each blank.
+        if anchor not in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+            gone.append(f"{name}#{anchor}")
+    assert gone == []
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_a_unit_or_folder_of_the_node_that_a_page_names_is_there(page: str) -> None:
     named = {unit for text in page_spans(page) for unit in UNIT.findall(text)}
     named |= {

@@ -75,7 +75,7 @@ BY_TEXT = (
 
 
 def query(timeout=DEFAULT_TIMEOUT_SECONDS, executable="nvidia-smi"):
-    """The record that docs/architecture.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
+    """The record that docs/node.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
     return record_of(run_bounded([executable, "-q", "-x"], timeout), timeout)
 
 

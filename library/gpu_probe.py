@@ -154,7 +154,7 @@ def main():
     agents = module.params["agents"]
     problems = [problem for problem in map(agent_problem, agents) if problem]
     if problems:
-        module.fail_json(msg="agents: {}".format("; ".join(problems)))
+        module.fail_json(msg=f"agents: {'; '.join(problems)}")
     host = probe(kernels=[name for name in module.params["kernels"] if name], agents=agents)
     module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 

@@ -170,16 +170,16 @@ def proof(check_id: str) -> str:
         command = "ansible-playbook site.yml --tags verify"
     else:
         command = "sudo gpu-doctor" + (" --level deep" if row is not None and row.level == DEEP else "")
-    return "{} says PASS for {}".format(command, check_id)
+    return f"{command} says PASS for {check_id}"
 
 
 def done_by(check_id: str, action: str, remedy: str = "") -> List[str]:
     """Parts of a sentence: who acts, and for what nobody can type also how to tell that it is done. A finding that
     another check explains is done when that one is."""
-    parts = ["to be done by {}".format(who_acts(action, remedy, check_id))]
+    parts = [f"to be done by {who_acts(action, remedy, check_id)}"]
     if not is_typed(action) and not ELSEWHERE.match(action):
         hand = BY_HAND.get(check_id)
-        parts += ["done when {}".format(", and ".join(([hand.seen] if hand else []) + [proof(check_id)]))]
+        parts += [f"done when {', and '.join(([hand.seen] if hand else []) + [proof(check_id)])}"]
     return parts
 
 

@@ -46,16 +46,16 @@ def metrics(report, level, seconds):
     for name, kind, words, samples in families + gpu_families(gpus or []):
         if not samples:
             continue
-        lines.extend(["# HELP {} {}".format(name, words), "# TYPE {} {}".format(name, kind)])
+        lines.extend([f"# HELP {name} {words}", f"# TYPE {name} {kind}"])
         lines.extend(_sample(name, labels, value) for labels, value in samples)
     return "\n".join(lines) + "\n"
 
 
 def _sample(name, labels, value):
-    inside = ",".join('{}="{}"'.format(key, escaped(labels[key])) for key in sorted(labels))
+    inside = ",".join(f'{key}="{escaped(labels[key])}"' for key in sorted(labels))
     # Not {:g}, which would cut bytes and the seconds of this century to six digits.
-    number = "{:d}".format(value) if isinstance(value, int) else repr(round(value, 6))
-    return "{}{} {}".format(name, "{" + inside + "}" if inside else "", number)
+    number = f"{value:d}" if isinstance(value, int) else repr(round(value, 6))
+    return f"{name}{'{' + inside + '}' if inside else ''} {number}"
 
 
 def _expected(report):
@@ -98,9 +98,9 @@ def nagios_line(checks, verdict):
     number = {status: sum(check["status"] == status for check in checks) for status in STATUS_VALUE}
     worst = first_finding(checks, verdict)
     # A bar would begin the performance data.
-    words = printable("{}: {}".format(worst["id"], worst["message"])) if worst else summary_line(checks)
-    data = " ".join("{}={}".format(status.lower(), number[status]) for status in (FAIL, UNKNOWN, WARN, PASS, SKIP))
-    return "GPU {}: {} | {}".format(NAGIOS_WORD.get(verdict, "UNKNOWN"), words.replace("|", "/"), data)
+    words = printable(f"{worst['id']}: {worst['message']}") if worst else summary_line(checks)
+    data = " ".join(f"{status.lower()}={number[status]}" for status in (FAIL, UNKNOWN, WARN, PASS, SKIP))
+    return f"GPU {NAGIOS_WORD.get(verdict, 'UNKNOWN')}: {words.replace('|', '/')} | {data}"
 
 
 def environment_lines(readings):
@@ -121,10 +121,8 @@ def environment_lines(readings):
         text = "{name}, capability {capability}, {memory_mib} MiB, {multiprocessors} multiprocessors, {tensor}".format(
             tensor="Tensor Cores" if device.get("tensor_cores") else "no Tensor Cores", **device
         )
-        rows.append(("GPU {}".format(device.get("index")), text))
+        rows.append((f"GPU {device.get('index')}", text))
     if torch.get("product"):
         rows.append(("matrix product", torch["product"]))
-    lines = [
-        "{:<15} {}".format(name, printable(str(value if value is not None else "unknown"))) for name, value in rows
-    ]
+    lines = [f"{name:<15} {printable(str(value if value is not None else 'unknown'))}" for name, value in rows]
     return lines + [""]

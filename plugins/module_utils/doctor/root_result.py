@@ -51,7 +51,7 @@ def read_roots(path):
     """The JSON record of a file that root alone may change; ValueError for another."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ValueError("{} may be changed by others than root".format(path))
+        raise ValueError(f"{path} may be changed by others than root")
     return read_json(path)
 
 
@@ -70,9 +70,7 @@ def _is_record(check):
 
 
 def _aged(check, age_s):
-    return dict(
-        {name: check[name] for name in KEYS}, message="{}; seen by root {}".format(check["message"], age_words(age_s))
-    )
+    return dict({name: check[name] for name in KEYS}, message=f"{check['message']}; seen by root {age_words(age_s)}")
 
 
 def _only_root(check):

@@ -24,7 +24,7 @@ def describe_device(device_id):
     """
     device_id = device_id.lower()
     chip = chip_of(card_of(device_id=device_id))
-    name = NAMES.get(device_id) or "unknown {}:{}".format(NVIDIA_VENDOR, device_id)
+    name = NAMES.get(device_id) or f"unknown {NVIDIA_VENDOR}:{device_id}"
     return Device(name, chip.architecture, chip.compute_capability or None)
 
 

@@ -48,7 +48,7 @@ def _floor(known, measure, peak):
     if known is None:
         return Floor(None, None, peak, unit_of(measure), "")
     good = known.measures[measure]
-    text = known.text if known.share == 1 else "{:g} x {:g}: {}".format(known.share, good, known.text)
+    text = known.text if known.share == 1 else f"{known.share:g} x {good:g}: {known.text}"
     floor = good * known.share
     return Floor(round(floor, 3), round(floor * WARN_BAND, 3), peak, unit_of(measure), text)
 
@@ -68,5 +68,5 @@ def amp_floor(architecture):
     if row.amp_ratio is None:
         return Floor(None, None, None, "x", "")
     floor = row.amp_ratio * SHARE
-    text = "{:g} x {:g}: {}".format(SHARE, row.amp_ratio, row.amp_text)
+    text = f"{SHARE:g} x {row.amp_ratio:g}: {row.amp_text}"
     return Floor(round(floor, 3), round(floor * WARN_BAND, 3), None, "x", text)

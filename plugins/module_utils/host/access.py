@@ -22,7 +22,7 @@ def read_lines(root, path):
         with open(below(root, path), encoding="utf-8", errors="surrogateescape") as file:
             return [line.rstrip("\n").split(":") for line in file if line.strip() and not line.startswith("#")]
     except PermissionError:
-        raise PermissionError("{} is readable by root only".format(path))
+        raise PermissionError(f"{path} is readable by root only")
 
 
 def read_account(root, name):
@@ -30,7 +30,7 @@ def read_account(root, name):
     for fields in read_lines(root, "/etc/passwd"):
         if fields[0] == name:
             if len(fields) != PASSWD_FIELDS:
-                raise ValueError("the line of {} in /etc/passwd has {} fields".format(name, len(fields)))
+                raise ValueError(f"the line of {name} in /etc/passwd has {len(fields)} fields")
             groups = [line for line in read_lines(root, "/etc/group") if len(line) == 4]
             gids = {int(fields[3])} | {int(line[2]) for line in groups if name in line[3].split(",")}
             names = sorted(line[0] for line in groups if int(line[2]) in gids)
@@ -44,7 +44,7 @@ def read_password_state(root, name):
         if fields[0] == name and len(fields) > 1:
             # A hash never starts with these two; passwd -l puts "!" before it.
             return "locked" if fields[1][:1] in ("!", "*") else ("set" if fields[1] else "empty")
-    raise ValueError("/etc/shadow has no line of {}".format(name))
+    raise ValueError(f"/etc/shadow has no line of {name}")
 
 
 def allows(mode, owner, group, account, wanted):
@@ -70,8 +70,8 @@ def read_device_access(root, paths, account, look=os.stat):
         found[path] = {
             "readable": allows(status.st_mode, status.st_uid, status.st_gid, account, 4),
             "writable": allows(status.st_mode, status.st_uid, status.st_gid, account, 2),
-            "mode": "{:04o}".format(stat.S_IMODE(status.st_mode)),
-            "owner": "{}:{}".format(status.st_uid, status.st_gid),
+            "mode": f"{stat.S_IMODE(status.st_mode):04o}",
+            "owner": f"{status.st_uid}:{status.st_gid}",
             "group": groups.get(str(status.st_gid), str(status.st_gid)),
         }
     return found
@@ -79,26 +79,24 @@ def read_device_access(root, paths, account, look=os.stat):
 
 def read_device_links(root, paths):
     """`{path: flag}`: whether /dev/char has a link to this device node, under the node's number."""
-    links = {
-        (name, resolve(root, "{}/{}".format(CHARACTER_DEVICES, name))) for name in names_in(root, CHARACTER_DEVICES)
-    }
+    links = {(name, resolve(root, f"{CHARACTER_DEVICES}/{name}")) for name in names_in(root, CHARACTER_DEVICES)}
     return {path: (number_of(below(root, path)), below(root, path)) in links for path in paths}
 
 
 def number_of(full):
     """ "195:0", as /dev/char names a device."""
     number = os.stat(full).st_rdev
-    return "{}:{}".format(os.major(number), os.minor(number))
+    return f"{os.major(number)}:{os.minor(number)}"
 
 
 def why_unsafe(mode, owner, group):
     """Why somebody else than root could change such a file, or ""."""
     if owner != 0:
-        return "owned by uid {}".format(owner)
+        return f"owned by uid {owner}"
     if mode & stat.S_IWOTH:
-        return "writable by everybody (mode {:04o})".format(stat.S_IMODE(mode))
+        return f"writable by everybody (mode {stat.S_IMODE(mode):04o})"
     if mode & stat.S_IWGRP and group != 0:
-        return "writable by group {} (mode {:04o})".format(group, stat.S_IMODE(mode))
+        return f"writable by group {group} (mode {stat.S_IMODE(mode):04o})"
     return ""
 
 
@@ -111,7 +109,7 @@ def read_file(root, path):
     return {
         "is_file": stat.S_ISREG(status.st_mode),
         "executable": status.st_mode & 0o111 == 0o111,
-        "mode": "{:04o}".format(stat.S_IMODE(status.st_mode)),
+        "mode": f"{stat.S_IMODE(status.st_mode):04o}",
         "unsafe": why_unsafe(status.st_mode, status.st_uid, status.st_gid),
     }
 
@@ -136,7 +134,7 @@ def read_unsafe_files(root, paths):
             if reason:
                 found["unsafe_count"] += 1
                 if len(found["unsafe"]) < EXAMPLES:
-                    found["unsafe"].append("{}: {}".format(path + name[len(full) :], reason))
+                    found["unsafe"].append(f"{path + name[len(full) :]}: {reason}")
     return found
 
 

@@ -87,7 +87,7 @@ def run_bounded(
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         # ValueError: an argument that no program can be given, such as one with a null byte.
-        problem = "{} cannot be run: {}".format(executable, getattr(error, "strerror", None) or error)
+        problem = f"{executable} cannot be run: {getattr(error, 'strerror', None) or error}"
         return Finished(None, "", "", False, False, False, problem)
     with child.stdout, child.stderr:
         output, state = _collect(child, deadline, limit_bytes)
@@ -96,23 +96,23 @@ def run_bounded(
         return Finished(child.returncode, texts[0], texts[1], False, False, False, "")
     _signal_group(child, stop_signal)
     if state == "too much":
-        problem = "{} wrote more than {} bytes and was stopped".format(executable, limit_bytes)
+        problem = f"{executable} wrote more than {limit_bytes} bytes and was stopped"
         return Finished(None, texts[0], texts[1], False, False, True, problem)
-    problem = "{} did not finish within {:g} s and was sent signal {:d}".format(executable, timeout, stop_signal)
+    problem = f"{executable} did not finish within {timeout:g} s and was sent signal {stop_signal:d}"
     return Finished(None, texts[0], texts[1], True, False, False, problem)
 
 
 def _not_started(name):
     """The answer for a program that the search did not find: absent, or a file without permission to run."""
     if os.path.dirname(name) and not os.path.isabs(name):
-        problem = "{} is not run: expected the name of a program or its absolute path".format(name)
+        problem = f"{name} is not run: expected the name of a program or its absolute path"
         return Finished(None, "", "", False, True, False, problem)
     folders = search_folders(os.environ.get("PATH", ""))
     candidates = [name] if os.path.dirname(name) else [os.path.join(folder, name) for folder in folders]
     for candidate in candidates:
         if os.path.isfile(candidate):
-            return Finished(None, "", "", False, False, False, "{} is not executable".format(candidate))
-    return Finished(None, "", "", False, True, False, "{} is not installed (not found in PATH)".format(name))
+            return Finished(None, "", "", False, False, False, f"{candidate} is not executable")
+    return Finished(None, "", "", False, True, False, f"{name} is not installed (not found in PATH)")
 
 
 def _collect(child, deadline, limit_bytes):

@@ -60,5 +60,5 @@ def compile_modules(folder, python, write):
     done = run_bounded(command, SECONDS, environment=environment)
     if done.rc != 0:
         last = done.problem or "".join(done.stderr.strip().splitlines()[-1:])
-        raise OSError("{} cannot compile it: {}".format(python, last))
+        raise OSError(f"{python} cannot compile it: {last}")
     return json.loads(done.stdout)

@@ -21,7 +21,7 @@ MOST_BYTES = 8 * 1024 * 1024
 def read_mounts(root: str, pid: object) -> List[Mount]:
     """The mounts that a process (its id, or "self") has, later ones over earlier ones; empty when unreadable."""
     try:
-        with open(below(root, "/proc/{}/mountinfo".format(pid)), "rb") as file:
+        with open(below(root, f"/proc/{pid}/mountinfo"), "rb") as file:
             text = file.read(MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return []

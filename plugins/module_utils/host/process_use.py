@@ -78,14 +78,14 @@ class Folder(object):
             place = place_of(self.mounts(pid), path)
             names = [_rest_of_place(self.place, place)] if place else names
         name = next((rest.split("/")[0] for rest in names if rest), "")
-        target = _link(self.root, "{}/{}".format(self.real, name)) if name else None
+        target = _link(self.root, f"{self.real}/{name}") if name else None
         name = os.path.basename(target.rstrip("/")) if target else name
-        return "{}/{}".format(self.venvs, name) if name else ""
+        return f"{self.venvs}/{name}" if name else ""
 
 
 def _groups(root, pid):
     """{controllers: path} of a process's control groups (cgroups(7))."""
-    lines = [line.split(":", 2) for line in (read_text(root, "/proc/{}/cgroup".format(pid)) or "").splitlines()]
+    lines = [line.split(":", 2) for line in (read_text(root, f"/proc/{pid}/cgroup") or "").splitlines()]
     return {fields[1]: fields[2] for fields in lines if len(fields) == 3}
 
 
@@ -94,7 +94,7 @@ def _rest_of_place(folder: Place, place: Place) -> Optional[str]:
 
 
 def _namespace(root, pid):
-    return _link(root, "/proc/{}/ns/mnt".format(pid))
+    return _link(root, f"/proc/{pid}/ns/mnt")
 
 
 def _link(root, path):
@@ -152,10 +152,10 @@ def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
 
 def _living(root, pid):
     """The folder of the process, or where its first thread has ended before others, that of one that lives."""
-    home = "/proc/{}".format(pid)
+    home = f"/proc/{pid}"
     if not _is_zombie(root, home):
         return home
-    others = ["{}/task/{}".format(home, name) for name in names_in(root, home + "/task")]
+    others = [f"{home}/task/{name}" for name in names_in(root, home + "/task")]
     return next((task for task in others if not _is_zombie(root, task)), home)
 
 
@@ -191,7 +191,7 @@ def _open_files(root, home) -> List[str]:
 
 def _places(root, home):
     """Where the process stands: its working and its root folder."""
-    paths = [_link(root, "{}/{}".format(home, name)) for name in ("cwd", "root")]
+    paths = [_link(root, f"{home}/{name}") for name in ("cwd", "root")]
     return [path for path in paths if path and path != "/"]
 
 
@@ -235,7 +235,7 @@ def _is_link(folder, path):
     """Whether the path begins with a link to an environment: what is imported later then comes from where it leads."""
     for top in {folder.venvs, folder.real}:
         rest = rest_below(top, path)
-        if rest and _link(folder.root, "{}/{}".format(folder.real, rest.split("/")[0])) is not None:
+        if rest and _link(folder.root, f"{folder.real}/{rest.split('/')[0]}") is not None:
             return True
     return False
 

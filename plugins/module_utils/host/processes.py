@@ -36,7 +36,7 @@ def why_hidden(root="/", groups=None, privileged=None):
     if option:
         word, group = option
         if group is None or word in STRICTEST or group not in (_own_groups() if groups is None else groups):
-            return "/proc is mounted with hidepid={}: only root sees the processes of others".format(word)
+            return f"/proc is mounted with hidepid={word}: only root sees the processes of others"
     pids = process_ids(root)
     # Every process table has it, a container's too; security modules hide without a mount option.
     if pids and pids[0] != 1:
@@ -71,13 +71,13 @@ def command_name(root, pid):
 
     Not its command line: reading that waits for the memory of a process which hangs in the driver.
     """
-    return read_text(root, "/proc/{}/comm".format(pid)) or "unknown"
+    return read_text(root, f"/proc/{pid}/comm") or "unknown"
 
 
 def parent_of(root, pid):
     """The parent's id, or None."""
     # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
-    fields = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(")")[2].split()
+    fields = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
     return to_int(fields[1]) if len(fields) > 1 else None
 
 

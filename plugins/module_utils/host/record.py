@@ -9,7 +9,7 @@ class Record:
 
     def __init__(self, *values):
         if len(values) != len(self.__slots__):
-            raise TypeError("{} has the fields {}".format(type(self).__name__, ", ".join(self.__slots__)))
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.__slots__)}")
         for index, name in enumerate(self.__slots__):
             setattr(self, name, values[index])
 
@@ -21,7 +21,7 @@ class Record:
         """A copy with other values in some fields."""
         values = dict(self.as_dict(), **fields)
         if len(values) > len(self.__slots__):
-            raise TypeError("{} has the fields {}".format(type(self).__name__, ", ".join(self.__slots__)))
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.__slots__)}")
         return type(self)(*(values[name] for name in self.__slots__))
 
     def __eq__(self, other):
@@ -31,5 +31,5 @@ class Record:
     __hash__ = None
 
     def __repr__(self):
-        fields = ", ".join("{}={!r}".format(name, value) for name, value in sorted(self.as_dict().items()))
-        return "{}({})".format(type(self).__name__, fields)
+        fields = ", ".join(f"{name}={value!r}" for name, value in sorted(self.as_dict().items()))
+        return f"{type(self).__name__}({fields})"

@@ -43,7 +43,7 @@ def parse_cpu_list(text):
         start = int(first)
         end = int(last) if dash else start
         if end < start:
-            raise ValueError("the range {} runs backwards".format(part.strip()))
+            raise ValueError(f"the range {part.strip()} runs backwards")
         numbers.update(range(start, end + 1))
     return numbers
 
@@ -56,7 +56,7 @@ def format_cpu_list(numbers):
             ranges[-1][1] = number
         else:
             ranges.append([number, number])
-    return ",".join(str(first) if first == last else "{}-{}".format(first, last) for first, last in ranges)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def read_list(root, path):
@@ -78,9 +78,9 @@ def find_all_gpus(root="/"):
     gpus = []
     found = names_in(root, DRIVER_FOLDER) or _bus_gpus(root)
     for index, pci_id in enumerate(sorted(found, key=_pci_order)):
-        node = read_int(root, "{}/{}/numa_node".format(BUS_FOLDER, pci_id))
+        node = read_int(root, f"{BUS_FOLDER}/{pci_id}/numa_node")
         node = UNKNOWN_NODE if node is None else max(node, UNKNOWN_NODE)
-        told = read_colon_lines(read_text(root, "{}/{}/information".format(DRIVER_FOLDER, pci_id)))
+        told = read_colon_lines(read_text(root, f"{DRIVER_FOLDER}/{pci_id}/information"))
         gpus.append(Gpu(index, pci_id, node, told.get("GPU UUID", ""), to_int(told.get("Device Minor"))))
     return gpus
 
@@ -97,12 +97,12 @@ def reachable_gpus(gpus, root="/"):
 
 def gpu_model(pci_id, root="/"):
     """The PCI device id, for example "0x1db4"; None when it cannot be read."""
-    return read_text(root, "{}/{}/device".format(BUS_FOLDER, pci_id))
+    return read_text(root, f"{BUS_FOLDER}/{pci_id}/device")
 
 
 def node_cpus(node, root="/"):
     """The CPUs of a NUMA node; an empty set for a node without CPUs, None when it cannot be read."""
-    return read_list(root, "{}/node{}/cpulist".format(NODE_FOLDER, node))
+    return read_list(root, f"{NODE_FOLDER}/node{node}/cpulist")
 
 
 def all_node_cpus(root="/"):
@@ -132,7 +132,7 @@ def cores_of(cpus, root="/"):
     for cpu in sorted(cpus):
         if cpu in seen:
             continue
-        siblings = read_list(root, "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list".format(cpu)) or set()
+        siblings = read_list(root, f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or set()
         core = sorted((siblings & cpus - seen) | {cpu})
         seen.update(core)
         cores.append(core)
@@ -140,7 +140,7 @@ def cores_of(cpus, root="/"):
 
 
 def _bus_gpus(root):
-    return [name for name in names_in(root, BUS_FOLDER) if _is_gpu(root, "{}/{}".format(BUS_FOLDER, name))]
+    return [name for name in names_in(root, BUS_FOLDER) if _is_gpu(root, f"{BUS_FOLDER}/{name}")]
 
 
 def _is_gpu(root, device):
@@ -161,7 +161,7 @@ def _pci_order(pci_id):
 
 def _may_open(root, minor):
     # access(2) asks the device cgroup too.
-    return os.access(below(root, "/dev/nvidia{}".format(minor)), os.R_OK | os.W_OK)
+    return os.access(below(root, f"/dev/nvidia{minor}"), os.R_OK | os.W_OK)
 
 
 def _list_or_none(text):

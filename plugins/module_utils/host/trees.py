@@ -17,7 +17,7 @@ def tree_changes(dest, files):
     """
     for name in files:
         if os.path.isabs(name) or ".." in name.split("/"):
-            raise ValueError("{!r} is no name below a folder".format(name))
+            raise ValueError(f"{name!r} is no name below a folder")
     to_write = sorted(name for name, text in files.items() if not _is(os.path.join(dest, name), text))
     present = []
     for path, _folders, names in os.walk(dest):

@@ -16,7 +16,7 @@ def is_version(text):
 def version_key(text):
     """What to sort and compare dotted numbers by; raises ValueError for anything else, "" included."""
     if not is_version(text):
-        raise ValueError('{!r} is not a version: dotted numbers such as "12.9" are expected'.format(text))
+        raise ValueError(f'{text!r} is not a version: dotted numbers such as "12.9" are expected')
     return tuple(int(part) for part in text.split("."))
 
 

@@ -51,6 +51,6 @@ def open_address(url, user="", password="", proxy=None, timeout=30):
     if user:
         parts = urllib.parse.urlsplit(url)
         known = urllib.request.HTTPPasswordMgrWithPriorAuth()
-        known.add_password(None, "{}://{}/".format(parts.scheme, parts.netloc), user, password, is_authenticated=True)
+        known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password, is_authenticated=True)
         handlers.append(urllib.request.HTTPBasicAuthHandler(known))
     return urllib.request.build_opener(*handlers).open(url, timeout=timeout)

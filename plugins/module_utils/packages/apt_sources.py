@@ -26,7 +26,7 @@ def read_targets(run=run_bounded):
     """The indexes that apt has read from its configured sources; raises OSError when apt cannot say."""
     done = run(["apt-get", "indextargets", "--format", FIELDS, "Created-By: Packages"], APT_SECONDS)
     if done.rc != 0:
-        raise OSError("apt-get indextargets: {}".format(done.problem or done.stderr.strip()[-300:]))
+        raise OSError(f"apt-get indextargets: {done.problem or done.stderr.strip()[-300:]}")
     return parse_targets(done.stdout)
 
 

@@ -68,18 +68,18 @@ def fapolicyd_problems(facts):
     state = facts.get("fapolicyd")
     if not state or state["allowed"]:
         return []
-    rules = ["allow perm=any all : dir={}".format(name) for name in FOLDERS]
-    rules += ["allow perm=any all : path={}".format(name) for name in PROGRAMS]
-    typed = "printf '%s\\n' {} ".format(" ".join("'{}'".format(rule) for rule in rules))
+    rules = [f"allow perm=any all : dir={name}" for name in FOLDERS]
+    rules += [f"allow perm=any all : path={name}" for name in PROGRAMS]
+    typed = "printf '%s\\n' {} ".format(" ".join(f"'{rule}'" for rule in rules))
     if state["folder"]:
-        step = "As root on the node: `{}> {} && fagenrules --load`".format(typed, OUR_RULES)
+        step = f"As root on the node: `{typed}> {OUR_RULES} && fagenrules --load`"
     else:
         step = (
             "As root on the node put these lines into {}, before those about ftype=application/x-sharedlib, and run "
             "`systemctl restart fapolicyd`: {}"
         ).format(ONE_FILE, "; ".join(rules))
     text = "fapolicyd lets nobody but root use what no package has brought, such as the environment in /opt/gpuwright"
-    seen = "the service is on, permissive = {}, and no rule allows /opt/gpuwright".format(int(state["permissive"]))
+    seen = f"the service is on, permissive = {int(state['permissive'])}, and no rule allows /opt/gpuwright"
     step += ". Root alone can write there. Then run again."
     if state["listed"]:
         seen += "; a list of trust names files there, by their contents"

@@ -95,7 +95,7 @@ def read_pythons(root="/"):
     for folder in ("/usr/bin", "/usr/local/bin"):
         for name in names_in(root, folder):
             match = re.match(r"python(3\.[0-9]+)$", name)
-            path = "{}/{}".format(folder, name)
+            path = f"{folder}/{name}"
             target = resolve(root, path) if match else None
             if target and os.access(target, os.X_OK):
                 found.setdefault(match.group(1), path)

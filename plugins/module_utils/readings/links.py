@@ -27,7 +27,7 @@ def ask(arguments, mig=False):
         return done.stdout
     if done.rc != 0 and not (done.rc and NO_LINKS.search(done.stdout)):
         words = " ".join(done.stdout.split())[:200]
-        raise OSError(done.problem or "nvidia-smi {} ended with {}: {}".format(" ".join(arguments), done.rc, words))
+        raise OSError(done.problem or f"nvidia-smi {' '.join(arguments)} ended with {done.rc}: {words}")
     return done.stdout
 
 
@@ -64,7 +64,7 @@ def parse_links(text, mig=()):
         elif line.strip() and cards and "mig" in cards[-1]:
             cards[-1]["mig"] = cards[-1]["mig"] or clean(line)
         elif line.strip() and "inactive" not in line.lower():
-            raise ValueError("nvidia-smi nvlink -s says {!r}".format(line.strip()[:200]))
+            raise ValueError(f"nvidia-smi nvlink -s says {line.strip()[:200]!r}")
     return cards
 
 
@@ -80,7 +80,7 @@ def parse_errors(text, mig=()):
             kind = error.group(2).strip().lower()
             card[kind] = card.get(kind, 0) + int(error.group(3))
         elif re.match(r"\s+Link [0-9]+: .*Errors", line) and not lenient:
-            raise ValueError("nvidia-smi nvlink -e says {!r}".format(line.strip()[:200]))
+            raise ValueError(f"nvidia-smi nvlink -e says {line.strip()[:200]!r}")
     return found
 
 
@@ -103,7 +103,7 @@ def parse_ways(text):
             rows.append([words[index + 1] for index in columns if index + 1 < len(words)])
     strange = sorted({word for row in rows for word in row if not WAYS.fullmatch(word)})
     if not rows or strange or [row for row in rows if len(row) != len(rows)]:
-        raise ValueError("the matrix of nvidia-smi topo -m cannot be understood {}".format(" ".join(strange)).strip())
+        raise ValueError(f"the matrix of nvidia-smi topo -m cannot be understood {' '.join(strange)}".strip())
     return rows
 
 
@@ -114,12 +114,12 @@ def read_infiniband(root):
         return None
     ports = []
     for adapter in adapters:
-        folder = "{}/{}/ports".format(INFINIBAND, adapter)
+        folder = f"{INFINIBAND}/{adapter}/ports"
         for number in names_in(root, folder):
-            port = "{}/{}".format(folder, number)
+            port = f"{folder}/{number}"
             ports.append(
                 {
-                    "name": "{} port {}".format(adapter, number),
+                    "name": f"{adapter} port {number}",
                     "state": _word(root, port + "/state"),
                     "physical": _word(root, port + "/phys_state"),
                     "rate": read_text(root, port + "/rate"),

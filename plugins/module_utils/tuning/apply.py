@@ -109,10 +109,10 @@ def describe(work):
     for changes in (work.turn, work.restore):
         for key, (found, value) in changes.items():
             if found is not None and found != value:
-                old.append("{} = {}".format(key, found))
-                new.append("{} = {}".format(key, value))
+                old.append(f"{key} = {found}")
+                new.append(f"{key} = {value}")
     for path in sorted(work.write):
-        new.append("{}: written".format(path))
+        new.append(f"{path}: written")
     for path in sorted(work.put_back):
-        new.append("{}: {}".format(path, "removed" if work.put_back[path] is None else "as it was before"))
+        new.append(f"{path}: {'removed' if work.put_back[path] is None else 'as it was before'}")
     return "\n".join(old) + "\n", "\n".join(new) + "\n"

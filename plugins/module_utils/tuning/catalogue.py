@@ -23,8 +23,8 @@ KERNEL_DOC = "kernel documentation, admin-guide/sysctl/{}.rst"
 
 def _sysctl(name, wanted, reason, source, allowed=NUMBER):
     path = "/proc/sys/" + name.replace(".", "/")
-    see = "sysctl {}".format(name)
-    return Setting(name, "sysctl", path, wanted, allowed, reason, source, see, "sysctl -w {}=VALUE".format(name))
+    see = f"sysctl {name}"
+    return Setting(name, "sysctl", path, wanted, allowed, reason, source, see, f"sysctl -w {name}=VALUE")
 
 
 CATALOGUE = (

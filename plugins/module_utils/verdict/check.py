@@ -125,12 +125,12 @@ def judge(check, readings, expectations):
             outcome = check.judge(Evidence(readings, "readings"), expected)
     except Unreadable as error:
         if error.only_root:
-            outcome = skipped("{} ({})".format(ONLY_ROOT, error))
+            outcome = skipped(f"{ONLY_ROOT} ({error})")
         else:
             source = source_of(error.name)
-            outcome = unknown("cannot tell: {} (read from {})".format(error, source.what), action=source.look)
+            outcome = unknown(f"cannot tell: {error} (read from {source.what})", action=source.look)
     except Exception as error:
-        outcome = unknown("this check broke: {}: {}".format(type(error).__name__, error), action=OURS.look)
+        outcome = unknown(f"this check broke: {type(error).__name__}: {error}", action=OURS.look)
     return {
         "id": check.id,
         "layer": check.layer,

@@ -40,9 +40,9 @@ class Evidence(object):
         here = self
         for key in path:
             record = here._known(dict, "a record")
-            name = "{}.{}".format(here.name, key)
+            name = f"{here.name}.{key}"
             if key not in record:
-                raise Unreadable("{} was not read".format(name), name)
+                raise Unreadable(f"{name} was not read", name)
             here = Evidence(record[key], name)
         return here
 
@@ -50,7 +50,7 @@ class Evidence(object):
         """A list of `Evidence`, one for each member."""
         here = self.at(*path)
         members = enumerate(here._known(list, "a list"))
-        return [Evidence(member, "{}[{}]".format(here.name, index)) for index, member in members]
+        return [Evidence(member, f"{here.name}[{index}]") for index, member in members]
 
     def names(self, *path):
         """The keys of a record, sorted."""
@@ -61,7 +61,7 @@ class Evidence(object):
         here = self.at(*path)
         value = here._known(str, "a text")
         if NOT_A_VALUE.fullmatch(value.strip()):
-            raise Unreadable("{} reads {!r}".format(here.name, value), here.name)
+            raise Unreadable(f"{here.name} reads {value!r}", here.name)
         return value
 
     def version(self, *path):
@@ -80,14 +80,14 @@ class Evidence(object):
         """A whole number, zero or more."""
         here = self.at(*path)
         if isinstance(here.value, bool) or here._known(int, "a number") < 0:
-            raise Unreadable("{} is not a count: {!r}".format(here.name, here.value), here.name)
+            raise Unreadable(f"{here.name} is not a count: {here.value!r}", here.name)
         return here.value
 
     def signed(self, *path):
         """A whole number that may be below zero, such as degrees or a margin."""
         here = self.at(*path)
         if isinstance(here.value, bool):
-            raise Unreadable("{} is not a number: {!r}".format(here.name, here.value), here.name)
+            raise Unreadable(f"{here.name} is not a number: {here.value!r}", here.name)
         return here._known(int, "a number")
 
     def amount(self, *path):
@@ -96,7 +96,7 @@ class Evidence(object):
         value = here.value
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
             here._known(float, "a number")
-            raise Unreadable("{} is no amount: {!r}".format(here.name, value), here.name)
+            raise Unreadable(f"{here.name} is no amount: {value!r}", here.name)
         return value
 
     def flag(self, *path):
@@ -116,7 +116,7 @@ class Evidence(object):
         value = self.text(*path)
         if value not in choices:
             name = self.at(*path).name
-            raise Unreadable("{} is none of {}: {!r}".format(name, ", ".join(choices), value), name)
+            raise Unreadable(f"{name} is none of {', '.join(choices)}: {value!r}", name)
         return value
 
     def matching(self, pattern, words, *path):
@@ -124,14 +124,14 @@ class Evidence(object):
         value = self.text(*path)
         if not pattern.fullmatch(value):
             name = self.at(*path).name
-            raise Unreadable("{} is not {}: {!r}".format(name, words, value), name)
+            raise Unreadable(f"{name} is not {words}: {value!r}", name)
         return value
 
     def _known(self, kind, words):
         if isinstance(self.value, dict) and "unreadable" in self.value:
-            error = Unreadable("{}: {}".format(self.name, self.value["unreadable"]), self.name)
+            error = Unreadable(f"{self.name}: {self.value['unreadable']}", self.name)
             error.only_root = self.value.get("only_root") is True
             raise error
         if not isinstance(self.value, kind):
-            raise Unreadable("{} is not {}: {!r}".format(self.name, words, self.value), self.name)
+            raise Unreadable(f"{self.name} is not {words}: {self.value!r}", self.name)
         return self.value

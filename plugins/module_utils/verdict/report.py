@@ -34,7 +34,7 @@ def age_seconds(time, now):
 def age_words(seconds):
     """For example "119 seconds ago"."""
     size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= 2 * size or size == 1)
-    return "{} {} ago".format(seconds // size, unit)
+    return f"{seconds // size} {unit} ago"
 
 
 def make_report(host, time, checks, readings, expectations, smoke):
@@ -57,7 +57,7 @@ def performance_record(reading):
     if reading is None or "unreadable" not in reading:
         return reading
     reason = reading["unreadable"]
-    empty = {"schema": 1, "because": "not measured: {}".format(reason), "busy": [], "devices": [], "all_reduce": None}
+    empty = {"schema": 1, "because": f"not measured: {reason}", "busy": [], "devices": [], "all_reduce": None}
     return dict(empty, problems=[reason])
 
 
@@ -103,7 +103,7 @@ def read_json(path):
     with open(path, encoding="utf-8") as file:
         value = json.load(file)
     if not isinstance(value, dict):
-        raise ValueError("{} holds no JSON record".format(path))
+        raise ValueError(f"{path} holds no JSON record")
     return value
 
 
@@ -123,17 +123,17 @@ def waived_words(checks):
         ("switched off", len(waived_by(checks, BY_INVENTORY))),
         ("acknowledged", len(waived_by(checks, BY_ROOT))),
     )
-    return ", ".join("{} {}".format(number, words) for words, number in numbers if number)
+    return ", ".join(f"{number} {words}" for words, number in numbers if number)
 
 
 def summary_line(checks):
     """For example "31 checks: 30 PASS, 1 WARN; 2 skipped, 1 switched off, 1 acknowledged"."""
     number = counts(checks)
-    done = ", ".join("{} {}".format(number[status], status) for status in SEVERITY if number[status])
+    done = ", ".join(f"{number[status]} {status}" for status in SEVERITY if number[status])
     counted = len(checks) - number[SKIP]
     waived = waived_words(checks)
     more = ", " + waived if waived else ""
-    return "{} checks: {}; {} skipped{}".format(counted, done or "none", number[SKIP], more)
+    return f"{counted} checks: {done or 'none'}; {number[SKIP]} skipped{more}"
 
 
 def printable(text):

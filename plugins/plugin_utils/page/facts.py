@@ -46,7 +46,7 @@ def as_built(report: Report) -> list[Row]:
     """The `Row`s of what the node consists of, from the hardware up."""
     probe, plan = look(report, "readings", "probe"), look(report, "expectations", "plan")
     venv, allocators = look(report, "readings", "venv"), look(report, "readings", "allocators")
-    gpus = ["{} at {}".format(in_words(look(gpu, "name")), look(gpu, "pci_id")) for gpu in as_list(look(probe, "gpus"))]
+    gpus = [f"{in_words(look(gpu, 'name'))} at {look(gpu, 'pci_id')}" for gpu in as_list(look(probe, "gpus"))]
     rows = (
         ("Hardware", "GPUs", gpus, "", ""),
         ("Hardware", "processor", processor(look(probe, "cpu")), "", ""),

@@ -79,7 +79,7 @@ def performance_bars(report: dict[str, Any]) -> list[Measured]:
         for key, words in MEASURES:
             found += _bar(f"{name}: {words}", look(device, "measures", key))
     together = look(report, "performance", "all_reduce")
-    return found + _bar("all-reduce over {} GPUs".format(look(together, "gpus")), together)
+    return found + _bar(f"all-reduce over {look(together, 'gpus')} GPUs", together)
 
 
 def _bar(name: str, measure: Any) -> list[Measured]:
@@ -119,4 +119,4 @@ def why_no_performance(report: dict[str, Any]) -> str:
     if performance_bars(report):
         return ""
     problems = [in_words(problem) for problem in as_list(look(part, "problems"))]
-    return "Not measured: {}.".format("; ".join([in_words(look(part, "because") or "no reason is given"), *problems]))
+    return f"Not measured: {'; '.join([in_words(look(part, 'because') or 'no reason is given'), *problems])}."

@@ -149,7 +149,7 @@ def _pins_disagree(problem: Problem, kind: str, clash: list[Fact]) -> str:
         if any(candidate is other for group in alone for other in group)
     ]
     wanted = " with ".join(fact.label for fact in pins)
-    return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
+    return f"there is no {wanted}; there is {', '.join(known[:6]) or 'no such thing alone either'}"
 
 
 def _choices(problem: Problem, facts: list[Fact], clash: list[Fact]) -> list[dict[str, str]]:
@@ -232,7 +232,7 @@ def host_title(host: dict[str, Any]) -> str:
     """How messages call a host: "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)"."""
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     system = "{id} {version}".format(**host["os"])
-    return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))
+    return f"{host.get('hostname') or 'this host'} ({', '.join([system] + names)})"
 
 
 def _as_inventory(choice: dict[str, str]) -> str:
@@ -251,9 +251,9 @@ def conflict_message(
         lines.append(f"{len(conflicts)} things stand in the way; each needs one of its ways out.")
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
-        lines.append("{}. {}".format(number, entry["what"]))
+        lines.append(f"{number}. {entry['what']}")
         if len(entry["clash"]) > 1:
-            lines.append("   What clashes: {}".format(" + ".join(entry["clash"])))
+            lines.append(f"   What clashes: {' + '.join(entry['clash'])}")
         if entry["choices"]:
             how = "set it" if len(entry["choices"]) == 1 else "set one of these"
             lines.append(f"   What fits ({how} in the inventory):")

@@ -88,7 +88,7 @@ def plan_differences(plan: dict[str, Any], other: dict[str, Any]) -> str:
     """What another plan has that this one has not, as text: "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"."""
     others = {part: choice for part, choice, _because in plan_rows(other)}
     found = [
-        "{}: {} -> {}".format(part, choice or "none", others[part] or "none")
+        f"{part}: {choice or 'none'} -> {others[part] or 'none'}"
         for part, choice, _because in plan_rows(plan)
         if choice != others[part]
     ]
@@ -111,7 +111,7 @@ def why_package(plan: dict[str, Any], package: str) -> str:
         ("environment", plan["requirements"], plan["because"].get(wanted.replace("torch", "pytorch"))),
     ]
     found = [
-        "{}: {}".format(part, because or "the profile or the trainer needs it")
+        f"{part}: {because or 'the profile or the trainer needs it'}"
         for part, names, because in parts
         if any(name.lower() == wanted or with_version.match(name.lower()) for name in names)
     ]
@@ -152,7 +152,7 @@ def split_pins(words: list[str]) -> dict[str, str]:
     """`{variable: value}` of "system_cuda_version=12.6". Raises ValueError for a word without a value."""
     for word in words:
         if "=" not in word:
-            raise ValueError("{} says nothing: write {}=VALUE, such as {}=12.6".format(word, word, PINS["cuda"]))
+            raise ValueError(f"{word} says nothing: write {word}=VALUE, such as {PINS['cuda']}=12.6")
     return dict(word.split("=", 1) for word in words)
 
 
@@ -163,5 +163,5 @@ def pins_from(variables: dict[str, str]) -> dict[str, str]:
         if name not in by_variable:
             near = difflib.get_close_matches(name, sorted(by_variable), 1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise ValueError("{} pins nothing.{} Known: {}.".format(name, hint, ", ".join(PINS.values())))
+            raise ValueError(f"{name} pins nothing.{hint} Known: {', '.join(PINS.values())}.")
     return {by_variable[name]: value for name, value in variables.items()}

@@ -115,7 +115,7 @@ def requirements(plan: dict[str, Any], packages: list[str], environment_packages
     lines = ["torch=={}{}".format(version, "+" + build if index and build != CPU_BUILD else "")]
     if plan["tensorflow"]["version"]:
         extra = "[and-cuda]" if plan["tensorflow"]["cuda_from_pip"] else ""
-        lines.append("tensorflow{}=={}".format(extra, plan["tensorflow"]["version"]))
+        lines.append(f"tensorflow{extra}=={plan['tensorflow']['version']}")
     return lines + list(packages) + list(environment_packages)
 
 

@@ -82,9 +82,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     plan["warnings"] = ([not_installed] if not_installed else []) + plan["warnings"]
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:
-        plan["warnings"].append(
-            "Nothing in this plan was checked against {}: its architecture is unknown".format(gpu["name"])
-        )
+        plan["warnings"].append(f"Nothing in this plan was checked against {gpu['name']}: its architecture is unknown")
     for name in unused:
         plan["warnings"].append(f"{PINS[name]} is not used: this host has no NVIDIA GPU")
     return plan
@@ -136,15 +134,15 @@ def _name_other_systems(
         newest = dict(newest_release(others), machine=here["machine"])
         problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
         if family != here["family"] and problem.search(rest + [_system(newest)]) is not None:
-            found.append("{} ({})".format(row["name"], newest["version"]) if "," in row["name"] else row["name"])
+            found.append(f"{row['name']} ({newest['version']})" if "," in row["name"] else row["name"])
     if found:
-        step = "There is a plan for it on {}".format(" or ".join(found))
+        step = f"There is a plan for it on {' or '.join(found)}"
     elif len(gpus) > 1:
         step = "Nothing serves all of these GPUs: put those of one generation into one host"
     else:
         step = "No system that this version installs has a plan for it"
     first = conflicts[0]
-    return [conflict("{} {}.".format(first["what"], step), first["clash"], first["choices"])] + conflicts[1:]
+    return [conflict(f"{first['what']} {step}.", first["clash"], first["choices"])] + conflicts[1:]
 
 
 def _system(release: dict[str, Any]) -> Fact:

@@ -26,7 +26,7 @@ def over_gpus(rule, expected_value, fine, repair=None):
         for status in (FAIL, WARN, SKIP):
             hits = [(gpu, value, words) for gpu, state, value, words in found if state == status]
             if hits:
-                message = "; ".join("{}: {}".format(gpu.pci_id("pci_id"), words) for gpu, _value, words in hits)
+                message = "; ".join(f"{gpu.pci_id('pci_id')}: {words}" for gpu, _value, words in hits)
                 if status == SKIP:
                     return skipped(message)
                 action = repair([gpu for gpu, _value, _words in hits]) if repair else ""

@@ -24,12 +24,12 @@ def strikes(readings, expected):
     """
     record = readings.at("strikes").value
     if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
-        action = "Run: mv {0} {0}.damaged ; a warranty claim needs it; counting begins anew".format(FILE)
-        return warned("damaged", BOOTS.value, "strikes are not counted: {}".format(record["unreadable"]), action)
+        action = f"Run: mv {FILE} {FILE}.damaged ; a warranty claim needs it; counting begins anew"
+        return warned("damaged", BOOTS.value, f"strikes are not counted: {record['unreadable']}", action)
     try:
         cards = parse_strikes(record)["cards"]
     except ValueError as error:
-        return unknown("the record of strikes is damaged: {}".format(error), expected=BOOTS.value)
+        return unknown(f"the record of strikes is damaged: {error}", expected=BOOTS.value)
     if not cards:
         return passed(0, BOOTS.value, "no card has a strike")
     now = readings.text("moment", "time")
@@ -39,7 +39,7 @@ def strikes(readings, expected):
     if worn:
         return warned(worn[0][1], BOOTS.value, "; ".join(_sentence(card, boots) for card, boots in worn))
     most = max([boots for _card, boots in found] or [0])
-    return passed(most, BOOTS.value, "no card failed in {} boots of the last {} days".format(BOOTS.value, DAYS.value))
+    return passed(most, BOOTS.value, f"no card failed in {BOOTS.value} boots of the last {DAYS.value} days")
 
 
 def _may_be_here(card, here):
@@ -61,7 +61,7 @@ def _days_ago(time, now):
 
 
 def _sentence(card, boots):
-    faults = ", ".join("{} ({})".format(name, card["counts"][name]) for name in sorted(card["counts"]))
+    faults = ", ".join(f"{name} ({card['counts'][name]})" for name in sorted(card["counts"]))
     return "{} ({} at {}) failed in {} boots of the last {} days, in {} boots altogether since {}: {}".format(
         label(card), card["name"] or "unknown model", card["pci_id"], boots, DAYS.value, card["boots_total"],
         card["first"], faults,

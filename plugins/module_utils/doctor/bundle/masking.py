@@ -60,20 +60,20 @@ class Masker:
 
     def _make(self, kind: str, value: str, number: int) -> str:
         if kind == "uuid":
-            return "00000000-0000-0000-0000-{:012d}".format(number)
+            return f"00000000-0000-0000-0000-{number:012d}"
         if kind == "name":
             # Two names of one host differ in the domain alone.
             short, _dot, domain = value.partition(".")
-            return "{}.{}".format(self.token("host", short), self.token("domain", domain))
+            return f"{self.token('host', short)}.{self.token('domain', domain)}"
         if kind in ("clique", "place"):
             return str(number)
         if kind == "home":
-            return "/home/home-{}".format(number)
+            return f"/home/home-{number}"
         if kind in ("serial", "guid") and re.fullmatch(r"0x[0-9A-Fa-f]+", value):
             return "0x{:0{}x}".format(number, len(value) - 2)
         if kind == "serial" and value.isdigit():
             return str(number).zfill(len(value))
-        return "{}-{}".format(kind, number)
+        return f"{kind}-{number}"
 
     # -- what has no form of its own
 
@@ -104,7 +104,7 @@ class Masker:
         """From now on this sentence of a person is masked as a whole, for it may name anything and anybody."""
         if value.strip():
             lead = "" if len(value.strip()) >= SHORTEST_SENTENCE else forms.BEFORE_A_REASON
-            self._reasons[value.strip()] = re.compile("({}){}".format(lead, re.escape(value.strip())))
+            self._reasons[value.strip()] = re.compile(f"({lead}){re.escape(value.strip())}")
 
     def _learn_parent(self, domain: str) -> None:
         parent = domain.partition(".")[2]
@@ -214,7 +214,7 @@ class Masker:
 
     def _xml_field(self, match) -> str:
         name, value = match.groups()
-        return "<{}>{}</".format(name, self._field(name, value))
+        return f"<{name}>{self._field(name, value)}</"
 
     def _text_field(self, match) -> str:
         lead, name, colon, value, end = match.groups()
@@ -263,8 +263,8 @@ class Masker:
         numbers, names = [word for word in free if word.isdigit()], [word for word in free if not word.isdigit()]
         for chosen, form in ((names, "{}"), (numbers, r"(?<![0-9]\.){}(?!\.[0-9])")):
             if chosen:
-                any_of = form.format("(?:{})".format("|".join(self._form(word) for word in chosen)))
-                pattern = "(?<![A-Za-z0-9]){}(?![A-Za-z0-9])".format(any_of)
+                any_of = form.format(f"(?:{'|'.join(self._form(word) for word in chosen)})")
+                pattern = f"(?<![A-Za-z0-9]){any_of}(?![A-Za-z0-9])"
                 found.append((re.compile(pattern, re.IGNORECASE), ""))
         for word in words:
             for place in PLACES.get(self._words[word], ()) if word not in free else ():

@@ -101,7 +101,7 @@ def pieces_of(path: str) -> List[Piece]:
             return [Piece(BUNDLE, members=members, cut=not whole)]
         if members is not None or (not data and not whole):
             kind = DAMAGED if not whole or not members else OTHER
-            return [Piece(kind, "a packed file that holds no whole bundle of gpu-doctor: {} missing".format(MANIFEST))]
+            return [Piece(kind, f"a packed file that holds no whole bundle of gpu-doctor: {MANIFEST} missing")]
         cut = cut or not whole
     elif data[257:262] == b"ustar":
         members = unpacked(data)
@@ -204,7 +204,7 @@ def _manifest(data: bytes):
     try:
         record = json.loads(data.decode("utf-8"))
     except RecursionError:
-        raise ValueError("{} is nested too deep".format(MANIFEST))
+        raise ValueError(f"{MANIFEST} is nested too deep")
     fits = isinstance(record, dict) and isinstance(record.get("files"), list) and "identity" in record
     return record if fits else None
 
@@ -213,7 +213,7 @@ def manifest_of(members: Dict[str, bytes]) -> dict:
     """The manifest of a bundle; ValueError when it is none."""
     record = _manifest(members.get(MANIFEST, b""))
     if record is None:
-        raise ValueError("{} is not one of gpu-doctor's".format(MANIFEST))
+        raise ValueError(f"{MANIFEST} is not one of gpu-doctor's")
     return record
 
 

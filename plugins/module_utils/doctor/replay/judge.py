@@ -86,8 +86,8 @@ def _parsed(log) -> dict:
 
 def _log_words(log) -> str:
     begins = "" if "] Linux version " in log.text else ", not from the boot on"
-    others = " of {}".format(log.of) if log.of > log.lines else ""
-    return "kernel log, {}{} lines{}".format(log.lines, others, begins)
+    others = f" of {log.of}" if log.of > log.lines else ""
+    return f"kernel log, {log.lines}{others} lines{begins}"
 
 
 def _bare(kind: str, readings: dict, words: str, cut: bool) -> dict:
@@ -134,10 +134,10 @@ def _identity_of(smi) -> dict:
 
 def _answer_words(smi) -> str:
     if not smi.get("gpus"):
-        return "nvidia-smi, no GPU ({})".format(smi.get("status"))
+        return f"nvidia-smi, no GPU ({smi.get('status')})"
     names = [str(gpu.get("name")) for gpu in smi["gpus"]]
-    counted = ["{} x {}".format(names.count(name), name) for name in sorted(set(names))]
-    return "nvidia-smi, driver {}, {}".format(smi.get("driver_version"), ", ".join(counted))
+    counted = [f"{names.count(name)} x {name}" for name in sorted(set(names))]
+    return f"nvidia-smi, driver {smi.get('driver_version')}, {', '.join(counted)}"
 
 
 # -- bundles
@@ -147,9 +147,9 @@ def _record(piece: Piece, name: str) -> dict:
     try:
         value = json.loads(piece.members[name].decode("utf-8"))
     except RecursionError:
-        raise ValueError("{} is nested too deep".format(name))
+        raise ValueError(f"{name} is nested too deep")
     if not isinstance(value, dict):
-        raise ValueError("{} holds no record".format(name))
+        raise ValueError(f"{name} holds no record")
     return value
 
 
@@ -163,7 +163,7 @@ def _bundle(piece: Piece) -> dict:
     expected = _record(piece, EXPECTATIONS) if EXPECTATIONS in piece.members else report.get("expectations")
     readings = report.get("readings")
     if not isinstance(readings, dict):
-        raise ValueError("{} has no readings".format(REPORT))
+        raise ValueError(f"{REPORT} has no readings")
     readings = dict(readings)
     if report.get("performance") is not None:
         readings["performance"] = _measured(report["performance"])

@@ -73,7 +73,7 @@ def kernel_log(text: str) -> Log:
         follows = pair is not None
         if pair is not None:
             second, message = pair
-            found.append("[{}] {}".format(second or "{:5d}.000000".format(len(found)), message))
+            found.append("[{}] {}".format(second or f"{len(found):5d}.000000", message))
             follows = line.strip() != message
     return Log(text, "\n".join(found) + "\n", len(found), count)
 
@@ -103,7 +103,7 @@ def _with_time(line: str) -> Optional[Tuple[str, str]]:
         return match.group(1).rjust(12), match.group(3)
     match = KMSG.match(line)
     if match:
-        return "{:12.6f}".format(int(match.group(1)[:15]) / 1e6), match.group(2)
+        return f"{int(match.group(1)[:15]) / 1e6:12.6f}", match.group(2)
     match = CALENDAR.match(line) or HUMAN.match(line)
     if match:
         return "", match.group(1)
@@ -127,4 +127,4 @@ def _exported(line: str) -> Optional[Tuple[str, str]]:
     if entry.get("_TRANSPORT") != "kernel" or not isinstance(message, str):
         return None
     microseconds = clock[:15] if isinstance(clock, str) and clock.isdigit() else None
-    return "{:12.6f}".format(int(microseconds) / 1e6) if microseconds else "", message.replace("\n", "\n    ")
+    return f"{int(microseconds) / 1e6:12.6f}" if microseconds else "", message.replace("\n", "\n    ")

@@ -28,7 +28,7 @@ class KeyPlace(NamedTuple):
 
 def key_place(root: str, system: str, kernel: str) -> KeyPlace:
     """Where DKMS looks; `system`: id of os-release; `kernel`: the release for which $kernelver stands."""
-    files = [FRAMEWORK] + ["{}.d/{}".format(FRAMEWORK, name) for name in names_in(root, FRAMEWORK + ".d")]
+    files = [FRAMEWORK] + [f"{FRAMEWORK}.d/{name}" for name in names_in(root, FRAMEWORK + ".d")]
     said = {}
     for file in files:
         if file == FRAMEWORK or file.endswith(".conf"):
@@ -58,9 +58,9 @@ def read_module_key(root: str, system: str, kernel: str) -> dict:
         return found
     certificate = read_bytes(root, place.certificate)
     if not certificate:
-        return dict(found, state=UNKNOWN, because="{} cannot be read".format(place.certificate))
+        return dict(found, state=UNKNOWN, because=f"{place.certificate} cannot be read")
     if not exists(root, EFI_VARIABLES):
-        return dict(found, state=UNKNOWN, because="there is no {}".format(EFI_VARIABLES))
+        return dict(found, state=UNKNOWN, because=f"there is no {EFI_VARIABLES}")
     try:
         return dict(found, state=state_of(root, certificate))
     except (OSError, ValueError) as error:

@@ -51,7 +51,7 @@ def prepare(root: str, place: KeyPlace, password_hash: str, check: bool = False,
             return Outcome(STAGED, True, done + ["stage its import"], [])
         return _stage(root, place, password_hash, done, check, run)
     except (OSError, ValueError) as error:
-        raise Refused("The signing key cannot be prepared: {}.".format(error))
+        raise Refused(f"The signing key cannot be prepared: {error}.")
 
 
 def _stage(root, place, password_hash, done, check, run):
@@ -60,9 +60,8 @@ def _stage(root, place, password_hash, done, check, run):
     state = state_of(root, certificate)
     if state == BLOCKED:
         raise Refused(
-            "The firmware has revoked {} (dbx or MokListX): remove it and {}, and run again with a new key.".format(
-                place.certificate, place.private_key
-            )
+            f"The firmware has revoked {place.certificate} (dbx or MokListX): remove it and {place.private_key}, and "
+            "run again with a new key."
         )
     if state == ENROLLED:
         return Outcome(ENROLLED, bool(done), done, [])
@@ -73,8 +72,8 @@ def _stage(root, place, password_hash, done, check, run):
         return Outcome(STAGED, bool(done), done, remarks)
     if state == STAGED and others:
         raise Refused(
-            "Another key waits for its confirmation beside {}, so the password cannot be replaced: confirm or "
-            "withdraw both (`mokutil --revoke-import`), and run again.".format(place.certificate)
+            f"Another key waits for its confirmation beside {place.certificate}, so the password cannot be replaced: "
+            "confirm or withdraw both (`mokutil --revoke-import`), and run again."
         )
     # The same key under another password, or an own key that was replaced since.
     withdraw = state == STAGED or (others and {digest(one) for one in others} == {record.get("sha256")})
@@ -86,8 +85,8 @@ def _stage(root, place, password_hash, done, check, run):
     _import(root, place.certificate, password_hash, run)
     if state_of(root, certificate) != STAGED:
         raise Refused(
-            "mokutil took {} and the request is not among the firmware's variables (MokNew): look at "
-            "`mokutil --list-new` and at the free space of the firmware's store.".format(place.certificate)
+            f"mokutil took {place.certificate} and the request is not among the firmware's variables (MokNew): look at "
+            "`mokutil --list-new` and at the free space of the firmware's store."
         )
     _write_record(root, {"schema": 1, "sha256": digest(certificate), "boot_id": boot_id})
     return Outcome(STAGED, True, done + [step], remarks)
@@ -110,7 +109,7 @@ def _remarks(state, record, certificate, others, boot_id):
             )
     foreign = [one for one in others if digest(one) != record.get("sha256")]
     if foreign:
-        found.append("{} other keys wait for confirmation, too: look at each before Continue.".format(len(foreign)))
+        found.append(f"{len(foreign)} other keys wait for confirmation, too: look at each before Continue.")
     return found
 
 
@@ -151,4 +150,4 @@ def dialogue(root: str, certificate: str) -> List[str]:
     data = read_bytes(root, certificate)
     shown = fingerprint(data).replace(":", " ").upper() if data else ""
     shown = shown or "unknown"
-    return ["{}. {}".format(number, line.format(fingerprint=shown)) for number, line in enumerate(DIALOGUE, 1)]
+    return [f"{number}. {line.format(fingerprint=shown)}" for number, line in enumerate(DIALOGUE, 1)]

@@ -8,16 +8,16 @@ SECONDS = 60
 SUBJECT = "/CN=DKMS module signing key"
 # codeSigning, which newer kernels may ask for, and shim's "modules alone": boot loaders signed with it are refused.
 USES = "codeSigning,1.3.6.1.4.1.2312.16.1.2"
-CONFIGURATION = """[req]
+CONFIGURATION = f"""[req]
 distinguished_name = name
 x509_extensions = extensions
 [name]
 [extensions]
 basicConstraints = critical,CA:FALSE
 keyUsage = digitalSignature
-extendedKeyUsage = {uses}
+extendedKeyUsage = {USES}
 subjectKeyIdentifier = hash
-""".format(uses=USES)
+"""
 
 
 class Refused(Exception):
@@ -30,17 +30,16 @@ def make_pair(root, place, check, run):
     if place.private_key.startswith("pkcs11:"):
         if not os.path.exists(certificate):
             raise Refused(
-                "There is no {}, the certificate of the signing key {}: put it there, in DER.".format(
-                    place.certificate, place.private_key
-                )
+                f"There is no {place.certificate}, the certificate of the signing key {place.private_key}: put it "
+                "there, in DER."
             )
         return []
     there = [path for path in place if os.path.exists(os.path.join(root, path.lstrip("/")))]
     if len(there) == 1:
         missing = next(path for path in place if path not in there)
         raise Refused(
-            "There is {} without {}, and DKMS would make a new pair that nobody has enrolled: put the other half back, "
-            "or remove {}, and run again.".format(there[0], missing, there[0])
+            f"There is {there[0]} without {missing}, and DKMS would make a new pair that nobody has enrolled: put the "
+            f"other half back, or remove {there[0]}, and run again."
         )
     if there:
         # In check mode openssl may not be installed yet.
@@ -48,9 +47,9 @@ def make_pair(root, place, check, run):
             _compare(private, certificate, place, run)
         return []
     if check:
-        return ["make the key {}".format(place.private_key)]
+        return [f"make the key {place.private_key}"]
     _openssl_request(private, certificate, run)
-    return ["made the key {}".format(place.private_key)]
+    return [f"made the key {place.private_key}"]
 
 
 def _compare(private, certificate, place, run):
@@ -58,8 +57,8 @@ def _compare(private, certificate, place, run):
     of_certificate = output(run, ["openssl", "x509", "-inform", "DER", "-in", certificate, "-noout", "-pubkey"])
     if of_key.split() != of_certificate.split():
         raise Refused(
-            "{} is not the key of the certificate {}, so the kernel would refuse what DKMS signs: put the matching "
-            "half back, or remove both, and run again.".format(place.private_key, place.certificate)
+            f"{place.private_key} is not the key of the certificate {place.certificate}, so the kernel would refuse "
+            "what DKMS signs: put the matching half back, or remove both, and run again."
         )
 
 
@@ -85,5 +84,5 @@ def output(run, command) -> str:
     finished = run(command, SECONDS)
     if finished.rc != 0:
         said = " ".join((finished.problem or finished.stderr or finished.stdout).split())[:300]
-        raise Refused("{} {} failed: {}.".format(command[0], command[1], said or "exit status {}".format(finished.rc)))
+        raise Refused("{} {} failed: {}.".format(command[0], command[1], said or f"exit status {finished.rc}"))
     return finished.stdout

@@ -151,7 +151,7 @@ class KernelEvents(object):
         code, card = int(match.group(2) or 0), address(match.group(1))
         kind = variant("xid", code, message)
         if code == RECOVERY_ACTION_CHANGED and wanted_action(message).lower() == "none":
-            self._close_card(card, "the driver asks for no recovery of {} any more at {} s".format(card, second))
+            self._close_card(card, f"the driver asks for no recovery of {card} any more at {second} s")
         self.xids.count((code, card, kind), {"code": code, "pci_id": card}, second, self.lines, message)
 
     def _sxid(self, second: int, message: str) -> None:
@@ -173,7 +173,7 @@ class KernelEvents(object):
         else:
             match = RESET_DONE.match(message)
             if match:
-                self._close_card(match.group(1), "reset at {} s".format(second))
+                self._close_card(match.group(1), f"reset at {second} s")
                 return True
             return self._works_again(second, message)
         return True
@@ -183,7 +183,7 @@ class KernelEvents(object):
             match = pattern.match(message)
             if match:
                 name = next(group for group in match.groups() if group)
-                self.findings.close(_stands_at(kinds, name), "{} at {} s".format(words, second))
+                self.findings.close(_stands_at(kinds, name), f"{words} at {second} s")
                 return True
         return False
 
@@ -195,7 +195,7 @@ class KernelEvents(object):
         began = self.load_began
         self.load_began = None
         number = self.lines if began is None else began
-        words = "the driver was loaded anew at {} s".format(second)
+        words = f"the driver was loaded anew at {second} s"
         self.xids.close(lambda e: e["_n"] < number and reload_repairs("xid", e["code"], e["text"]), words)
         self.sxids.close(lambda e: e["_n"] < number and reload_repairs("sxid", e["code"], e["text"]), words)
         self.findings.close(lambda e: e["_n"] < number and e["kind"] == "iommu", words)
@@ -218,7 +218,7 @@ class KernelEvents(object):
                 self.sentence = ""
             return
         if self.sentence:
-            whole = "{} {}".format(self.sentence, message[len("NVRM: ") :])
+            whole = f"{self.sentence} {message[len('NVRM: ') :]}"
             self.further -= 1
             if self._plain(second, whole):
                 self.sentence = ""

@@ -6,7 +6,7 @@ check of the field itself enforces. Where nobody has published a measurement the
 The figures and their sources are rows of roles/preflight/files/matrix/devices.yml and architectures.yml.
 """
 
-import collections
+from typing import NamedTuple, Optional
 
 from .cards import architecture_named, card_of
 from .device_table import KNOWN_GOOD
@@ -17,8 +17,15 @@ WARN_BAND = 1.05
 # GB/s each way of a link of sixteen lanes, by generation: the rate of the standard less its coding.
 SIXTEEN_LANES = {2: 8.0, 3: 15.75, 4: 31.5, 5: 63.0}
 
-Floor = collections.namedtuple("Floor", "floor warn peak unit source")
-Floor.__doc__ = """Limits of one measure on one model; floor, warn and peak are None where nobody has published one."""
+
+class Floor(NamedTuple):
+    """Limits of one measure on one model; floor, warn and peak are None where nobody has published one."""
+
+    floor: Optional[float]
+    warn: Optional[float]
+    peak: Optional[float]
+    unit: str
+    source: str
 
 
 def unit_of(measure):

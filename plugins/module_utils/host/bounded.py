@@ -6,13 +6,13 @@ waits for ever (`timeout(1)` and `subprocess.run(timeout=...)` included). So not
 is read without blocking, at the deadline its process group gets a signal, and the child is left to the kernel.
 """
 
-import collections
 import os
 import selectors
 import shutil
 import signal
 import subprocess
 import time
+from typing import NamedTuple, Optional
 
 from .program_path import cleaned_list, search_folders
 
@@ -21,17 +21,26 @@ DEFAULT_LIMIT_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 65536
 POLL_SECONDS = 0.02
 
-Finished = collections.namedtuple("Finished", "rc stdout stderr timed_out missing truncated problem")
-Finished.__doc__ = """What became of a program.
 
-rc         exit status, negative for a signal; None when the program was not started, timed out or was cut off
-stdout     text, undecodable bytes replaced; what had arrived by the deadline when there was one
-stderr     the same
-timed_out  the deadline passed; the program may still exist, unkillable
-missing    there is no such program
-truncated  the program wrote more than the limit and was stopped
-problem    one sentence when rc is None, else ""
-"""
+class Finished(NamedTuple):
+    """What became of a program.
+
+    rc         exit status, negative for a signal; None when the program was not started, timed out or was cut off
+    stdout     text, undecodable bytes replaced; what had arrived by the deadline when there was one
+    stderr     the same
+    timed_out  the deadline passed; the program may still exist, unkillable
+    missing    there is no such program
+    truncated  the program wrote more than the limit and was stopped
+    problem    one sentence when rc is None, else ""
+    """
+
+    rc: Optional[int]
+    stdout: str
+    stderr: str
+    timed_out: bool
+    missing: bool
+    truncated: bool
+    problem: str
 
 
 def find_program(name, environment=None):

@@ -5,18 +5,23 @@ A login is never part of an address that is passed on, printed or written to a f
 has for it. Only Basic authentication is spoken, as dnf, apt and pip do.
 """
 
-import collections
 import re
 import ssl
 import urllib.parse
 import urllib.request
-
-Address = collections.namedtuple("Address", "url user password")
-Address.__doc__ = """An address without its login, and the login decoded; user is "" where there is none."""
+from typing import NamedTuple
 
 # A login whose password holds an unencoded "/" or "?" reaches beyond what is formally the host.
 RAW_LOGIN = re.compile(r"://[^\s/@:]*:(?!\d*(?:/|$))\S*@")
 LOGIN = re.compile(r"://[^\s/?#]*@")
+
+
+class Address(NamedTuple):
+    """An address without its login, and the login decoded; user is "" where there is none."""
+
+    url: str
+    user: str
+    password: str
 
 
 def split_login(url):

@@ -6,6 +6,7 @@ files which of them are the distribution's, under whatever mirror's name.
 """
 
 import collections
+from typing import NamedTuple
 
 from ..host.bounded import run_bounded
 
@@ -18,8 +19,15 @@ KEYRINGS = {
 FIRST_COMPONENT = "main"
 APT_SECONDS = 60
 
-Target = collections.namedtuple("Target", "file origin uri suite component")
-Target.__doc__ = """One index of packages: the file that configures it, its Release file's origin, and where it is."""
+
+class Target(NamedTuple):
+    """One index of packages: the file that configures it, its Release file's origin, and where it is."""
+
+    file: str
+    origin: str
+    uri: str
+    suite: str
+    component: str
 
 
 def read_targets(run=run_bounded):

@@ -6,11 +6,11 @@ repository and no dnf. Everything else goes through the dnf command, whose outpu
 (RHEL 8) and 4.14 (Debian 12).
 """
 
-import collections
 import configparser
 import difflib
 import re
 import signal
+from typing import NamedTuple
 
 from ..host.bounded import run_bounded
 from ..host.files import read_text
@@ -20,8 +20,12 @@ STATE_FILE = "/etc/dnf/modules.d/{}.module"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")
 SHOWN_LINES = 6
 
-# state: "enabled", "disabled" or "" (neither, so that the repository's default stream counts)
-Selection = collections.namedtuple("Selection", "state stream")
+
+class Selection(NamedTuple):
+    """state: "enabled", "disabled" or "" (neither, so that the repository's default stream counts)"""
+
+    state: str
+    stream: str
 
 
 class StreamError(Exception):

@@ -4,9 +4,9 @@
 What a service may do decides whether CUDA works in it, so a test that is to speak for the service must run as it does.
 """
 
-import collections
 import os
 import re
+from typing import List, NamedTuple
 
 from ..host.files import below, exists, names_in, read_text
 
@@ -27,10 +27,13 @@ OWN_WORDS = re.compile(
     r"IO bytes|IP traffic|Memory swap)"
 )
 
-Service = collections.namedtuple("Service", "name user settings")
-Service.__doc__ = (
+
+class Service(NamedTuple):
     """A service as a sandbox: its name, the user it runs as, and its settings as ["Name=value"] in their order."""
-)
+
+    name: str
+    user: str
+    settings: List[str]
 
 
 class SandboxError(Exception):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one of the trainer's programs as the trainer user: in the training service's sandbox, or say why without."""
 
-import collections
 import json
 import os
 import signal
+from typing import NamedTuple, Optional
 
 from ..host import as_user
 from ..host.bounded import Finished, run_bounded
@@ -14,8 +14,13 @@ EVIDENCE_LINES = 20
 # Beyond systemd's own deadline for the service.
 GRACE_SECONDS = 15
 
-Run = collections.namedtuple("Run", "finished sandbox because")
-Run.__doc__ = """How a program was run: a bounded.Finished, the service in whose sandbox it ran or None, and why."""
+
+class Run(NamedTuple):
+    """How a program was run: a bounded.Finished, the service in whose sandbox it ran or None, and why."""
+
+    finished: Finished
+    sandbox: Optional[str]
+    because: str
 
 
 class RunError(Exception):

@@ -5,6 +5,7 @@ import collections
 import difflib
 import json
 import re
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ..host.files import exists, read_int
 from ..readings.kernel_log.log import read_container
@@ -30,12 +31,18 @@ NR_OPEN = "/proc/sys/fs/nr_open"
 # The kernel is the container's host's, and so are its interrupts.
 OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
 
-Plan = collections.namedtuple("Plan", "settings skipped knobs files")
-Plan.__doc__ = """What a host shall have.
 
-settings  rows of tuning.json    skipped  [{name, reason}]
-knobs     {concrete key: value}  files    {path: (text, mode)}
-"""
+class Plan(NamedTuple):
+    """What a host shall have.
+
+    settings  rows of tuning.json    skipped  [{name, reason}]
+    knobs     {concrete key: value}  files    {path: (text, mode)}
+    """
+
+    settings: List[Dict[str, Any]]
+    skipped: List[Dict[str, str]]
+    knobs: Dict[str, str]
+    files: Dict[str, Tuple[str, int]]
 
 
 class Refused(Exception):

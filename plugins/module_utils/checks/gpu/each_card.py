@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What checks of single cards share: one rule for one card, applied to all; limits are data with their sources."""
 
-import collections
+from typing import NamedTuple, Union
 
 from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Outcome, passed, skipped, unknown
 from .cards import ASK_FIRST, answering_gpus
 
-Limit = collections.namedtuple("Limit", "value unit source")
 DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."
+
+
+class Limit(NamedTuple):
+    """A limit that cards are held to, and who says so."""
+
+    value: Union[int, float]
+    unit: str
+    source: str
 
 
 def over_gpus(rule, expected_value, fine, repair=None):

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of what a card has done over many boots: one that fails again and again is worn, whatever it says now."""
 
-import collections
+from typing import NamedTuple
 
 from ...verdict.check import QUICK, WARN, Check, passed, unknown, warned
 from ...verdict.report import age_seconds
 from .strikes_kept import identities, label, parse_strikes, same_card
 
 STRIKES = "gpu.strikes"
-Limit = collections.namedtuple("Limit", "value unit source")
+
+
+class Limit(NamedTuple):
+    """A number of this check, and who says so."""
+
+    value: int
+    unit: str
+    source: str
+
+
 BOOTS = Limit(3, "boots", "gpud DefaultRebootThreshold: 2 reboots that did not help, then hardware inspection")
 DAYS = Limit(30, "days", "the toolkit's own: long enough for rare faults, short enough for a repaired slot to count")
 DAY_S = 86400

@@ -121,8 +121,10 @@ def _record(cells, fields):
     device_id = device.group(1).lower() if device else ""
     architecture = describe_device(device_id).architecture if device else UNKNOWN
     # A mode that was not asked for excuses nothing.
-    modes = [read_mode(words[mode]) if mode in words else UNKNOWN for mode in ("mig.mode.current", "ecc.mode.current")]
-    card = Card(name, architecture, *modes, device_id=device_id)
+    mig, ecc = (
+        read_mode(words[mode]) if mode in words else UNKNOWN for mode in ("mig.mode.current", "ecc.mode.current")
+    )
+    card = Card(name, architecture, mig, ecc, device_id)
     return {
         "pci_id": f"{int(address.group(1), 16):04x}:{address.group(2).lower()}" if address else UNKNOWN,
         "name": name,

@@ -4,7 +4,7 @@
 Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); its messages come on standard output.
 """
 
-import collections
+from typing import NamedTuple
 
 from ...host.bounded import run_bounded
 from .values import LOST_WORDS, UNKNOWN, clean
@@ -12,7 +12,14 @@ from .xml import UnreadableXml, around_log, has_log, parse_log
 
 DEFAULT_TIMEOUT_SECONDS = 30
 
-Meaning = collections.namedtuple("Meaning", "status message action")
+
+class Meaning(NamedTuple):
+    """A way to fail: its name, what it is, and the next step."""
+
+    status: str
+    message: str
+    action: str
+
 
 INSTALL = "Run: ansible-playbook site.yml --tags system"
 KERNEL_LOG = "dmesg | grep -iE 'nvrm|xid'"

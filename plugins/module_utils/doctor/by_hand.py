@@ -5,7 +5,7 @@ An action that can be typed has its command behind "Run: ", or is a run of ansib
 """
 
 import re
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Sequence
 
 from ..checks.all import CHECKS
 from ..verdict.check import DEEP, POWER_CYCLE, REPLACE
@@ -191,7 +191,7 @@ def hand_note(record: Dict) -> str:
     return sentence_of(done_by(record["id"], action, record.get("remedy", "")))
 
 
-def sentence_of(parts: List[str]) -> str:
+def sentence_of(parts: Sequence[str]) -> str:
     """The parts as one sentence."""
     text = "; ".join(parts)
     return text[0].upper() + text[1:] + "."

@@ -2,6 +2,7 @@
 """A report for other programs: metrics for Prometheus, one line for Nagios, and the environment for people."""
 
 import datetime
+from typing import Any, Dict
 
 from ..verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
@@ -16,6 +17,8 @@ WAIVED_HELP = "Always 1; a check that root has acknowledged (acknowledgement) or
 STRIKES_HELP = "Failures of a card, once in a boot; counted across boots, drivers and slots."
 CHECK_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP."
 NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"}
+# What torch.cuda.is_available() said; None where nobody asked.
+YES_NO: Dict[Any, str] = {True: "yes", False: "no"}
 
 
 def escaped(text):
@@ -115,7 +118,7 @@ def environment_lines(readings):
         ("PyTorch", versions.get("torch")),
         ("CUDA runtime", torch.get("build")),
         ("cuDNN", torch.get("cudnn")),
-        ("CUDA usable", {True: "yes", False: "no"}.get(torch.get("cuda_available"))),
+        ("CUDA usable", YES_NO.get(torch.get("cuda_available"))),
     ]
     for device in torch.get("devices") or []:
         text = "{name}, capability {capability}, {memory_mib} MiB, {multiprocessors} multiprocessors, {tensor}".format(

@@ -7,6 +7,7 @@ have changed says nothing about this moment, and the check stays skipped.
 
 import os
 import stat
+from typing import Any, Dict
 
 from ..host.files import below, read_text
 from ..verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, digest
@@ -31,7 +32,7 @@ def with_roots_results(checks, expectations, now, root="/"):
 def roots_results(expectations, now, root="/"):
     """`{id: record}` of root's last results of this boot under these expectations, the newest of each check."""
     boot_id = read_text(root, BOOT_ID_PATH)
-    found = {}
+    found: Dict[str, Any] = {}
     for path, parts in ((REPORT_PATH, _of_report), (RECORD_PATH, _of_boot_check)):
         try:
             record = read_roots(below(root, path))

@@ -64,8 +64,9 @@ def peak_of(model, measure):
     """The maker's figure, None where the table has none."""
     card = card_of(model)
     if measure.startswith(("h2d", "d2h")):
-        whole = SIXTEEN_LANES.get(card.pcie_generation)
-        return None if whole is None else whole * card.pcie_lanes / 16
+        if card.pcie_generation not in SIXTEEN_LANES or card.pcie_lanes is None:
+            return None
+        return SIXTEEN_LANES[card.pcie_generation] * card.pcie_lanes / 16
     return card.peaks.get(measure)
 
 

@@ -6,6 +6,7 @@ Functions raise OSError or ValueError for what cannot be read; `attempt.attempt`
 
 import os
 import stat
+from typing import List
 
 from .files import below, names_in, resolve
 
@@ -120,22 +121,24 @@ def read_unsafe_files(root, paths):
     Returns `{missing: [path], looked_at: number, unsafe_count: number, unsafe: [examples]}`; raises OSError for a
     folder that cannot be listed, since what it holds is then not known.
     """
-    found = {"missing": [], "looked_at": 0, "unsafe_count": 0, "unsafe": []}
+    missing: List[str] = []
+    unsafe: List[str] = []
+    looked_at = unsafe_count = 0
     for path in paths:
         full = below(root, path)
         if not os.path.lexists(full):
-            found["missing"].append(path)
+            missing.append(path)
             continue
         for name in _walk(full):
             status = os.lstat(name)
-            found["looked_at"] += 1
+            looked_at += 1
             # The mode of a link is never used; what it leads to is looked at where it lies.
             reason = "" if stat.S_ISLNK(status.st_mode) else why_unsafe(status.st_mode, status.st_uid, status.st_gid)
             if reason:
-                found["unsafe_count"] += 1
-                if len(found["unsafe"]) < EXAMPLES:
-                    found["unsafe"].append(f"{path + name[len(full) :]}: {reason}")
-    return found
+                unsafe_count += 1
+                if len(unsafe) < EXAMPLES:
+                    unsafe.append(f"{path + name[len(full) :]}: {reason}")
+    return {"missing": missing, "looked_at": looked_at, "unsafe_count": unsafe_count, "unsafe": unsafe}
 
 
 def _walk(full):

@@ -12,7 +12,7 @@ def escape_output():
         stream.reconfigure(errors="backslashreplace")
     elif hasattr(stream, "detach") and getattr(stream, "errors", None) not in (None, "backslashreplace"):
         # Python 3.6 can only put another stream into its place.
-        encoding, by_line = stream.encoding, stream.line_buffering
+        encoding, by_line = stream.encoding, bool(stream.line_buffering)
         sys.stdout = io.TextIOWrapper(stream.detach(), encoding, "backslashreplace", line_buffering=by_line)
 
 

@@ -22,6 +22,10 @@ class Arm(Record):
     """What a calibration says today: allocator ("none" is malloc), MALLOC_CONF, the reason, and a warning or ""."""
 
     __slots__ = ("allocator", "malloc_conf", "why", "problem")
+    allocator: str
+    malloc_conf: str
+    why: str
+    problem: str
 
 
 def calibrated_arm(root="/"):

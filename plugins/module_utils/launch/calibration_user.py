@@ -38,8 +38,9 @@ def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Ac
         return None
     if name is None:
         name = _caller(environ)
-    elif to_int(name) is not None:
-        name = _name_of(to_int(name)) or name
+    else:
+        uid = to_int(name)
+        name = (None if uid is None else _name_of(uid)) or name
     if name is None:
         raise LaunchError(
             "--calibrate runs the command, and not as root: call it by sudo as the user who trains, or add --user NAME"

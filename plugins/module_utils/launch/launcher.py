@@ -5,7 +5,7 @@ The launcher ends in exec, so no process stays behind and exit code, signals, st
 """
 
 # Not signal: it makes enums of all its names, which takes a quarter of a start.
-import _signal
+import _signal  # type: ignore[import-not-found]  # the C part of signal has no stub
 import os
 import sys
 

@@ -4,6 +4,10 @@
 from ..host.files import to_int
 from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, LaunchError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
 USAGE = "usage: gpu-run [options] -- command [argument ...]"
 DESCRIPTION = "Run a command on the CPUs, memory and allocator that suit its GPUs."
 EPILOG = "What the environment already says wins over the policy /etc/gpuwright/runtime.json."
@@ -44,7 +48,23 @@ OPTIONS = {
 class Options:
     """One attribute for each option, dashes as underscores: bool of a flag, else text, number or None."""
 
-    def __init__(self):
+    gpus: "Optional[str]"
+    node: "Optional[str]"
+    memory: "Optional[str]"
+    threads: "Optional[int]"
+    allocator: "Optional[str]"
+    explain: bool
+    json: bool
+    dry_run: bool
+    calibrate: bool
+    user: "Optional[str]"
+    rounds: int
+    metric: "Optional[str]"
+    lower_is_better: bool
+    help: bool
+    version: bool
+
+    def __init__(self) -> None:
         for name, (kind, _, _) in OPTIONS.items():
             setattr(self, _attribute(name), False if kind == FLAG else None)
 

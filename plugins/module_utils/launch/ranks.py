@@ -121,7 +121,7 @@ def find_launcher(rank):
                 return Launcher(os.sched_getaffinity(pid), _read_zeros(pid, "cmdline"), environment)
             except OSError:
                 return None
-        pid = to_int(read_colon_lines(read_text("/", f"/proc/{pid}/status")).get("PPid"))
+        pid = to_int(read_colon_lines(read_text("/", f"/proc/{pid}/status")).get("PPid")) or 0
     return None
 
 

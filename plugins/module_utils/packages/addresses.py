@@ -9,7 +9,7 @@ import re
 import ssl
 import urllib.parse
 import urllib.request
-from typing import NamedTuple
+from typing import List, NamedTuple
 
 # A login whose password holds an unencoded "/" or "?" reaches beyond what is formally the host.
 RAW_LOGIN = re.compile(r"://[^\s/@:]*:(?!\d*(?:/|$))\S*@")
@@ -27,12 +27,12 @@ class Address(NamedTuple):
 def split_login(url):
     """`Address` of `url`; without "@" before the path it is the url as it was."""
     scheme, separator, rest = url.partition("://")
-    match = re.match(r"[^/?#]*", rest)
-    login, at, place = match.group().rpartition("@")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    login, at, place = authority.rpartition("@")
     if not separator or not at:
         return Address(url, "", "")
     user, _colon, password = login.partition(":")
-    plain = scheme + separator + place + rest[match.end() :]
+    plain = scheme + separator + place + rest[len(authority) :]
     return Address(plain, urllib.parse.unquote(user), urllib.parse.unquote(password))
 
 
@@ -49,7 +49,7 @@ def open_address(url, user="", password="", proxy=None, timeout=30):
     """
     if not user:
         url, user, password = split_login(url)
-    handlers = [
+    handlers: List[urllib.request.BaseHandler] = [
         urllib.request.ProxyHandler(None if proxy is None else {"http": proxy, "https": proxy} if proxy else {})
     ]
     handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context()))

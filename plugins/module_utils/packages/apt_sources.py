@@ -5,8 +5,7 @@ apt itself is asked where its packages come from: it reads both forms of sources
 files which of them are the distribution's, under whatever mirror's name.
 """
 
-import collections
-from typing import NamedTuple
+from typing import Dict, List, NamedTuple, Set, Tuple
 
 from ..host.bounded import run_bounded
 
@@ -60,11 +59,11 @@ def wanted_stanzas(targets, components, file):
     Returns `[(origin, uri, (suite, ...), (component, ...)), ...]`; what other files configure is not repeated, which
     apt would complain about at every update.
     """
-    elsewhere = collections.OrderedDict()
+    elsewhere: Dict[Tuple[str, str, str], Set[str]] = {}
     for target in own_targets(targets):
         if target.file != file:
             elsewhere.setdefault((target.origin, target.uri, target.suite), set()).add(target.component)
-    stanzas = collections.OrderedDict()
+    stanzas: Dict[Tuple[str, str, Tuple[str, ...]], List[str]] = {}
     for (origin, uri, suite), present in elsewhere.items():
         missing = tuple(name for name in components if name not in present)
         if FIRST_COMPONENT in present and missing:

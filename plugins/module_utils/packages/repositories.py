@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 import urllib.error
+from typing import Dict
 
 from ..host.files import exists, read_text
 from .addresses import open_address, without_login
@@ -33,7 +34,7 @@ def read_proxy(root, name):
 
     The repository's own section goes before [main]; the words for none are dnf.conf(5)'s.
     """
-    settings = {}
+    settings: Dict[str, str] = {}
     for path, section in ((DNF_CONF, "main"), (f"/etc/yum.repos.d/{name}.repo", name)):
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         try:

@@ -43,7 +43,7 @@ def read_fapolicyd(ask, root="/"):
     files = sorted(RULES_FOLDER + "/" + name for name in names_in(root, RULES_FOLDER) if name.endswith(".rules"))
     lists = [TRUST_FILE] + [TRUST_FOLDER + "/" + name for name in names_in(root, TRUST_FOLDER)]
     return {
-        "permissive": bool(permissive) and int(permissive.group(1)) != 0,
+        "permissive": permissive is not None and int(permissive.group(1)) != 0,
         "allowed": is_allowed("\n".join(read_text(root, path) or "" for path in (files if folder else [ONE_FILE]))),
         "listed": any(
             line.startswith(ENVIRONMENTS) for path in lists for line in (read_text(root, path) or "").splitlines()

@@ -3,6 +3,7 @@
 
 import os
 import re
+from typing import Dict, Optional
 
 from ..gpu.devices import NVIDIA_VENDOR, describe_device
 from ..host.files import below, exists, link_target, names_in, read_colon_lines, read_int, read_text
@@ -121,7 +122,7 @@ def read_disks(root="/", folders=("/", "/boot", "/var", "/opt")):
 
     `free_inodes` is None where the file system has no fixed number of them.
     """
-    disks = {}
+    disks: Dict[str, Optional[Dict[str, Optional[int]]]] = {}
     for folder in folders:
         try:
             status = os.statvfs(below(root, folder))

@@ -5,6 +5,7 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 """
 
 import re
+from typing import Any, Dict, List
 
 from ..gpu.devices import NVIDIA_VENDOR
 from ..host.access import read_file
@@ -45,7 +46,7 @@ def read_blocked_tasks(root):
     hidden = why_hidden(root)
     if hidden:
         raise PermissionError(hidden)
-    found = {"nvidia": [], "others": []}
+    found: Dict[str, List[Any]] = {"nvidia": [], "others": []}
     for pid in pids:
         # "pid (name) state ...": the name may hold anything, so the last parenthesis counts.
         head, _separator, rest = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(") ")
@@ -103,7 +104,7 @@ def read_library(root, name):
     """The version in the name of the file to which a library's name leads; null without one."""
     for folder in LIBRARY_FOLDERS:
         if exists(root, folder + "/" + name):
-            match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", resolve(root, folder + "/" + name))
+            match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", resolve(root, folder + "/" + name) or "")
             if not match:
                 raise ValueError(f"{folder}/{name} leads to a file without a version")
             return match.group(1)

@@ -2,6 +2,7 @@
 """How GPUs and hosts are wired: NVLink, the way between two GPUs, InfiniBand; null means that there is none."""
 
 import re
+from typing import Any, Dict, List
 
 from ..gpu.cards import card_of, has_nvlink, is_wired
 from ..gpu.nvidia_smi.values import clean
@@ -49,7 +50,7 @@ def read_nvlink(gpus, mig=()):
 
 def parse_links(text, mig=()):
     """The cards of `nvidia-smi nvlink -s`; ValueError for a line that nobody knows, except of a card in MIG mode."""
-    cards = []
+    cards: List[Dict[str, Any]] = []
     for line in text.splitlines():
         link, card = LINK.match(line), CARD.match(line)
         if card:
@@ -70,7 +71,8 @@ def parse_links(text, mig=()):
 
 def parse_errors(text, mig=()):
     """`{card: {kind: number}}` of `nvidia-smi nvlink -e`, added up over the links."""
-    found, card, lenient = {}, None, False
+    found: Dict[Any, Dict[str, int]] = {}
+    card, lenient = None, False
     for line in text.splitlines():
         head, error = CARD.match(line), ERRORS.match(line)
         if head:
@@ -102,7 +104,7 @@ def parse_ways(text):
         if words and re.match(r"GPU[0-9]+$", words[0]) and line is not head:
             rows.append([words[index + 1] for index in columns if index + 1 < len(words)])
     strange = sorted({word for row in rows for word in row if not WAYS.fullmatch(word)})
-    if not rows or strange or [row for row in rows if len(row) != len(rows)]:
+    if not rows or strange or any(len(row) != len(rows) for row in rows):
         raise ValueError(f"the matrix of nvidia-smi topo -m cannot be understood {' '.join(strange)}".strip())
     return rows
 

@@ -105,9 +105,10 @@ def read_header_version(root, path, prefix):
         return None
     numbers = dict(re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+" + prefix + r"_(\w+)[ \t]+([0-9]+)\b", text))
     parts = [numbers.get("MAJOR"), numbers.get("MINOR"), numbers.get("PATCHLEVEL", numbers.get("PATCH"))]
-    if None in parts:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
         raise ValueError(f"{path} defines no complete version")
-    return ".".join(parts)
+    return ".".join(known)
 
 
 def read_library_version(root, name, major, folders=LIBRARY_FOLDERS):
@@ -133,6 +134,8 @@ def read_cudnn_of_wheel(root, prefix, user):
     if not names:
         return None
     path = resolve(root, f"{prefix}/lib/{names[-1]}")
+    if path is None:
+        raise OSError(f"{prefix}/lib/{names[-1]} is a link that leads nowhere")
     # In a process of its own: a library that is damaged takes its process with it.
     program = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())"
     done = run_as([sys.executable, "-I", "-c", program, path], ordinary_account(user, root), NVCC_SECONDS)

@@ -99,7 +99,7 @@ def installed_packages(root: str, venv: str) -> List[str]:
     """Names of the distributions in an environment, [] without one."""
     top = resolve(root, venv)
     entries = [entry for folder in packages_folders(top) for entry in os.listdir(folder)] if top else []
-    return sorted(distribution(entry)[0] for entry in entries if distribution(entry))
+    return sorted(found[0] for found in map(distribution, entries) if found)
 
 
 def distribution(entry: str) -> Optional[Tuple[str, str]]:

@@ -48,13 +48,13 @@ def disk_below(root, folder):
 
 
 def _device_name(root, path):
-    return os.path.basename(resolve(root, path))
+    return os.path.basename(resolve(root, path) or path)
 
 
 def _disks(root, name, depth=0):
     """Disks below a device: through partitions, and through what device mapper and md are made of."""
     if exists(root, f"/sys/class/block/{name}/partition"):
-        parent = os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name)))
+        parent = os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name) or ""))
         return {parent}
     slaves = names_in(root, f"/sys/class/block/{name}/slaves")
     if not slaves or depth > 8:

@@ -84,7 +84,7 @@ def why_not(root, key, wanted):
     """Why this host cannot set the concrete file `key` to `wanted`, or ""; no other kind of knob can be told before."""
     if not key.startswith("/"):
         return ""
-    full = resolve(root, key)
+    full = resolve(root, key) or below(root, key)
     if os.statvfs(full).f_flag & os.ST_RDONLY or not os.access(full, os.W_OK):
         return f"{key} is read-only here"
     offered = _offered(root, key)

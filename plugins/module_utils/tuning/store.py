@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import tempfile
+from typing import List
 
 from ..host.files import below
 
@@ -94,7 +95,7 @@ def put(root, path, text, mode):
 
 
 def make_folders(folder):
-    missing = []
+    missing: List[str] = []
     while not os.path.isdir(folder):
         missing.insert(0, folder)
         folder = os.path.dirname(folder)

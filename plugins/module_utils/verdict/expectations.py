@@ -51,8 +51,7 @@ def parse_expectations(record):
     parsed = dict(record)
     for name, pattern, words in RULES:
         value = record.get(name)
-        fits = isinstance(value, (int, str)) and not isinstance(value, bool) and re.fullmatch(pattern, str(value))
-        if not fits:
+        if not isinstance(value, (int, str)) or isinstance(value, bool) or not re.fullmatch(pattern, str(value)):
             raise ValueError(f"expectations: {name} is {value!r}; expected {words}")
         parsed[name] = int(value) if words.startswith("a whole number") else str(value)
     if parsed["schema"] != SCHEMA:

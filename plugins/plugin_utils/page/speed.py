@@ -86,16 +86,9 @@ def _bar(name: str, measure: Any) -> list[Measured]:
     value = look(measure, "value")
     if not isinstance(measure, dict) or not is_number(value):
         return []
-    limits = [limit if is_number(limit) else None for limit in map(measure.get, ("floor", "warn", "peak"))]
-    return [
-        Measured(
-            name,
-            value,
-            shorten(in_words(measure.get("unit") or ""), 10),
-            *limits,
-            source=in_words(measure.get("source") or ""),
-        )
-    ]
+    floor, warn, peak = (limit if is_number(limit) else None for limit in map(measure.get, ("floor", "warn", "peak")))
+    unit, source = shorten(in_words(measure.get("unit") or ""), 10), in_words(measure.get("source") or "")
+    return [Measured(name, value, unit, floor, warn, peak, source)]
 
 
 def missing_measures(report: dict[str, Any]) -> list[str]:

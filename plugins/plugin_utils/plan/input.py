@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import difflib
 import re
 from typing import Any
@@ -178,7 +177,7 @@ def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> st
 
 def _installed(releases: list[dict[str, Any]]) -> str:
     """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
-    by_name = collections.OrderedDict()
+    by_name: dict[str, list[str]] = {}
     for row in releases:
         by_name.setdefault(row["name"], []).append(row["version"])
     return ", ".join(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
@@ -31,7 +31,7 @@ def imagined_host(
     machine  of the processor, "x86_64"; "" is what goes with the cards
     """
     found = find_system(system, releases)
-    gpus = []
+    gpus: list[dict[str, Any]] = []
     for count, name in split_cards(cards):
         device_id = find_card(name)
         device = describe_device(device_id)
@@ -59,7 +59,7 @@ def imagined_host(
     }
 
 
-def plan_table(plan: dict[str, Any], host: dict[str, Any], columns: int = WIDE) -> str:
+def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = WIDE) -> str:
     """The plan as text: what was chosen for each part, and why.
 
     columns  of the terminal; where reasons would not fit beside the choices they stand below
@@ -118,7 +118,7 @@ def why_package(plan: dict[str, Any], package: str) -> str:
     return "\n".join(found)
 
 
-def plan_rows(plan: dict[str, Any]) -> list[tuple[Any, ...]]:
+def plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     """`[(part, choice, because)]`; an empty choice for a part that the plan does not have."""
     because = plan["because"]
     reasons = {
@@ -137,7 +137,7 @@ def plan_rows(plan: dict[str, Any]) -> list[tuple[Any, ...]]:
     return rows[:1] + [guards_row(plan)] + rows[1:]
 
 
-def guards_row(plan: dict[str, Any]) -> tuple[str, ...]:
+def guards_row(plan: Mapping[str, Any]) -> tuple[str, str, str]:
     """What becomes of the driver when it is right, as a row of the table; no choice where there is no driver."""
     driver, guards = plan["driver"], plan["guards"]["driver"]
     if not driver["branch"]:

@@ -18,7 +18,7 @@ import time
 import zlib
 
 from ...host.bounded import find_program
-from ...host.files import exists, resolve
+from ...host.files import below, exists, resolve
 
 IMAGES = ("/boot/initramfs-{}.img", "/boot/initrd.img-{}", "/lib/modules/{}/initrd", "/lib/modules/{}/initramfs.img")
 SECONDS = 30
@@ -58,7 +58,7 @@ def read_initramfs(root, kernel, seconds=SECONDS):
     if image is None:
         return None
     try:
-        with open(resolve(root, image), "rb") as file:
+        with open(resolve(root, image) or below(root, image), "rb") as file:
             return {"image": image, "version": module_version(file, time.monotonic() + seconds)}
     except PermissionError:
         raise PermissionError(f"{image} is readable by root only")
@@ -104,9 +104,10 @@ class Stream(object):
             if not self.waiting:
                 if time.monotonic() > self.deadline or self.position > MOST_BYTES:
                     raise Limit
-                self.waiting = next(self.chunks, None)
-                if self.waiting is None:
+                chunk = next(self.chunks, None)
+                if chunk is None:
                     raise EOFError("it ends in the middle of an archive")
+                self.waiting = chunk
             part, self.waiting = self.waiting[:left], self.waiting[left:]
             left -= len(part)
             self.position += len(part)
@@ -234,6 +235,7 @@ def _by_program(file, command):
     child = subprocess.Popen(
         [program, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
+    assert child.stdout is not None
     try:
         while True:
             chunk = child.stdout.read(CHUNK)

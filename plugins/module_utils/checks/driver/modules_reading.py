@@ -3,6 +3,7 @@
 
 import os
 import re
+from typing import Dict
 
 from ...host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
 
@@ -48,7 +49,7 @@ def read_asked(root):
 
 def _configuration(root):
     """Paths of the files that modprobe reads, in the order of their names."""
-    chosen = {}
+    chosen: Dict[str, str] = {}
     for folder in FOLDERS:
         full = resolve(root, folder)
         # Not names_in: what cannot be listed may hold parameters, and its error is the answer.

@@ -2,6 +2,7 @@
 """Checks of the driver as it is installed: its packages, who made them, who signed its module, and the initramfs."""
 
 import collections
+from typing import Dict
 
 from ...verdict.check import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
 from ..host.system import in_container
@@ -67,7 +68,7 @@ def source(readings, expected):
         return skipped(in_container(readings))
     unowned = [path.text() for path in readings.each("driver_packages", "unowned")]
     traces = [path.text() for path in readings.each("driver_packages", "installer")]
-    makers = collections.OrderedDict()
+    makers: Dict[str, str] = {}
     for package in readings.each("driver_packages", "packages"):
         makers.setdefault(package.one_of(MAKER_NAMES, "maker"), package.text("name"))
     known = [maker for maker in makers if maker != UNNAMED]

@@ -6,6 +6,7 @@ not tell, writes N/A and is left out; a word that nobody knows is UNKNOWN.
 """
 
 import re
+from typing import Dict, List
 
 from ...verdict.check import (
     CONTACT_SUPPORT,
@@ -92,7 +93,7 @@ def domain(readings, expected):
     gpus = answering_gpus(readings)
     if not gpus:
         return unknown("the driver cannot be asked", action=ASK_FIRST)
-    found = {}
+    found: Dict[str, List[str]] = {}
     for gpu in gpus:
         if not gpu.absent("health", "fabric_cluster") and not gpu.absent("health", "fabric_clique"):
             cluster = gpu.matching(CLUSTER, "a UUID", "health", "fabric_cluster")

@@ -2,6 +2,7 @@
 """Checks of the programs and settings that a card carries itself: VBIOS, InfoROM and the firmware of its processor."""
 
 import re
+from typing import Any, Dict
 
 from ...gpu.cards import architecture_named
 from ...verdict.check import FAIL, QUICK, REBOOT, REPLACE, WARN, Check, failed, passed, skipped, unknown, warned
@@ -20,7 +21,8 @@ def vbios(readings, expected):
     The last of the five parts names the board of a maker and the place of a GPU on a board with several (K80, M10), and
     differs by design.
     """
-    versions, builds = {}, {}
+    versions: Dict[str, Any] = {}
+    builds: Dict[str, Any] = {}
     for gpu in answering_gpus(readings):
         version = gpu.matching(VERSION, "a version of firmware", "health", "vbios")
         versions.setdefault(gpu.text("name"), set()).add(version)

@@ -71,8 +71,11 @@ def _filled(action, event):
 
 def _of_gpu(readings, event):
     """An IOMMU fault is the GPU's where its driver says it, or where the address is one of this node's GPUs."""
+    row = about(event["kind"])
+    if row is None:
+        raise ValueError(f"no row has the kind {event['kind']!r}")
     if event["kind"] != "iommu" or event["text"].startswith("nvidia "):
-        return about(event["kind"])[1]
+        return row[1]
     if "probe" not in readings.names():
         return WATCH
     cards = {gpu.pci_id("pci_id").rpartition(".")[0] for gpu in readings.each("probe", "gpus")}

@@ -157,7 +157,7 @@ def spread(readings, devices):
     if len({device.text("name") for device in devices}) > 1:
         return skipped("the GPUs are of different models")
     values = {device.device("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
-    slow, fast = min(values, key=values.get), max(values, key=values.get)
+    slow, fast = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
     words = f"{slow}: {values[slow]:g} TFLOP/s, {fast}: {values[fast]:g} TFLOP/s"
     if values[slow] * SPREAD < values[fast]:
         return warned(values[slow], values[fast], words)

@@ -114,7 +114,7 @@ def speed_ratio(readings, expected):
     values = {gpu.device("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
     if len(architectures) != 1 or not values:
         return unknown(f"one architecture and one GPU at least are needed, there are {len(architectures)}")
-    slow = min(values, key=values.get)
+    slow = min(values, key=lambda name: values[name])
     limits = floors.amp_floor(architectures[0])
     words = f"{slow}: {values[slow]:g} times as fast as float32"
     if limits.floor is None:

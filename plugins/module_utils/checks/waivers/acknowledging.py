@@ -2,6 +2,7 @@
 """What a name stands for on this node now: the findings that `gpu-doctor --acknowledge` would keep."""
 
 import difflib
+from typing import Any, Dict
 
 from ...verdict.check import FAIL, UNKNOWN, judge
 from ...verdict.report import printable
@@ -58,7 +59,7 @@ def _is_countable(event):
 
 def _one_for_each(chosen):
     """An entry for each name: an event that was closed and came again is in the log twice."""
-    entries = {}
+    entries: Dict[str, Any] = {}
     for _list, event, name, bad in chosen:
         last_s, count = waivable_events.last_second(event), event.get("count")
         entry = entries.setdefault(name, _entry(name, bad[0], last_s, count))

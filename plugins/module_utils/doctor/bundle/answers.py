@@ -157,7 +157,7 @@ def _file(root: str, name: str, what: str, path: str) -> Answer:
 
 def sysfs(root: str) -> str:
     """`path: value` of each fact, a line each; what cannot be read has no line."""
-    lines = []
+    lines: List[str] = []
     for path in MACHINE_FILES:
         _add(lines, root, path)
     for node in names_in(root, NODE_FOLDER):

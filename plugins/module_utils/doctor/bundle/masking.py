@@ -7,7 +7,8 @@ told with `learn`; `learn_from` finds such names in texts first, so that they ar
 """
 
 import re
-from typing import Dict, List, Pattern, Tuple
+from functools import partial
+from typing import Dict, List, Match, Optional, Pattern, Tuple
 
 from . import masking_patterns as forms
 
@@ -171,7 +172,7 @@ class Masker:
         for reason in sorted(self._reasons, key=len, reverse=True):
             if reason in text:
                 found_in = self._reasons[reason]
-                text = found_in.sub(lambda found, reason=reason: found.group(1) + self.token("reason", reason), text)
+                text = found_in.sub(partial(self._after, "reason", reason), text)
         text = forms.LOGIN.sub(lambda found: found.group(1) + self.token("login", found.group(2)) + "@", text)
         for pattern in (forms.SECRET, forms.SECRET_OPTION):
             text = pattern.sub(lambda found: found.group(1) + self.token("secret", found.group(2)), text)
@@ -183,14 +184,21 @@ class Masker:
         text = forms.SHORT_UUID.sub(lambda found: found.group()[:4] + self.token("part", found.group()[4:]), text)
         disks = (forms.DISK, forms.DISK_LINK, forms.WORLD_WIDE)
         for kind, pattern in [("disk", pattern) for pattern in disks] + [("guid", forms.GUID_WORDS)]:
-            text = pattern.sub(lambda found, kind=kind: found.group(1) + self._keep(kind, found.group(2)), text)
+            text = pattern.sub(partial(self._after, kind, None), text)
         text = forms.INITIATOR.sub(lambda found: self.token("initiator", found.group()), text)
         for kind, pattern in (("mac", forms.OCTETS), ("mac", forms.NET_NAME), ("guid", forms.GUID)):
-            text = pattern.sub(lambda found, kind=kind: self.token(kind, found.group()), text)
+            text = pattern.sub(partial(self._whole, kind), text)
         text = forms.addresses_masked(text, self.token)
         for pattern, kind in self._patterns(text):
-            text = pattern.sub(lambda found, kind=kind: self._word(found.group(), kind), text)
+            text = pattern.sub(partial(self._word, kind), text)
         return forms.DOMAIN_NAME.sub(self._domain_name, text)
+
+    def _after(self, kind: str, value: Optional[str], found: Match[str]) -> str:
+        """The first group, and a token: of `value`, or of the second group, which may be one already."""
+        return found.group(1) + (self._keep(kind, found.group(2)) if value is None else self.token(kind, value))
+
+    def _whole(self, kind: str, found: Match[str]) -> str:
+        return self.token(kind, found.group())
 
     def _keep(self, kind: str, value: str) -> str:
         # Already a token: a UUID keeps its form.
@@ -237,10 +245,11 @@ class Masker:
         is_ours = plain in self.vocabulary or NUMBERED.fullmatch(plain) or plain.isdigit()
         return len(value) >= SHORTEST_WORD and not is_ours
 
-    def _word(self, found: str, kind: str) -> str:
+    def _word(self, kind: str, found: Match[str]) -> str:
         # Another host of a known domain is known by no more than that.
-        kind = self._words.get(found.lower(), kind or "name")
-        return self.token(kind, self._same.get(found.lower(), found))
+        word = found.group()
+        kind = self._words.get(word.lower(), kind or "name")
+        return self.token(kind, self._same.get(word.lower(), word))
 
     def _patterns(self, text: str) -> List[Tuple[Pattern, str]]:
         """(pattern, kind or "") for the known words that are in the text, which are few: all of them take too long."""

@@ -9,7 +9,7 @@ import re
 import stat
 import tarfile
 import zlib
-from typing import Dict, List, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple
 
 from ..bundle.make import MANIFEST
 from .log import Log, kernel_log
@@ -43,8 +43,8 @@ class Piece(NamedTuple):
 
     kind: str
     text: str = ""
-    log: object = None
-    members: object = None
+    log: Any = None
+    members: Mapping[str, bytes] = {}
     cut: bool = False
 
 
@@ -186,12 +186,13 @@ def unzipped(data: bytes):
 
 def unpacked(data: bytes) -> Dict[str, bytes]:
     """{name without the first folder: bytes} of the regular files; those before the damage of a damaged archive."""
-    found = {}
+    found: Dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for member in archive:
                 if member.isreg() and len(found) < MOST_MEMBERS:
-                    part = archive.extractfile(member).read()
+                    file = archive.extractfile(member)
+                    part = file.read() if file else b""
                     if len(part) == member.size:
                         found[member.name.partition("/")[2] or member.name] = part
     except (tarfile.TarError, OSError, ValueError, EOFError):
@@ -209,7 +210,7 @@ def _manifest(data: bytes):
     return record if fits else None
 
 
-def manifest_of(members: Dict[str, bytes]) -> dict:
+def manifest_of(members: Mapping[str, bytes]) -> dict:
     """The manifest of a bundle; ValueError when it is none."""
     record = _manifest(members.get(MANIFEST, b""))
     if record is None:

@@ -2,7 +2,7 @@
 """Judge what a node has left: a bundle as the node did, a bare answer or log by those checks that it is enough for."""
 
 import json
-from typing import List
+from typing import Any, Dict, List
 
 from ...checks.all import CHECKS, run_checks
 from ...gpu.nvidia_smi.query import record_of
@@ -17,8 +17,15 @@ REACHABLE = "driver.reachable"
 # What a file without its node leaves open; a check that asks for it is left out.
 OF_THE_NODE = ("plan", "venv", "smoke_device", "trainer_user")
 # What an administrator may have set on a node, and has not for a file; and no job keeps a file from being read.
-NO_CONFINEMENT = {"manager": None, "job": "", "cards": [], "denied": [], "granted": False, "hidden": False}
-UNSET = {"xid_policy": [], "tuning": None, "confinement": NO_CONFINEMENT}
+NO_CONFINEMENT: Dict[str, Any] = {
+    "manager": None,
+    "job": "",
+    "cards": [],
+    "denied": [],
+    "granted": False,
+    "hidden": False,
+}
+UNSET: Dict[str, Any] = {"xid_policy": [], "tuning": None, "confinement": NO_CONFINEMENT}
 NOT_MEASURED = "not measured: "
 
 
@@ -49,7 +56,7 @@ def judged(piece: Piece) -> dict:
 
 
 def _result(kind: str, **more) -> dict:
-    empty = {
+    empty: Dict[str, Any] = {
         "parsed": "",
         "driver": None,
         "gpus": [],

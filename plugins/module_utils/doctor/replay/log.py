@@ -6,7 +6,7 @@ Colours, quotes of a mail, and what grep and pdsh write in front of a line are t
 
 import json
 import re
-from typing import NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 QUOTES = re.compile(r"(?:> ?)+")
@@ -59,7 +59,8 @@ class Log(NamedTuple):
 
 def kernel_log(text: str) -> Log:
     """The kernel's lines in the text. Lines without a time since the boot keep their order: they get their number."""
-    found, count, follows = [], 0, False
+    found: List[str] = []
+    count, follows = 0, False
     for raw in text.splitlines():
         line = QUOTES.sub("", COLOUR.sub("", raw), 1) if raw[:1] == ">" else COLOUR.sub("", raw)
         if not line.strip():

@@ -135,15 +135,25 @@ def _tree(entries: List[Entry]) -> List[Tuple[Entry, List[Tuple[Entry, List[Entr
             level = 1
         else:
             level = 2
-        above = [tree, tree and tree[-1][1], tree and tree[-1][1] and tree[-1][1][-1][1]][level]
+        if level == 0:
+            above = [kind.key for kind, _codes in tree]
+        elif level == 1:
+            above = [code.key for code, _fields in tree[-1][1]]
+        else:
+            above = [field.key for field in tree[-1][1][-1][1]]
         if above and entry.indent != depths[level]:
             raise _error(entry.line, f"{entry.indent} spaces where {depths[level]} were used before")
         if level < 2 and entry.value is not None:
             raise _error(entry.line, f"{entry.key!r} takes no value in its line")
-        if any((other[0] if level < 2 else other).key == entry.key for other in above):
+        if entry.key in above:
             raise _error(entry.line, f"a second {entry.key!r}")
         depths[level] = entry.indent
-        above.append((entry, []) if level < 2 else entry)
+        if level == 0:
+            tree.append((entry, []))
+        elif level == 1:
+            tree[-1][1].append((entry, []))
+        else:
+            tree[-1][1][-1][1].append(entry)
     return tree
 
 

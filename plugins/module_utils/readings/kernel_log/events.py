@@ -102,6 +102,9 @@ class KernelEvents(object):
     """Feed it the lines in order, then `result`."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self.xids = Table()
         self.sxids = Table()
         self.findings = Table()
@@ -117,7 +120,7 @@ class KernelEvents(object):
         message = _joined(line.text)
         if line.speaker == KERNEL and message.startswith(FIRST_WORDS):
             # A file of a syslog daemon holds several boots; the last one counts.
-            self.__init__()
+            self._begin()
             self.from_boot, self.boot_s = True, line.second
         second = max(0, line.second - self.boot_s)
         if line.speaker != KERNEL:
@@ -156,6 +159,8 @@ class KernelEvents(object):
 
     def _sxid(self, second: int, message: str) -> None:
         match = SXID.match(message)
+        if match is None:
+            return
         code, card = int(match.group(2) or 0), address(match.group(1))
         if SXID_DETAIL.match(message) and any(
             (code, card, kind) in self.sxids.open for kind in ("fatal", "nonfatal", "")

@@ -41,7 +41,7 @@ def row_of(message: str) -> Optional[Tuple[Row, int]]:
     match = ONE.match(message, 0, LONGEST)
     if not match:
         return None
-    row = ROWS[int(match.lastgroup[1:])]
+    row = ROWS[int(str(match.lastgroup)[1:])]
     numbers = (int(group) for group in match.groups() if group and group.isdigit()) if row.kind == LOST else iter(())
     return row, next(numbers, 1)
 

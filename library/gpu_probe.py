@@ -53,7 +53,8 @@ ansible_facts:
   type: dict
   contains:
     gpu_node:
-      description: The host. Memory and disk space are in MiB, versions are strings.
+      description: The host. Memory and disk space are in MiB, versions are strings. Every part with its units is in
+        roles/preflight/files/gpu_node.schema.json of the collection.
       type: dict
       contains:
         schema:

@@ -6,7 +6,7 @@ Functions raise OSError or ValueError for what cannot be read; `attempt.attempt`
 
 import os
 import stat
-from typing import List
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from .files import below, names_in, resolve
 
@@ -16,7 +16,7 @@ CHARACTER_DEVICES = "/dev/char"
 EXAMPLES = 10
 
 
-def read_lines(root, path):
+def read_lines(root: str, path: str) -> List[List[str]]:
     """The fields of each line of a file such as /etc/passwd; raises OSError with a reason a person understands."""
     try:
         # A neighbour's name in another encoding must not hide the line that is looked for.
@@ -26,7 +26,7 @@ def read_lines(root, path):
         raise PermissionError(f"{path} is readable by root only")
 
 
-def read_account(root, name):
+def read_account(root: str, name: str) -> Optional[Dict[str, Any]]:
     """uid, gid, groups and shell of a local user, or None when /etc/passwd has none of that name."""
     for fields in read_lines(root, "/etc/passwd"):
         if fields[0] == name:
@@ -39,7 +39,7 @@ def read_account(root, name):
     return None
 
 
-def read_password_state(root, name):
+def read_password_state(root: str, name: str) -> str:
     """locked, empty or set: what /etc/shadow holds for the user."""
     for fields in read_lines(root, "/etc/shadow"):
         if fields[0] == name and len(fields) > 1:
@@ -48,7 +48,7 @@ def read_password_state(root, name):
     raise ValueError(f"/etc/shadow has no line of {name}")
 
 
-def allows(mode, owner, group, account, wanted):
+def allows(mode: int, owner: int, group: int, account: Mapping[str, Any], wanted: int) -> bool:
     """Whether permission bits let the account do `wanted` (4 read, 2 write, 1 execute); in the kernel's own order."""
     if account["uid"] == 0:
         return True
@@ -59,7 +59,9 @@ def allows(mode, owner, group, account, wanted):
     return mode & wanted == wanted
 
 
-def read_device_access(root, paths, account, look=os.stat):
+def read_device_access(
+    root: str, paths: Iterable[str], account: Mapping[str, Any], look: Callable[[str], os.stat_result] = os.stat
+) -> Dict[str, Dict[str, Any]]:
     """`{path: {readable, writable, mode, owner, group}}` for the account; access lists (setfacl) are not looked at.
 
     owner  "uid:gid"          group  its name, or its number where /etc/group has none          look  stands for os.stat
@@ -78,19 +80,19 @@ def read_device_access(root, paths, account, look=os.stat):
     return found
 
 
-def read_device_links(root, paths):
+def read_device_links(root: str, paths: Iterable[str]) -> Dict[str, bool]:
     """`{path: flag}`: whether /dev/char has a link to this device node, under the node's number."""
     links = {(name, resolve(root, f"{CHARACTER_DEVICES}/{name}")) for name in names_in(root, CHARACTER_DEVICES)}
     return {path: (number_of(below(root, path)), below(root, path)) in links for path in paths}
 
 
-def number_of(full):
+def number_of(full: str) -> str:
     """ "195:0", as /dev/char names a device."""
     number = os.stat(full).st_rdev
     return f"{os.major(number)}:{os.minor(number)}"
 
 
-def why_unsafe(mode, owner, group):
+def why_unsafe(mode: int, owner: int, group: int) -> str:
     """Why somebody else than root could change such a file, or ""."""
     if owner != 0:
         return f"owned by uid {owner}"
@@ -101,7 +103,7 @@ def why_unsafe(mode, owner, group):
     return ""
 
 
-def read_file(root, path):
+def read_file(root: str, path: str) -> Optional[Dict[str, Any]]:
     """What `path` leads to: is_file, executable, mode, and why it is unsafe or ""; None when nothing is there."""
     full = resolve(root, path)
     if full is None:
@@ -115,7 +117,7 @@ def read_file(root, path):
     }
 
 
-def read_unsafe_files(root, paths):
+def read_unsafe_files(root: str, paths: Iterable[str]) -> Dict[str, Any]:
     """Walk `paths` and report what others than root may change.
 
     Returns `{missing: [path], looked_at: number, unsafe_count: number, unsafe: [examples]}`; raises OSError for a
@@ -141,7 +143,7 @@ def read_unsafe_files(root, paths):
     return {"missing": missing, "looked_at": looked_at, "unsafe_count": unsafe_count, "unsafe": unsafe}
 
 
-def _walk(full):
+def _walk(full: str) -> Iterator[str]:
     yield full
     if os.path.islink(full) or not os.path.isdir(full):
         return
@@ -152,5 +154,5 @@ def _walk(full):
             yield os.path.join(folder, name)
 
 
-def _raise(error):
+def _raise(error: OSError) -> None:
     raise error

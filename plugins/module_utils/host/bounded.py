@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from typing import NamedTuple, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .program_path import cleaned_list, search_folders
 
@@ -43,7 +43,7 @@ class Finished(NamedTuple):
     problem: str
 
 
-def find_program(name, environment=None):
+def find_program(name: str, environment: Optional[Mapping[str, str]] = None) -> Optional[str]:
     """Full path of the executable `name`, or None; looks in PATH, then in the folders that PATH may lack.
 
     Never in the working directory, and for root never where somebody else could put a program (`program_path`).
@@ -54,7 +54,7 @@ def find_program(name, environment=None):
     return shutil.which(name, path=os.pathsep.join(search_folders(path)))
 
 
-def program_environment():
+def program_environment() -> Dict[str, str]:
     """The caller's environment with untranslated messages, so that they can be compared with known texts.
 
     What the program starts or loads itself does not come from the working directory either.
@@ -69,8 +69,13 @@ def program_environment():
 
 
 def run_bounded(
-    command, timeout, limit_bytes=DEFAULT_LIMIT_BYTES, stop_signal=signal.SIGKILL, environment=None, before_start=None
-):
+    command: Sequence[str],
+    timeout: float,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    stop_signal: int = signal.SIGKILL,
+    environment: Optional[Mapping[str, str]] = None,
+    before_start: Optional[Callable[[], None]] = None,
+) -> Finished:
     """Run `command` (a list, no shell) for at most `timeout` seconds: a `Finished`; never raises for the program.
 
     `limit_bytes` bounds stdout and stderr each. `stop_signal` goes to the whole process group at the deadline; SIGTERM
@@ -112,7 +117,7 @@ def run_bounded(
     return Finished(None, texts[0], texts[1], True, False, False, problem)
 
 
-def _not_started(name):
+def _not_started(name: str) -> Finished:
     """The answer for a program that the search did not find: absent, or a file without permission to run."""
     if os.path.dirname(name) and not os.path.isabs(name):
         problem = f"{name} is not run: expected the name of a program or its absolute path"
@@ -125,9 +130,9 @@ def _not_started(name):
     return Finished(None, "", "", False, True, False, f"{name} is not installed (not found in PATH)")
 
 
-def _collect(child, deadline, limit_bytes):
+def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int) -> Tuple[Dict[Any, bytearray], str]:
     """Read until the child has ended, the deadline passes or a stream exceeds its limit: ({stream: bytes}, state)."""
-    output = {child.stdout: bytearray(), child.stderr: bytearray()}
+    output: Dict[Any, bytearray] = {child.stdout: bytearray(), child.stderr: bytearray()}
     with selectors.DefaultSelector() as selector:
         for stream in output:
             os.set_blocking(stream.fileno(), False)
@@ -152,7 +157,7 @@ def _collect(child, deadline, limit_bytes):
                 return output, "timed out"
 
 
-def _read_ready(selector, wait, output):
+def _read_ready(selector: selectors.BaseSelector, wait: float, output: Dict[Any, bytearray]) -> bool:
     """One chunk from every stream that has some; True when anything arrived."""
     got_any = False
     for key, _events in selector.select(wait):
@@ -168,7 +173,7 @@ def _read_ready(selector, wait, output):
     return got_any
 
 
-def _signal_group(child, stop_signal):
+def _signal_group(child: "subprocess.Popen[bytes]", stop_signal: int) -> None:
     try:
         os.killpg(child.pid, stop_signal)
     except (ProcessLookupError, PermissionError):

@@ -3,6 +3,7 @@
 
 import json
 import os
+from typing import Iterable, List, Optional
 
 from .bounded import run_bounded
 
@@ -44,12 +45,12 @@ print(json.dumps(sorted(stale)))
 """
 
 
-def first_interpreter(candidates):
+def first_interpreter(candidates: Iterable[str]) -> Optional[str]:
     """The first of the paths that is there, as the tools' own first lines choose; None without any."""
     return next((path for path in candidates if os.access(path, os.X_OK)), None)
 
 
-def compile_modules(folder, python, write):
+def compile_modules(folder: str, python: str, write: bool) -> List[str]:
     """Modules below `folder` whose compiled file was missing, stale or unreadable for others under `python`, by name.
 
     Writes them when `write` is true. Raises OSError where the interpreter or the compilation fails.

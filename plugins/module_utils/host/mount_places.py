@@ -30,7 +30,7 @@ def read_mounts(root: str, pid: object) -> List[Mount]:
     return [Mount(row[2], _unescape(row[3]), _unescape(row[4])) for row in rows if len(row) > 5]
 
 
-def _unescape(text):
+def _unescape(text: str) -> str:
     return ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), text)
 
 

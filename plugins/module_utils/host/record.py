@@ -4,7 +4,9 @@
 # Importing typing takes as long: its names are for the type checker alone.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Tuple
+    from typing import Any, Dict, Tuple, TypeVar
+
+    Self = TypeVar("Self", bound="Record")
 
 
 class Record:
@@ -22,7 +24,7 @@ class Record:
         """{field: value}."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def changed(self, **fields: "Any"):
+    def changed(self: "Self", **fields: "Any") -> "Self":
         """A copy with other values in some fields."""
         values = dict(self.as_dict(), **fields)
         if len(values) > len(self.__slots__):

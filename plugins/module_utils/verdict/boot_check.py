@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..host.files import below
 from ..host.files import read_text as read_file
@@ -28,7 +29,7 @@ LONGEST_ACTION = 600
 LEAST_WORDS = 120
 
 
-def make_record(report, level, holds_s, root="/"):
+def make_record(report: Mapping[str, Any], level: str, holds_s: float, root: str = "/") -> Dict[str, Any]:
     """What boot-check.json holds: verdict and findings of `report`, of which boot they are and how long they count.
 
     holds_s is seconds from now. Age is counted by the uptime, since the clock may be set while a node runs.
@@ -59,12 +60,12 @@ def make_record(report, level, holds_s, root="/"):
     }
 
 
-def digest(expectations):
+def digest(expectations: Any) -> str:
     """One word for what a node was judged by."""
     return hashlib.sha256(json.dumps(expectations, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def keep_record(report, level, holds_s, root="/"):
+def keep_record(report: Mapping[str, Any], level: str, holds_s: float, root: str = "/") -> None:
     """Replace boot-check.json; when that fails the old one is removed, since it is no longer true."""
     path = below(root, RECORD_PATH)
     try:
@@ -74,7 +75,7 @@ def keep_record(report, level, holds_s, root="/"):
         raise
 
 
-def forget_record(root="/"):
+def forget_record(root: str = "/") -> None:
     """Remove boot-check.json; not being there is fine."""
     try:
         os.unlink(below(root, RECORD_PATH))
@@ -83,7 +84,7 @@ def forget_record(root="/"):
             raise
 
 
-def gate(root="/"):
+def gate(root: str = "/") -> Tuple[bool, str]:
     """`(open, sentence)`: whether a training may start on this node, and why or why not with what to do."""
     try:
         os.lstat(below(root, UNIT_PATH))
@@ -105,14 +106,14 @@ def gate(root="/"):
     return False, f"closed: verdict {record['verdict']} of {record['time']}: {first_finding(record)}"
 
 
-def next_step(root):
+def next_step(root: str) -> str:
     """What to do where there is no record: without expectations systemd skips the check."""
     if os.path.exists(below(root, EXPECTATIONS_PATH)):
         return "no check has ended on this node yet: run " + CHECK_NOW
     return "this node was never verified: ansible-playbook site.yml --tags verify"
 
 
-def doubt(record, boot_id, uptime_s):
+def doubt(record: Mapping[str, Any], boot_id: Optional[str], uptime_s: Optional[float]) -> str:
     """Why a record says nothing about this moment, "" when it does. `uptime_s` in seconds, None when unknown."""
     if type(record.get("schema")) is not int or record["schema"] != SCHEMA:
         return f"boot-check.json has schema {record.get('schema')!r}; this program knows {SCHEMA}"
@@ -132,7 +133,7 @@ def doubt(record, boot_id, uptime_s):
     return ""
 
 
-def first_finding(record):
+def first_finding(record: Mapping[str, Any]) -> str:
     """The worst finding in one sentence with its action."""
     findings = record.get("findings")
     for finding in findings if isinstance(findings, list) else []:
@@ -145,12 +146,12 @@ def first_finding(record):
     return "run gpu-doctor --level quick"
 
 
-def read_moment(root="/"):
+def read_moment(root: str = "/") -> Dict[str, Any]:
     """`{time, boot_id, uptime_s}` of now: what waivers and strikes are counted by; null for what is unknown."""
     return {"time": now_utc(), "boot_id": read_file(root, BOOT_ID_PATH) or None, "uptime_s": read_uptime(root)}
 
 
-def read_uptime(root="/"):
+def read_uptime(root: str = "/") -> Optional[float]:
     """Seconds since this boot, or None."""
     first = (read_file(root, UPTIME_PATH) or "").split(" ")[0]
     try:

@@ -2,6 +2,9 @@
 """What a node should be: the record that the role `verify` writes and that gpu_verify and gpu-doctor judge by."""
 
 import re
+from typing import Any, Dict, List
+
+from .evidence import Evidence
 
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
 SCHEMA = 1
@@ -41,7 +44,7 @@ RULES = (
 )
 
 
-def parse_expectations(record):
+def parse_expectations(record: Any) -> Dict[str, Any]:
     """A copy of `record` with numbers as numbers; ValueError says which value is wrong and what was expected.
 
     A number may come as digits in a text, since that is what Ansible's templates make of it.
@@ -72,26 +75,26 @@ def parse_expectations(record):
     return parsed
 
 
-def parse_size(name, value):
+def parse_size(name: str, value: Any) -> int:
     """A count of the host, which may come as digits in a text, too."""
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
         raise ValueError(f"expectations: host.{name} is {value!r}; expected a whole number, 0 or more")
     return int(value)
 
 
-def parse_lanes(value):
+def parse_lanes(value: Any) -> int:
     """Lanes of a PCIe link, 0 for as many as card and slot have."""
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,2}", str(value)) or int(value) > MOST_LANES:
         raise ValueError(f"expectations: link_width is {value!r}; expected lanes, 0 to {MOST_LANES}")
     return int(value)
 
 
-def wanted_lanes(expected):
+def wanted_lanes(expected: Evidence) -> int:
     """Lanes that the inventory states, 0 for none; `expected` is the `Evidence` of a record, also of an older one."""
     return expected.number("link_width") if "link_width" in expected.names() else 0
 
 
-def wanted_slowdowns(expected):
+def wanted_slowdowns(expected: Evidence) -> List[str]:
     """Clock event reasons that the inventory calls by design on this host."""
     found = expected.each("slowdowns") if "slowdowns" in expected.names() else []
     return sorted(reason.one_of(SLOWDOWNS) for reason in found)

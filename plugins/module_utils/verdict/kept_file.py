@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import stat
+from typing import Any, Dict, Iterator, Mapping, Optional
 
 from ..host.files import below
 from .report import write_json
@@ -16,12 +17,12 @@ LIMIT_BYTES = 1024 * 1024
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def damaged(path, why):
+def damaged(path: str, why: object) -> ValueError:
     """The ValueError of a file whose content cannot be believed, with what to type; the file may be evidence."""
     return ValueError(f"{path} is damaged: {why}; nothing in it counts; as root: mv {path} {path}.damaged")
 
 
-def read_kept(root, path, schema):
+def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
     """The record in the node's file `path`, None where there is none.
 
     OSError when it cannot be read. ValueError when it cannot be believed: no regular file, writable by others than
@@ -52,13 +53,13 @@ def read_kept(root, path, schema):
     return record
 
 
-def write_kept(root, path, record):
+def write_kept(root: str, path: str, record: Mapping[str, Any]) -> None:
     """Replace the node's file `path` (root, 0644) in one step; OSError when that fails."""
     write_json(below(root, path), record)
 
 
 @contextlib.contextmanager
-def one_writer(root):
+def one_writer(root: str) -> Iterator[None]:
     """Hold the folder of the kept files until the block ends, so that no other writer's entry is lost."""
     handle = os.open(below(root, FOLDER), os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -142,7 +142,7 @@ def of_this_boot_only(entry):
 def why_not_now(entry, moment):
     """Why the entry does not count at this moment, "" when it does; `moment` as in `readings.moment`."""
     now = moment.get("time") if isinstance(moment, dict) else None
-    if not _time(now):
+    if now is None or not _time(now):
         return "the time of this check is not known"
     if age_seconds(entry["when"], now) < 0:
         return f"the clock ({now}) is before the time it was given ({entry['when']}): set the clock: chronyc makestep"

@@ -10,7 +10,7 @@ import os
 import tarfile
 import tempfile
 import time
-from typing import Callable, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 from ...host.files import below
 from ...verdict.expectations import EXPECTATIONS_PATH, parse_expectations
@@ -75,7 +75,7 @@ def make_bundle(path: str, root: str, level: str, masked: bool, examine: Callabl
     host = str(report.get("host") or "") if report else ""
     masker = _masker(root, report, answers) if masked else None
     rows, files = _files(answers, masker)
-    manifest = {
+    manifest: Dict[str, Any] = {
         "schema": SCHEMA,
         "identity": identity(),
         "time": now,

@@ -9,7 +9,7 @@ MokListRT1 ..., and the kernel shows shim's own copies in /sys/firmware/efi/mok-
 
 import re
 import struct
-from typing import Dict, List
+from typing import Dict, Iterable, List, Optional
 
 from ..files import exists, names_in, read_bytes
 
@@ -62,7 +62,7 @@ def _state(state: str, because: str = "") -> Dict[str, str]:
     return {"state": state, "because": because}
 
 
-def _flag(root, names, prefix):
+def _flag(root: str, names: Iterable[str], prefix: str) -> Optional[int]:
     """The one byte of an EFI variable that follows its attributes, or None."""
     for name in names:
         if name.startswith(prefix):
@@ -71,7 +71,7 @@ def _flag(root, names, prefix):
     return None
 
 
-def read_variable(root: str, name: str, owner: str = SHIM):
+def read_variable(root: str, name: str, owner: str = SHIM) -> Optional[bytes]:
     """The bytes of one variable without its attributes; None where it is not there, OSError where it cannot be read."""
     path = f"{EFI_VARIABLES}/{name}-{owner}"
     if not exists(root, path):

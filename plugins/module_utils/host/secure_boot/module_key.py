@@ -6,7 +6,7 @@ update-secureboot-policy (dkms, `prepare_signing`), and makes the key in the mid
 made before can be confirmed before a driver is touched.
 """
 
-from typing import NamedTuple
+from typing import Any, Mapping, NamedTuple, Optional
 
 from ..files import exists, names_in, read_assignments, read_bytes
 from .efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
@@ -76,6 +76,6 @@ def state_of(root: str, certificate: bytes) -> str:
     return STAGED if certificate in read_certificates(root, "MokNew", SHIM) else NOT_ENROLLED
 
 
-def enrolled(key: dict):
+def enrolled(key: Mapping[str, Any]) -> Optional[bool]:
     """True, False, or None where there is no key or nobody can tell."""
     return None if key["state"] in (NONE, UNKNOWN) else key["state"] == ENROLLED

@@ -8,6 +8,7 @@ does not know.
 
 import re
 import struct
+from typing import Match, Optional
 
 TO64 = "[./0-9A-Za-z]"
 FORMS = (
@@ -35,7 +36,7 @@ def hash_problem(text: str) -> str:
     return f"what is given is no hash (crypt(3): $6$SALT$HASH); a password itself must not stand there. {MAKE_IT}"
 
 
-def _parse(text: str):
+def _parse(text: str) -> Optional[Match[str]]:
     return next((match for match in (form.fullmatch(text) for form in FORMS) if match), None)
 
 

@@ -8,9 +8,9 @@ not enrolled was refused, or nobody pressed a key in time; one that outlives a b
 import json
 import os
 import tempfile
-from typing import Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
-from ..bounded import run_bounded
+from ..bounded import Finished, run_bounded
 from ..files import read_bytes, read_text
 from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
@@ -40,7 +40,9 @@ class Outcome(NamedTuple):
     remarks: List[str]
 
 
-def prepare(root: str, place: KeyPlace, password_hash: str, check: bool = False, run=run_bounded) -> Outcome:
+def prepare(
+    root: str, place: KeyPlace, password_hash: str, check: bool = False, run: Callable[..., Finished] = run_bounded
+) -> Outcome:
     """Bring the key to `staged`, or leave it `enrolled`; `Refused` where that cannot be.
 
     `password_hash` has passed `hash_problem`. `check` changes nothing and says what would be done.
@@ -54,7 +56,9 @@ def prepare(root: str, place: KeyPlace, password_hash: str, check: bool = False,
         raise Refused(f"The signing key cannot be prepared: {error}.")
 
 
-def _stage(root, place, password_hash, done, check, run):
+def _stage(
+    root: str, place: KeyPlace, password_hash: str, done: List[str], check: bool, run: Callable[..., Finished]
+) -> Outcome:
     certificate = read_bytes(root, place.certificate) or b""
     describe_certificate(certificate)
     state = state_of(root, certificate)
@@ -92,7 +96,7 @@ def _stage(root, place, password_hash, done, check, run):
     return Outcome(STAGED, True, done + [step], remarks)
 
 
-def _remarks(state, record, certificate, others, boot_id):
+def _remarks(state: str, record: Dict[str, str], certificate: bytes, others: List[bytes], boot_id: str) -> List[str]:
     """What an earlier run's record says of this state: sentences."""
     found = []
     if record.get("boot_id") not in (None, "", boot_id):
@@ -113,7 +117,7 @@ def _remarks(state, record, certificate, others, boot_id):
     return found
 
 
-def _import(root, certificate, password_hash, run):
+def _import(root: str, certificate: str, password_hash: str, run: Callable[..., Finished]) -> None:
     """The hash goes through a file of root's that is gone afterwards: everybody sees a program's arguments."""
     folder = os.path.join(root, "run")
     handle, path = tempfile.mkstemp(prefix="gpuwright-", dir=folder if os.path.isdir(folder) else None)
@@ -126,7 +130,7 @@ def _import(root, certificate, password_hash, run):
         os.unlink(path)
 
 
-def _read_record(root) -> Dict[str, str]:
+def _read_record(root: str) -> Dict[str, str]:
     """The last request that was staged here; {} where there is no record, or a damaged one."""
     try:
         found = json.loads(read_text(root, RECORD) or "{}")
@@ -136,7 +140,7 @@ def _read_record(root) -> Dict[str, str]:
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
-def _write_record(root, record):
+def _write_record(root: str, record: Dict[str, Any]) -> None:
     path = os.path.join(root, RECORD.lstrip("/"))
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     with open(path + ".new", "w", encoding="ascii") as file:

@@ -3,6 +3,10 @@
 
 import os
 import tempfile
+from typing import Callable, List
+
+from ..bounded import Finished
+from .module_key import KeyPlace
 
 SECONDS = 60
 SUBJECT = "/CN=DKMS module signing key"
@@ -24,7 +28,7 @@ class Refused(Exception):
     """Why nothing was staged, with what to do, in one sentence."""
 
 
-def make_pair(root, place, check, run):
+def make_pair(root: str, place: KeyPlace, check: bool, run: Callable[..., Finished]) -> List[str]:
     """[] where key and certificate are there and belong together, else what was made."""
     private, certificate = (os.path.join(root, path.lstrip("/")) for path in place)
     if place.private_key.startswith("pkcs11:"):
@@ -52,7 +56,7 @@ def make_pair(root, place, check, run):
     return [f"made the key {place.private_key}"]
 
 
-def _compare(private, certificate, place, run):
+def _compare(private: str, certificate: str, place: KeyPlace, run: Callable[..., Finished]) -> None:
     of_key = output(run, ["openssl", "pkey", "-in", private, "-pubout"])
     of_certificate = output(run, ["openssl", "x509", "-inform", "DER", "-in", certificate, "-noout", "-pubkey"])
     if of_key.split() != of_certificate.split():
@@ -62,7 +66,7 @@ def _compare(private, certificate, place, run):
         )
 
 
-def _openssl_request(private, certificate, run):
+def _openssl_request(private: str, certificate: str, run: Callable[..., Finished]) -> None:
     """Both files beside their places first, so that a run that ends in the middle leaves no half of a pair."""
     for path in (private, certificate):
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
@@ -79,7 +83,7 @@ def _openssl_request(private, certificate, run):
         os.rename(public, certificate)
 
 
-def output(run, command) -> str:
+def output(run: Callable[..., Finished], command: List[str]) -> str:
     """What a program prints; `Refused` with its words where it fails."""
     finished = run(command, SECONDS)
     if finished.rc != 0:

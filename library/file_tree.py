@@ -68,9 +68,7 @@ def main():
     )
     dest, files = module.params["dest"], module.params["files"]
     if not files:
-        module.fail_json(
-            msg="files is empty: that would remove everything below {}. Use ansible.builtin.file".format(dest)
-        )
+        module.fail_json(msg=f"files is empty: that would remove everything below {dest}. Use ansible.builtin.file")
     try:
         to_write, to_remove = tree_changes(dest, files)
         if not module.check_mode:
@@ -78,7 +76,7 @@ def main():
         python = first_interpreter(module.params["compile_for"])
         compiled = compile_modules(dest, python, write=not module.check_mode) if python else []
     except (OSError, ValueError) as error:
-        module.fail_json(msg="{} was not brought up to date: {}. Mend that and run again".format(dest, error))
+        module.fail_json(msg=f"{dest} was not brought up to date: {error}. Mend that and run again")
     changed = bool(to_write or to_remove or compiled)
     module.exit_json(changed=changed, written=to_write, removed=to_remove, compiled=compiled)
 

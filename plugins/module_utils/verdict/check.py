@@ -82,6 +82,8 @@ class Check(NamedTuple):
 
 # Begins the reason of a check that an ordinary user cannot make; root's own result may take its place.
 ONLY_ROOT = "only root can see this: sudo gpu-doctor"
+# The reason of every check of GPUs where none is expected.
+NOT_FOR_GPUS = "the inventory expects no GPU on this node"
 
 
 def passed(value, expected, message):
@@ -120,7 +122,7 @@ def judge(check, readings, expectations):
     try:
         expected = Evidence(expectations, "expectations")
         if check.needs_gpu and expected.number("gpu_count") == 0:
-            outcome = skipped("the inventory expects no GPU on this node")
+            outcome = skipped(NOT_FOR_GPUS)
         else:
             outcome = check.judge(Evidence(readings, "readings"), expected)
     except Unreadable as error:

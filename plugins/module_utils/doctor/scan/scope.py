@@ -82,7 +82,7 @@ def scan_expectations(readings: Dict, user: str, root: str = "/") -> Dict:
     return {
         "schema": SCHEMA,
         KEY: why_left_out(root),
-        "gpu_count": _gpu_count(host, readings["nvidia_smi"], readings["kernel_log"]),
+        "gpu_count": _gpu_count(host, readings["nvidia_smi"], readings["kernel_log"] or {}),
         "gpu_model": "",
         "trainer_user": user,
         "plan": plan,

@@ -101,8 +101,8 @@ BROKEN: dict[str, Callable[[HostTree], None]] = {
 }
 # Programs that are gone with the driver, or that such a machine never had.
 WITHOUT = {
-    "no driver": ("nvidia-smi", "nv-fabricmanager", "dkms"),
-    "no card": ("nvidia-smi", "nv-fabricmanager", "dkms"),
+    "no driver": ("nvidia-smi", "nv-fabricmanager", "dkms", "modinfo"),
+    "no card": ("nvidia-smi", "nv-fabricmanager", "dkms", "modinfo"),
     "lost card": (),
     "bare container": ("nvidia-smi", "nv-fabricmanager", "dkms", "systemctl", "rpm", "mokutil", "journalctl"),
     "empty": ("nvidia-smi", "nv-fabricmanager", "dkms", "systemctl", "rpm", "mokutil", "journalctl", "grubby"),

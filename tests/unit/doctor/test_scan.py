@@ -25,7 +25,7 @@ from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.checks.all import CHECKS
 from gpuwright.doctor.bundle.make import identity
 from gpuwright.doctor.scan import examine, scope
-from gpuwright.doctor.scan.words import reworded
+from gpuwright.doctor.scan.words import Host, reworded
 from gpuwright.verdict.check import DEEP, FAIL, SKIP, UNKNOWN, WARN, judge
 from gpuwright.verdict.expectations import parse_expectations
 from host_tree import HostTree
@@ -89,7 +89,9 @@ def test_a_foreign_machine_is_not_told_to_run_a_playbook_or_what_its_system_has_
     for changes in [{}, *rows_of(check.id)]:
         readings = broken({**changes, ("tuning",): None, ("xid_policy",): []})
         expectations = scope.scan_expectations(healthy_node.readings(), "root", "/nowhere")
-        record = reworded(judge(check, readings, expectations), expectations, family, "python3 gpu-doctor.pyz")
+        record = reworded(
+            judge(check, readings, expectations), expectations, Host(family, True), "python3 gpu-doctor.pyz"
+        )
         assert not OF_THE_TOOLKIT.search(record["message"] + record["action"]), record
         assert bool(record["action"]) == (record["status"] in (FAIL, UNKNOWN, WARN)), record
         assert not record["action"].endswith((" ;", ",")) and "  " not in record["action"], record
@@ -388,6 +390,8 @@ def test_no_machine_breaks_it(run, machine, folder, state, release):
     if state == "no driver":
         assert found["driver.reachable"]["status"] == FAIL and report["verdict"] == FAIL
         assert found["driver.nouveau_absent"]["status"] == FAIL and "nouveau" in done.stdout
+        # There is nothing to build a module from.
+        assert found["driver.module_for_next_kernel"]["action"].startswith("Install NVIDIA's driver")
     if state == "no card":
         assert found["gpu.count"]["message"] == "no NVIDIA GPU is on the PCI bus"
         assert found["driver.reachable"] == {**found["driver.reachable"], "status": SKIP}

@@ -17,7 +17,7 @@ from ...readings.attempt import attempt
 from ...verdict.check import QUICK, SKIP, STANDARD, Check, within
 from ...verdict.report import make_report, now_utc
 from .scope import KEY, is_node, scan_expectations, scanned_checks, without_bus
-from .words import reworded
+from .words import host_of, reworded
 
 # Where only an environment of the toolkit is written to.
 ENVIRONMENT = "environment"
@@ -81,15 +81,8 @@ def scan_records(readings: Dict, expectations: Dict, level: str, program: str = 
     judged = {record["id"]: record for record in records}
     asked = [check for check in CHECKS if check.level in within(level)]
     found = [judged.get(check.id) or left_out(check, expectations[KEY]) for check in asked]
-    family = family_of(readings)
-    return [reworded(record, expectations, family, program) for record in found]
-
-
-def family_of(readings: Dict) -> str:
-    """redhat, debian or unknown."""
-    host = readings.get("probe")
-    system = host.get("os") if isinstance(host, dict) else None
-    return str(system.get("family")) if isinstance(system, dict) else "unknown"
+    host = host_of(readings)
+    return [reworded(record, expectations, host, program) for record in found]
 
 
 def left_out(check: Check, why: str) -> Dict:

@@ -77,7 +77,7 @@ def scan_expectations(readings: Dict, user: str, root: str = "/") -> Dict:
     As many cards as anything shows, of any model, and a plan that installs nothing.
     """
     host = readings["probe"]
-    plan = {part: {} for part in PLAN_PARTS}  # type: Dict[str, Dict]
+    plan: Dict[str, Dict] = {part: {} for part in PLAN_PARTS}
     plan["driver"] = {"branch": "", "version": "", "source": "", "flavour": _flavour(host)}
     return {
         "schema": SCHEMA,
@@ -112,7 +112,7 @@ def _flavour(host: Dict) -> str:
     nvidia = host.get("nvidia") or {}
     installed = (nvidia.get("modules") or {}).get((host.get("kernel") or {}).get("next_boot"))
     module = nvidia.get("loaded") or installed or {}
-    return module.get("flavour") or "any"
+    return module.get("flavour") or "open or proprietary"
 
 
 def without_bus(host: Dict, root: str = "/") -> Dict:

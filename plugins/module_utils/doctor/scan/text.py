@@ -14,7 +14,8 @@ LEAST_NAME = 12
 def scan_lines(report: Dict, columns: Optional[int], everything: bool, program: str) -> List[str]:
     """The lines of a scan's report; as `report_text.report_lines`, and what only root can see is counted apart."""
     why, only_root = report["expectations"][KEY], "only root can see this: sudo {}".format(program)
-    apart, rest = {why: [], only_root: []}, []  # type: Dict[str, List[Dict]], List[Dict]
+    apart: Dict[str, List[Dict]] = {why: [], only_root: []}
+    rest: List[Dict] = []
     for check in report["checks"]:
         reason = next((word for word in apart if check["status"] == SKIP and check["message"].startswith(word)), None)
         (rest if reason is None or (everything and reason == only_root) else apart[reason]).append(check)

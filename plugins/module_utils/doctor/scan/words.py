@@ -2,7 +2,7 @@
 """What the checks say, for a scan: there is no inventory, and on a foreign host no playbook that would mend it."""
 
 import re
-from typing import Dict
+from typing import Dict, List, NamedTuple
 
 from ...verdict.check import NOT_FOR_GPUS, ONLY_ROOT, SKIP
 from .scope import off_node
@@ -32,14 +32,31 @@ OF_A_NODE = re.compile(
 )
 # Commands of the two families of systems that the checks know.
 OF_A_FAMILY = re.compile(r"\b(?:dnf|apt-get|rpm|dpkg)\b")
+# Builds a module from the sources of a driver that is installed.
+BUILD = re.compile(r"\bdkms autoinstall\b")
 PROGRAM = re.compile(r"\b(sudo )?gpu-doctor(?= --|$| \(|\))")
 
 
-def reworded(record: Dict, expectations: Dict, family: str, program: str) -> Dict:
-    """The record in the words of a scan.
+class Host(NamedTuple):
+    """What decides the words: the family of the system (redhat, debian or unknown), and whether a driver is there."""
 
-    family   of the system: redhat, debian or unknown        program  what a person types for the next scan
-    """
+    family: str
+    has_driver: bool
+
+
+def host_of(readings: Dict) -> Host:
+    """What the probe says of it; of a host that could not be read, a driver is taken to be there."""
+    host = readings.get("probe")
+    system, nvidia = (host.get(name) if isinstance(host, dict) else None for name in ("os", "nvidia"))
+    family = str(system.get("family", "unknown")) if isinstance(system, dict) else "unknown"
+    if not isinstance(nvidia, dict) or not isinstance(nvidia.get("modules"), dict):
+        return Host(family, True)
+    traces = [nvidia.get(name) for name in ("loaded", "user_space", "dkms")]
+    return Host(family, any(traces + list(nvidia["modules"].values())))
+
+
+def reworded(record: Dict, expectations: Dict, host: Host, program: str) -> Dict:
+    """The record in the words of a scan; `program` is what a person types for the next one."""
     message = record["message"]
     for pattern, words in MESSAGES:
         message = pattern.sub(words, message)
@@ -47,23 +64,25 @@ def reworded(record: Dict, expectations: Dict, family: str, program: str) -> Dic
         message = message.replace(ONLY_ROOT, "only root can see this: sudo " + program, 1)
     action = record["action"]
     if action and off_node(expectations):
-        action = without_playbooks(action, family)
+        action = without_playbooks(action, host)
     return dict(record, message=message, action=PROGRAM.sub(lambda found: (found.group(1) or "") + program, action))
 
 
-def without_playbooks(action: str, family: str) -> str:
+def without_playbooks(action: str, host: Host) -> str:
     """The action without what mends a node of the toolkit alone, and without commands that this system has not got.
 
     Where that is all that there was: how a driver is installed.
     """
     if "devices.yml" in action:
         return UNKNOWN_CARD
+    if not host.has_driver and BUILD.search(action):
+        return INSTALL
     for pattern, words in HALVES:
         action = pattern.sub(words, action)
     parts = BETWEEN.split(action)
-    kept = []  # type: List[str]
+    kept: List[str] = []
     for index in range(0, len(parts), 2):
-        foreign = family == "unknown" and OF_A_FAMILY.search(parts[index])
+        foreign = host.family == "unknown" and OF_A_FAMILY.search(parts[index])
         if parts[index] and not foreign and not OF_A_NODE.search(parts[index]):
             kept += ([parts[index - 1]] if kept else []) + [parts[index]]
     if not kept:

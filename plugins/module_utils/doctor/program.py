@@ -40,7 +40,7 @@ from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
-from .scan.option import add_scan_option, scan_option, settle
+from .scan import option
 from .waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
 
 USAGE_ERROR = 2
@@ -87,7 +87,7 @@ def main(arguments=None, root="/", pyz_version=""):
     if options.bundle is not None:
         return bundle_option(options, root, lambda expectations: examine(expectations, root, options.level))
     if options.scan:
-        return scan_option(options, root, bool(pyz_version))
+        return option.scan_option(options, root, bool(pyz_version))
     if options.gate:
         is_open, sentence = gate(root)
         print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
@@ -140,7 +140,7 @@ def parse(arguments, pyz_version=""):
     """The options, or an exit with status 2."""
     parser = argparse.ArgumentParser(
         prog="gpu-doctor",
-        description=DESCRIPTION,
+        description=option.DESCRIPTION if pyz_version else DESCRIPTION,
         epilog=EXIT_STATUSES,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -160,9 +160,9 @@ def parse(arguments, pyz_version=""):
     parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
     add_file_options(parser)
-    add_scan_option(parser, pyz_version)
+    option.add_scan_option(parser, pyz_version)
     options = parser.parse_args(arguments)
-    settle(parser, options, bool(pyz_version))
+    option.settle(parser, options, bool(pyz_version))
     refuse(parser, options)
     refuse_waiver_options(parser, options)
     return options

@@ -17,6 +17,11 @@ SCAN = (
     "judge any Linux machine by what is there: no plan, no expectations, nothing installed, nothing kept; checks that "
     "need a node of the toolkit are skipped"
 )
+DESCRIPTION = """\
+Say what is on this machine, and what is wrong with it. Nothing is changed, installed or kept, and no plan is needed.
+What only root can read is skipped for other users. Level quick starts no GPU work and leaves out packages, disks and
+links.
+"""
 # What changes or asks for what the toolkit keeps on its nodes.
 OF_A_NODE = ("gate", "record", "acknowledge", "withdraw", "acknowledgements", "strikes", "expectations", "replay")
 

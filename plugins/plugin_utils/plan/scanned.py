@@ -116,14 +116,18 @@ def nearest(releases: list[dict[str, Any]], system: dict[str, Any]) -> dict[str,
     return newest_release([row for row in releases if likeness(row) == best])
 
 
-def not_installed(matrix: dict[str, Any], host: dict[str, Any], path: str) -> dict[str, Any] | None:
-    """The conflict of a machine whose system nothing is planned for, with the nearest that there is; else None."""
+def not_installed(matrix: dict[str, Any], host: dict[str, Any], command: str) -> dict[str, Any] | None:
+    """The conflict of a machine whose system nothing is planned for, with the nearest that there is; else None.
+
+    command  what asks about the same machine with another system, which stands for {}
+    """
     if find_release(matrix, host) is not None:
         return None
     system, row = host["os"], nearest(matrix["os_releases"], host["os"])
     title = system.get("name") if isinstance(system.get("name"), str) and system["name"] != "unknown" else ""
     title = title or "{id} {version}".format(**system)
     text = "{} is not installed by this version, which installs {}; the nearest is {name} {version}: "
-    text += "tools/gpu-plan --host {} --os '{id} {version}' tells what would fit this machine with it."
-    what = text.format(title, installed_systems(matrix["os_releases"]), path, **row)
+    text += "{} tells what would fit this machine with it."
+    near = command.replace("{}", "{id} {version}".format(**row))
+    what = text.format(title, installed_systems(matrix["os_releases"]), near, **row)
     return conflict(what, ["{id} {version}".format(**system)])

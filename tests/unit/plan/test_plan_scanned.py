@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,32 @@ def test_what_is_not_installed_is_one_sentence_with_the_nearest(tmp_path, name):
     assert ask("--host", file, "--os", near).returncode == 0
     conflicts = json.loads(ask("--host", file, "--json").stdout)["conflicts"]
     assert [conflict["what"] for conflict in conflicts] == [sentence]
+
+
+def play(*arguments: str) -> subprocess.CompletedProcess:
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "playbooks/plan.yml", *arguments]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml"}
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("system", "arguments", "status", "words"),
+    [
+        (ROCKY_88, [], 0, "Tesla V100-PCIE-16GB on rocky 8.8"),
+        (SYSTEMS["arch"][0], ["-e", "os='rhel 8.10'"], 0, "Tesla V100-PCIE-16GB on rhel 8.10"),
+        (SYSTEMS["arch"][0], [], 2, "the nearest is RHEL 8.10: ansible-playbook playbooks/plan.yml -e scan="),
+    ],
+    ids=["a plan", "another system", "not installed"],
+)
+def test_the_playbook_takes_a_scan_too(tmp_path, system, arguments, status, words):
+    file = put(tmp_path, report(system))
+    done = play("-e", f"scan={file}", *arguments)
+    assert done.returncode == status and words in " ".join(done.stdout.split()), done.stdout + done.stderr
+
+
+def test_the_playbook_is_told_what_is_wrong_with_a_file(tmp_path):
+    done = play("-e", f"scan={put(tmp_path, BAD['cut'])}")
+    assert done.returncode == 2 and "scan.json: no JSON" in " ".join(done.stdout.split()), done.stdout
 
 
 def test_the_nearest_is_of_the_same_family():

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 from pathlib import Path
@@ -65,7 +64,9 @@ class ActionModule(ActionBase):
 
     def _scan(self, level: str, interpreter: str) -> dict[str, Any]:
         """Copy the program and run it. Raises OSError or ValueError where it cannot be built."""
-        built = doctor_pyz.write(Path(constants.DEFAULT_LOCAL_TMP) / f"scan-{os.getpid()}")
+        # The workers of a run share this folder, which goes with the run: it is built once, not for each host.
+        local = Path(constants.DEFAULT_LOCAL_TMP) / "scan"
+        built = local / doctor_pyz.NAME if (local / doctor_pyz.NAME).exists() else doctor_pyz.write(local)
         folder = self._connection._shell.tmpdir
         file = self._connection._shell.join_path(folder, doctor_pyz.NAME)
         self._transfer_file(str(built), file)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def pyz(root: Path = ROOT) -> bytes:
 def write(folder: Path) -> Path:
     """Write the program into a folder, which is made if need be; the file is replaced in one step."""
     folder.mkdir(parents=True, exist_ok=True)
-    new, file = folder / f".{NAME}.new", folder / NAME
+    # Each worker of a run may be the first.
+    new, file = folder / f".{NAME}.{os.getpid()}", folder / NAME
     new.write_bytes(pyz())
     new.chmod(0o755)
     return new.replace(file)

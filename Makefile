@@ -109,8 +109,9 @@ packages: ## what the containers need from the system's package manager
 bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
 	@PYTHONPATH=tests/node_library:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
 
-docs: venv ## write the pages and tables that are made from data: docs/compatibility.md, docs/checks.md and the others
+docs: venv ## write the pages, tables and pictures that are made from code and data: docs/compatibility.md, docs/checks.md and the others
 	@$(VENV)/bin/python tools/device_table.py
+	@$(VENV)/bin/python tools/architecture.py
 	@$(VENV)/bin/python tools/compatibility.py
 	@$(VENV)/bin/python tools/tuning.py
 	@$(VENV)/bin/python tools/conda.py

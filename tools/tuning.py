@@ -63,6 +63,44 @@ partition, no signature (`wipefs`, `blkid`), not mounted, no swap, nothing built
 64 samples of 1 MiB hold only zeros or only ones. Everything found is told, nothing is touched, and there is no option
 to override it. A disk once used is emptied by its owner, for instance with `blkdiscard`. Undoing unmounts the file
 system and never erases it.
+
+## For developers
+
+Every setting is a row of `plugins/module_utils/tuning/catalogue.py`: value, pattern of allowed values, reason, source,
+how to see and undo it. A *knob* is what can be read and written on a host under one key: a file of the kernel (or a
+glob), `disk FOLDER ATTRIBUTE`, `unit NAME` ("enabled active"), `tuned profile`, `gpu UUID power_limit|clocks`.
+`make_plan` turns the role's variables into settings, knobs and files, and says what is left alone and why; `compare`
+reads; `apply` records, then changes. `state: absent` is the empty plan, and a setting in `leave` is one that is missing
+from the plan: both go back by the same lines.
+
+```yaml
+# /etc/gpuwright/tuning.json, 0644: what is held; read by gpu-tune, at boot by `gpu-tune --apply`, and by host.tuning
+schema: 1
+settings: [{name: vm.swappiness, path_or_how: /proc/sys/vm/swappiness, wanted: "10", reason: ..., undo: ...,
+            keys: {/proc/sys/vm/swappiness: "10"}}]
+skipped: [{name: cpu_governor, reason: "this host has no /sys/devices/system/cpu/..."}]
+# /var/lib/gpuwright/tuning-before.json, 0600: what to go back to; an entry is written before the first change and
+# removed when it is back
+{schema: 1, knobs: {key: value}, folders: [made by us],
+ files: {path: {content: base64, mode: 420, uid: 0, gid: 0} | {link: target} | null}}
+```
+
+`readings.tuning` is `[{name, wanted, found, reason}]`; null: not tuned (SKIP); `found` may be `{unreadable: why}`
+(UNKNOWN). A value other than the wanted one is a WARN.
+
+* **One module instead of twenty tasks**: a run that changes nothing costs one task, and only a program that reads all
+  values before its first change can put all of them back.
+* **The boot service always runs, and tuned as well where it is installed.** tuned's profile carries the same values, so
+  that it sets nothing back; the service runs after it.
+* **A container's kernel is never touched**, even where `/proc/sys` is writable: it is the host's.
+* **The group and the units of the limits are variables of this role**, whose defaults equal the trainer's (a test
+  compares them). The drop-in for `train-gan@.service` may be there before the unit is.
+* **The data disk is found from the mount of a folder at each use**, and the udev rule knows it by world wide or serial
+  number: names change at boot.
+* **`vm.dirty_bytes` goes back through `vm.dirty_ratio`** where that was in force: the kernel keeps one of the two, and
+  0 cannot be written.
+* **The scratch file system's UUID is made from the serial number**, so a later run knows its own work without a record
+  that could be lost. mkfs.xfs runs without `-f`, and looks for signatures once more itself.
 """
 
 

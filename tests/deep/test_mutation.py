@@ -18,53 +18,11 @@ import pytest
 import test_checks_sad_paths as rows_of_tests
 import test_floors as tests_of_floors
 from action_rows import ROWS as ACTIONS
+from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.checks.smoke.training import smoke_record
 from gpuwright.verdict.check import judge
 
-MODULES = (
-    "gpu.cards",
-    "driver.memory_errors",
-    "gpu.identity",
-    "gpu.firmware",
-    "gpu.memory",
-    "gpu.power",
-    "gpu.bus",
-    "gpu.fabric",
-    "gpu.heat",
-    "gpu.repair",
-    "driver.loaded",
-    "driver.next_boot",
-    "reboot.pending",
-    "secure_boot.key",
-    "driver.files",
-    "host.system",
-    "host.space",
-    "kernel.log",
-    "kernel.xid",
-    "gpu.links",
-    "host.infiniband",
-    "host.disks",
-    "model.limits",
-    "cuda.toolkit",
-    "cudnn.version",
-    "nccl.version",
-    "runtime.launcher",
-    "framework.files",
-    "framework.pytorch",
-    "model.trainer",
-    "smoke.training",
-    "performance.speed",
-    "host.tuning",
-    "containers.access",
-    "driver.modules",
-    "gpu.clocks",
-    "host.size",
-    "gpu.isolation",
-    "host.services",
-    "gpu.strikes",
-    "waivers.valid",
-    "driver.packages",
-)
+MODULES = [module.__name__.removeprefix("gpuwright.checks.") for module in CHECKED]
 FLIPPED = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,

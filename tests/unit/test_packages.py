@@ -8,7 +8,6 @@ import importlib.util
 import re
 import shutil
 import subprocess
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -17,54 +16,22 @@ from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.doctor.bundle.make import NOT_ON_NODES, identity
 
+_spec = importlib.util.spec_from_file_location("architecture_page", REPOSITORY / "tools/architecture.py")
+architecture = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(architecture)
+CONTROLLER_MODULES, MODULES, NODE_MODULES = (
+    architecture.CONTROLLER_MODULES,
+    architecture.MODULES,
+    architecture.NODE_MODULES,
+)
+graph, imports_of, package_of = architecture.graph, architecture.imports_of, architecture.package_of
+
 LIBRARY = MODULE_UTILS / "gpuwright"
 CONTROLLER = REPOSITORY / "plugins/plugin_utils"
 UNIT = REPOSITORY / "tests/unit"
 MOST_FILES = 25
 TOOLS = sorted(REPOSITORY.glob("roles/*/files/gpu-*"))
 INSTALLED = "/usr/local/lib/gpuwright"
-# How plug-ins import either folder: by the full name of the collection.
-FULL = re.compile(r"ansible_collections\.gpuwright\.node\.plugins\.(?:module|plugin)_utils\.?(.*)")
-
-
-def name_of(path: Path, top: Path = LIBRARY) -> str:
-    """Dotted name below gpuwright; that of a package is its folder's."""
-    parts = path.relative_to(top).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-NODE_MODULES = {name_of(path): path for path in LIBRARY.rglob("*.py") if path != LIBRARY / "__init__.py"}
-CONTROLLER_MODULES = {name_of(path, CONTROLLER): path for path in CONTROLLER.rglob("*.py")}
-MODULES = {**NODE_MODULES, **CONTROLLER_MODULES}
-
-
-def imports_of(name: str) -> set[str]:
-    """Modules of the two folders that this one imports, at its top or later."""
-    package = (name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]).split(".")
-    found = set()
-    for node in ast.walk(ast.parse(MODULES[name].read_text())):
-        if isinstance(node, ast.ImportFrom):
-            full = FULL.fullmatch(node.module or "")
-            if not node.level and not full:
-                continue
-            base = [*package[: len(package) + 1 - node.level], *(node.module or "").split(".")]
-            base = full.group(1).split(".") if full else base
-            names = {".".join([*filter(None, base), alias.name]) for alias in node.names}
-            found |= {full if full in MODULES else full.rpartition(".")[0] for full in names}
-    return found
-
-
-def package_of(name: str) -> str:
-    return name.partition(".")[0]
-
-
-def graph(modules: Collection[str] = MODULES) -> dict[str, set[str]]:
-    """Package: the other packages that its modules import."""
-    found: dict[str, set[str]] = {}
-    for name in modules:
-        package = package_of(name)
-        found.setdefault(package, set()).update({package_of(used) for used in imports_of(name)} - {package})
-    return found
 
 
 def listed() -> dict[str, list[str]]:
@@ -93,7 +60,7 @@ def test_nothing_of_a_node_imports_what_the_controller_has() -> None:
 
 
 def test_no_module_of_a_node_lies_flat() -> None:
-    assert [name for name, path in NODE_MODULES.items() if path.parent == LIBRARY] == []
+    assert [name for name, path in NODE_MODULES.items() if path.parent == architecture.NODE] == []
 
 
 def test_packages_have_no_cycle() -> None:

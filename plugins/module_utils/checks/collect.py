@@ -32,7 +32,7 @@ QUICK_NVIDIA_SMI_SECONDS = 3
 
 
 def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
-    """Read the node below `root`. `expectations` (see docs/architecture.md) says where to look, not what to find.
+    """Read the node below `root`. `expectations` (see docs/report.md) says where to look, not what to find.
 
     At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
     speed of the GPUs is measured last, when nothing else of these readings uses them.

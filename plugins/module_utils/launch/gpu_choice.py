@@ -22,7 +22,7 @@ def choose_visible_gpus(decision, option, root):
     granted = _granted(decision.environment, gpus) if listed is None else []
     visible = _listed_gpus(decision, listed, gpus) if listed is not None else granted or gpus
     if option is not None:
-        visible = _demanded_gpus(option, gpus, visible)
+        visible = demanded_gpus(option, gpus, visible)
         decision.set_variable("CUDA_VISIBLE_DEVICES", option, "option --gpus", even_if_set=True)
     elif listed is not None:
         decision.note("CUDA_VISIBLE_DEVICES", listed, BY_CALLER)
@@ -60,7 +60,7 @@ def _one_model(gpus, root):
     return len(models) == 1 and None not in models
 
 
-def _demanded_gpus(option, gpus, allowed):
+def demanded_gpus(option, gpus, allowed):
     """The GPUs of --gpus; LaunchError when one does not exist or the caller's environment excludes it."""
     words = option.split(",")
     if not all(is_digits(word, MOST_DIGITS) or word.startswith(UUID_STARTS) for word in words):

@@ -77,7 +77,7 @@ def in_use(gpus):
 
 
 def record(devices, all_reduce, problems, because, busy):
-    """The record of docs/architecture.md: every number with its floor, warn band, peak and their source."""
+    """The record of docs/smoke-test.md: every number with its floor, warn band, peak and their source."""
     names = {str(device.get("name")) for device in devices}
     reduced = None
     if isinstance(all_reduce, dict):

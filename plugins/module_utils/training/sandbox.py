@@ -10,9 +10,11 @@ from typing import List, NamedTuple
 
 from ..host.files import below, exists, names_in, read_text
 
-# Settings of how a service starts, stops and is watched; they say nothing about what its program may do.
+# Settings of how a service starts, stops, is watched and finds its own files; they say nothing about what its program
+# may do.
 NOT_OF_THE_SANDBOX = re.compile(
     r"(Exec|Restart|Timeout|Standard|Watchdog|StartLimit|Success)[A-Za-z]*"
+    r"|RuntimeDirectory|RuntimeDirectoryPreserve|EnvironmentFile|WorkingDirectory"
     r"|Type|PIDFile|RemainAfterExit|RuntimeMaxSec|NotifyAccess|Sockets|BusName|SyslogIdentifier|FileDescriptorStoreMax"
 )
 INSTANCE = "gpuwright-smoke"

@@ -56,7 +56,7 @@ PRODUCT = (
 # Of other programs, which a page tells of: what begins with these is not ours.
 OURS = ("gpu-run", "gpu-doctor", "gpu-tune", "gpu-plan", "train-gan", "sudo gpu-", "tools/gpu-plan", "--")
 # ansible-playbook's, podman's, mpirun's.
-FOREIGN = {"--tags", "--check", "--diff", "--limit", "--userns", "--bind-to"}
+FOREIGN = {"--tags", "--check", "--diff", "--limit", "--userns", "--bind-to", "--max-restarts"}
 FOLDER = re.compile(r"(?<!\S)/(?:etc|var/lib|opt|usr/local/(?:bin|lib)|run)/gpuwright(?![\w-])[^\s`,)]*")
 UNIT = re.compile(r"(?:gpuwright-|train-gan)[\w@-]*\.(?:service|timer|socket|target|path)")
 
@@ -128,6 +128,19 @@ def test_a_file_that_a_page_names_is_there(page: str) -> None:
     gone = [path for path in paths if not any(REPOSITORY.glob(path.rstrip("/")))]
     links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)", text)
     gone += [link for link in links if not ((REPOSITORY / page).parent / link).exists()]
+    assert gone == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_section_that_a_page_links_to_is_there(page: str) -> None:
+    file = REPOSITORY / page
+    gone = []
+    for name, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", file.read_text()):
+        target = file.parent / name if name else file
+        headings = re.findall(r"(?m)^#+ (.+)$", target.read_text())
+        # As GitHub makes them: lower case, no punctuation, a hyphen for each blank.
+        if anchor not in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+            gone.append(f"{name}#{anchor}")
     assert gone == []
 
 

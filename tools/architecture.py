@@ -1,0 +1,172 @@
+"""Write the pictures and tables of docs/architecture.md that are made from the code (`make docs`).
+
+The flow comes from playbooks/site.yml and the roles of each playbook, the packages from the imports of
+plugins/module_utils and plugins/plugin_utils. What a package holds is written by hand, in the middle column of its
+table. tests/unit/docs/test_architecture_page.py finds drift.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs/architecture.md"
+PLAYBOOKS = REPOSITORY / "playbooks"
+NODE = REPOSITORY / "plugins/module_utils"
+CONTROLLER = REPOSITORY / "plugins/plugin_utils"
+PREFIX = "gpuwright.node."
+# How plug-ins import either folder: by the full name of the collection.
+FULL = re.compile(r"ansible_collections\.gpuwright\.node\.plugins\.(?:module|plugin)_utils\.?(.*)")
+MISSING = "?"
+Graph = Mapping[str, Collection[str]]
+
+
+def name_of(path: Path, top: Path) -> str:
+    """Dotted name below the folder; that of a package is its folder's."""
+    parts = path.relative_to(top).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules_of(top: Path) -> dict[str, Path]:
+    return {name_of(path, top): path for path in top.rglob("*.py") if path != top / "__init__.py"}
+
+
+NODE_MODULES = modules_of(NODE)
+CONTROLLER_MODULES = modules_of(CONTROLLER)
+MODULES = {**NODE_MODULES, **CONTROLLER_MODULES}
+
+
+def imports_of(name: str) -> set[str]:
+    """Modules of the two folders that this one imports, at its top or later."""
+    package = (name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]).split(".")
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.ImportFrom):
+            full = FULL.fullmatch(node.module or "")
+            if not node.level and not full:
+                continue
+            base = [*package[: len(package) + 1 - node.level], *(node.module or "").split(".")]
+            base = full.group(1).split(".") if full else base
+            names = {".".join([*filter(None, base), alias.name]) for alias in node.names}
+            found |= {full if full in MODULES else full.rpartition(".")[0] for full in names}
+    return found
+
+
+def package_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def graph(modules: Collection[str] = MODULES) -> dict[str, set[str]]:
+    """Package: the other packages that its modules import."""
+    found: dict[str, set[str]] = {}
+    for name in modules:
+        package = package_of(name)
+        found.setdefault(package, set()).update({package_of(used) for used in imports_of(name)} - {package})
+    return found
+
+
+def lowest_first(packages: Graph, before: list[str]) -> list[str]:
+    """Each package behind those that it imports, otherwise in the order of `before`. ValueError names a cycle."""
+    waiting = sorted(packages, key=lambda name: (before.index(name) if name in before else len(before), name))
+    order: list[str] = []
+    while waiting:
+        ready = next((name for name in waiting if not (set(packages[name]) & set(packages)) - set(order)), None)
+        if ready is None:
+            raise ValueError(f"The packages {', '.join(waiting)} import each other in a circle.")
+        order.append(ready)
+        waiting.remove(ready)
+    return order
+
+
+def table(packages: Graph, order: list[str], text: str) -> str:
+    """Rows of `packages` (a part of `order`); what they hold is taken from the table that `text` has."""
+    held = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+) \| [\w, -]+ \|$", text))
+    lines = ["| package | holds | imports |", "|---|---|---|"]
+    for name in order:
+        if name in packages:
+            used = ", ".join(sorted(packages[name], key=order.index)) or "-"
+            lines.append(f"| `{name}` | {held.get(name, MISSING)} | {used} |")
+    return "\n".join(lines)
+
+
+def reach(packages: Graph, name: str) -> set[str]:
+    """What a package imports, and what that imports in turn."""
+    return set(packages[name]).union(*(reach(packages, used) for used in packages[name]))
+
+
+def direct(packages: Graph, name: str) -> list[str]:
+    """What a package imports, without what it would reach through another one that it imports."""
+    used = set(packages[name])
+    return sorted(used - set().union(*(reach(packages, other) for other in used)))
+
+
+def package_picture(packages: Graph, order: list[str]) -> str:
+    lines = ["```mermaid", "flowchart TB"]
+    for title, modules in (("plugins/module_utils", NODE_MODULES), ("plugins/plugin_utils", CONTROLLER_MODULES)):
+        inside = {package_of(name) for name in modules}
+        lines += [f'  subgraph "{title}"', f"    {' & '.join(name for name in order if name in inside)}", "  end"]
+    lines += [f"  {name} --> {' & '.join(direct(packages, name))}" for name in order if packages[name]]
+    return "\n".join([*lines, "```"])
+
+
+def plays() -> dict[str, list[dict[str, Any]]]:
+    """The playbooks that playbooks/site.yml imports, in this order, each with its plays."""
+    imported = [
+        play["ansible.builtin.import_playbook"] for play in yaml.safe_load((PLAYBOOKS / "site.yml").read_text())
+    ]
+    return {Path(name).stem: yaml.safe_load((PLAYBOOKS / name).read_text()) for name in imported}
+
+
+def flow(found: Mapping[str, list[dict[str, Any]]]) -> str:
+    """One box for each playbook of a run, with its roles in their order; those that every play begins with first."""
+    roles = {
+        name: [role["role"].removeprefix(PREFIX) for play in book for role in play["roles"]]
+        for name, book in found.items()
+    }
+    common = [role for role in next(iter(roles.values())) if all(role in names for names in roles.values())]
+    lines = ["```mermaid", "flowchart LR"]
+    for name, names in roles.items():
+        own = [role for role in names if role not in common] or ["changes nothing"]
+        lines.append(f'  {name}["<b>{name}.yml</b><br/>{"<br/>".join(own)}"]')
+    lines += [f"  {first} --> {second}" for first, second in zip(roles, list(roles)[1:], strict=False)]
+    begin = " and ".join(f"`{role}`" for role in common)
+    return "\n".join([*lines, "```", "", f"Every play begins with the roles {begin}."])
+
+
+def between(text: str, name: str) -> str:
+    found = re.search(rf"(?s)<!-- {name}: .*?-->\n(.*?)\n<!-- end of {name} -->", text)
+    if not found:
+        raise ValueError(f"{PAGE.name} has no part between `<!-- {name}: ... -->` and `<!-- end of {name} -->`.")
+    return found[1]
+
+
+def page(text: str, packages: Graph, found: Mapping[str, list[dict[str, Any]]]) -> str:
+    """The whole page: `text` with its made parts as these packages and plays have them."""
+    before = re.findall(r"(?m)^\| `(\w+)` \| .+ \| [\w, -]+ \|$", between(text, "packages"))
+    order = lowest_first(packages, before)
+    on_nodes = {package_of(name) for name in NODE_MODULES}
+    tables = [
+        table({name: used for name, used in packages.items() if (name in on_nodes) is node}, order, text)
+        for node in (True, False)
+    ]
+    between_tables = (
+        "`plugins/plugin_utils/` is what runs on the controller alone, on its Python 3.10 or newer. It imports\n"
+        "the packages above by their full names:"
+    )
+    parts = {
+        "flow": flow(found),
+        "packages": "\n\n".join([tables[0], between_tables, tables[1], package_picture(packages, order)]),
+    }
+    for name, made in parts.items():
+        text = text.replace(f"-->\n{between(text, name)}\n<!-- end of {name}", f"-->\n{made}\n<!-- end of {name}")
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(), graph(), plays()))

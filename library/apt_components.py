@@ -130,9 +130,10 @@ def main():
                 )
             )
     changed = before != after
-    added = [{"uri": uri, "suites": list(suites), "components": list(names)} for _, uri, suites, names in stanzas]
-    for row in added:
-        row["uri"] = without_login(row["uri"])
+    added = [
+        {"uri": without_login(uri), "suites": list(suites), "components": list(names)}
+        for _, uri, suites, names in stanzas
+    ]
     before, after = without_login(before), without_login(after)
     difference = {"before": before, "after": after, "before_header": path, "after_header": path}
     module.exit_json(changed=changed, added=added, diff=difference)

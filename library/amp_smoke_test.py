@@ -164,7 +164,7 @@ ARGUMENTS = {
 }
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
     if module.check_mode:

@@ -58,7 +58,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.apt_source
 )
 
 
-def read(path):
+def read(path: str) -> str:
     """The file's text, empty where there is none."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -67,7 +67,7 @@ def read(path):
         return ""
 
 
-def write(module, path, text):
+def write(module: AnsibleModule, path: str, text: str) -> None:
     """Replace the file in one step; an empty text removes it."""
     if not text:
         os.unlink(path)
@@ -82,14 +82,14 @@ def write(module, path, text):
     os.chmod(path, mode)
 
 
-def update(seconds):
+def update(seconds: float) -> str:
     """What went wrong while apt read its package lists, empty for nothing."""
     # Without this option apt calls a repository that it could not reach a warning.
     done = run_bounded(["apt-get", "update", "--quiet=2", "--option", "APT::Update::Error-Mode=any"], seconds)
     return "" if done.rc == 0 else (done.problem or done.stderr.strip() or f"exit status {done.rc}")
 
 
-def main():
+def main() -> None:
     """Compare the file with what it should be, write it, read the lists, or put everything back."""
     module = AnsibleModule(
         argument_spec={
@@ -130,9 +130,10 @@ def main():
                 )
             )
     changed = before != after
-    added = [{"uri": uri, "suites": list(suites), "components": list(names)} for _, uri, suites, names in stanzas]
-    for row in added:
-        row["uri"] = without_login(row["uri"])
+    added = [
+        {"uri": without_login(uri), "suites": list(suites), "components": list(names)}
+        for _, uri, suites, names in stanzas
+    ]
     before, after = without_login(before), without_login(after)
     difference = {"before": before, "after": after, "before_header": path, "after_header": path}
     module.exit_json(changed=changed, added=added, diff=difference)

@@ -105,6 +105,8 @@ commands:
   elements: str
 """
 
+from typing import Any, Dict, Mapping
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.module_streams import (
@@ -126,7 +128,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.stream_swi
 )
 
 
-def main():
+def main() -> None:
     """Compare, decide, change, prove."""
     module = AnsibleModule(
         argument_spec={
@@ -150,7 +152,7 @@ def main():
     module.exit_json(**result)
 
 
-def wanted_selection(params):
+def wanted_selection(params: Mapping[str, Any]) -> Selection:
     """The `Selection` that the parameters ask for."""
     check_name("name", params["name"])
     for package in params["packages"]:
@@ -169,7 +171,7 @@ def wanted_selection(params):
     return Selection("disabled" if params["state"] == "disabled" else "", "")
 
 
-def bring_about(module, wanted, result):
+def bring_about(module: AnsibleModule, wanted: Selection, result: Dict[str, Any]) -> None:
     """Make the change, if there is one and check mode does not forbid it; fills in the result as far as it comes."""
     name, dnf, install = module.params["name"], Dnf(module.params["timeout"]), module.params["install"]
     before = read_selection(name)
@@ -199,7 +201,9 @@ def bring_about(module, wanted, result):
     )
 
 
-def make_changes(module, wanted, commands, replaced, dnf, result):
+def make_changes(
+    module: AnsibleModule, wanted: Selection, commands: Any, replaced: Any, dnf: Any, result: Dict[str, Any]
+) -> None:
     """Select the stream, then replace the packages; a step that fails before they are replaced leaves all as it was."""
     name, install = module.params["name"], module.params["install"]
     names = module.params["packages"] if install else []
@@ -213,7 +217,7 @@ def make_changes(module, wanted, commands, replaced, dnf, result):
             replace_packages(dnf, replaced, module.params["version"], install)
 
 
-def prove(name, wanted):
+def prove(name: str, wanted: Selection) -> None:
     """dnf's exit status is not believed; what it recorded is."""
     after = read_selection(name)
     if after != wanted:
@@ -223,7 +227,7 @@ def prove(name, wanted):
         )
 
 
-def describe(name, selection):
+def describe(name: str, selection: Selection) -> str:
     """One line for a diff."""
     words = " ".join(part for part in selection if part) or "not selected"
     return f"module {name}: {words}\n"

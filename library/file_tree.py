@@ -56,7 +56,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.bytecode impor
 from ansible_collections.gpuwright.node.plugins.module_utils.host.trees import apply_tree, tree_changes
 
 
-def main():
+def main() -> None:
     """Compare, then write."""
     module = AnsibleModule(
         argument_spec={

@@ -57,7 +57,7 @@ SPEC = {
 }
 
 
-def main():
+def main() -> None:
     """Read what there is, and choose."""
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:

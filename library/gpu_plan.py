@@ -77,7 +77,7 @@ msg:
 from ansible.module_utils.basic import AnsibleModule
 
 
-def main():
+def main() -> None:
     """The work is done by the action plug-in of this name, plugins/action/gpu_plan.py."""
     module = AnsibleModule(
         argument_spec={

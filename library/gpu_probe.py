@@ -148,7 +148,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import a
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import probe
 
 
-def main():
+def main() -> None:
     """Read the host and return it."""
     names = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(argument_spec={"kernels": names, "agents": names}, supports_check_mode=True)

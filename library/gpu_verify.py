@@ -141,6 +141,7 @@ readings:
 
 import os
 import platform
+from typing import Any, Dict, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import run_checks
@@ -169,7 +170,7 @@ SPEC = {
 }
 
 
-def wrong_parameter(params, check_mode):
+def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
     """What is wrong with the parameters beside the expectations, "" when nothing is."""
     seconds = params["nvidia_smi_timeout"]
     if not seconds > 0:
@@ -182,7 +183,7 @@ def wrong_parameter(params, check_mode):
     return ""
 
 
-def count_strikes(module, report):
+def count_strikes(module: AnsibleModule, report: Dict[str, Any]) -> None:
     """Keep the strikes of a run that leaves a report; the verdict does not wait for them, so a failure is a warning."""
     try:
         keep_strikes(report)
@@ -190,7 +191,7 @@ def count_strikes(module, report):
         module.warn(f"strikes are not counted: {error}")
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     params = module.params
     problem = wrong_parameter(params, module.check_mode)

@@ -108,7 +108,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.tuning.plan import 
 AGAIN = f"What was found before is kept in {tuning_store.BEFORE}. Mend this and run again"
 
 
-def main():
+def main() -> None:
     """Compare, then apply."""
     module = AnsibleModule(
         argument_spec={

@@ -65,7 +65,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed 
 )
 
 
-def main():
+def main() -> None:
     """Report, never change."""
     module = AnsibleModule(
         argument_spec={

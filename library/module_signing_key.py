@@ -69,7 +69,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.mo
 from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.signing_pair import Refused
 
 
-def main():
+def main() -> None:
     """Make, stage, and say what the console will ask."""
     module = AnsibleModule(
         argument_spec={

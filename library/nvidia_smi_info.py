@@ -184,7 +184,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.csv 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 
 
-def main():
+def main() -> None:
     """Ask and return the answer, whatever it is."""
     module = AnsibleModule(
         argument_spec={

@@ -89,6 +89,8 @@ ansible_facts:
   returned: always
 """
 
+from typing import Any, Dict
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import (
     CLAIM,
@@ -100,7 +102,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.operator.record imp
 )
 
 
-def main():
+def main() -> None:
     """Ask the record; what the answer means is decided on the controller."""
     module = AnsibleModule(
         argument_spec={
@@ -138,7 +140,7 @@ def main():
     module.exit_json(changed=False, **_shown(answer, claim["run"]))
 
 
-def _shown(answer, run):
+def _shown(answer: Answer, run: str) -> Dict[str, Any]:
     shown = dict(answer._asdict(), run=run if answer.held else "")
     shown["work"] = [dict(work._asdict()) for work in answer.work]
     return shown

@@ -130,7 +130,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.preflight.space imp
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import ask
 
 
-def main():
+def main() -> None:
     """Read what the probe has not, and judge all of it."""
     module = AnsibleModule(
         argument_spec={

@@ -78,7 +78,7 @@ SPEC = {
 }
 
 
-def main():
+def main() -> None:
     """Look, and say what was seen."""
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:

@@ -58,7 +58,7 @@ elapsed:
 from ansible.module_utils.basic import AnsibleModule
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "msg": {"default": "Reboot initiated by Ansible"},

@@ -50,7 +50,7 @@ hosts:
 from ansible.module_utils.basic import AnsibleModule
 
 
-def main():
+def main() -> None:
     """The work is done by the action plug-in of this name, plugins/action/report_page.py."""
     module = AnsibleModule(argument_spec={"folder": {"type": "path", "required": True}}, supports_check_mode=True)
     module.fail_json(

@@ -63,6 +63,7 @@ backup_file:
 import http.client
 import os
 import tempfile
+from typing import Any, Optional
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import find_program
@@ -70,7 +71,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses 
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.signing_key import MOST_BYTES, pinned_key, refusal
 
 
-def read(path):
+def read(path: str) -> Optional[bytes]:
     """The file's bytes, None where there is none."""
     try:
         with open(path, "rb") as file:
@@ -79,7 +80,7 @@ def read(path):
         return None
 
 
-def fetched(module):
+def fetched(module: AnsibleModule) -> bytes:
     """The pinned key as the address sends it, as bytes; ends the module where anything else comes."""
     data = fetch(module)
     why = refusal(data, module.params["fingerprint"])
@@ -89,7 +90,7 @@ def fetched(module):
     return data
 
 
-def fetch(module):
+def fetch(module: AnsibleModule) -> Any:
     """What the address answers, as bytes; ends the module where it does not."""
     wish = module.params
     try:
@@ -101,7 +102,7 @@ def fetch(module):
         module.fail_json(msg=text.format(wish["url"], without_login(str(reason)), wish["url"]))
 
 
-def write(module, path, text):
+def write(module: AnsibleModule, path: str, text: str) -> str:
     """Replace the file in one step, whatever umask root has; returns the copy of the one before."""
     backup = module.backup_local(path) if os.path.exists(path) else ""
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
@@ -113,7 +114,7 @@ def write(module, path, text):
     return backup
 
 
-def main():
+def main() -> None:
     """Look at the file; fetch only where it does not hold the pinned key."""
     module = AnsibleModule(
         argument_spec={

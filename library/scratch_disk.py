@@ -46,7 +46,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import scratch
 
 
-def main():
+def main() -> None:
     """Look, refuse or format."""
     module = AnsibleModule(argument_spec={"serial": {"type": "str", "required": True}}, supports_check_mode=True)
     serial = module.params["serial"].strip()

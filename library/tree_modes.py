@@ -45,7 +45,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes imp
 MOST_EXAMPLES = 5
 
 
-def main():
+def main() -> None:
     """Look at every file, then repair."""
     module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]

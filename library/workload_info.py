@@ -102,7 +102,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.probe.workloads imp
 )
 
 
-def main():
+def main() -> None:
     """Look, and answer."""
     module = AnsibleModule(
         argument_spec={
@@ -129,7 +129,7 @@ def main():
     )
 
 
-def uptime():
+def uptime() -> float:
     """Seconds since the boot; a clock that is set meanwhile does not matter to it."""
     return time.monotonic()
 

@@ -5,7 +5,7 @@ NVIDIA numbers its devices in blocks, one chip to a block, so a card without a n
 table and its sources are roles/preflight/files/matrix/devices.yml; gpu/cards.py reads it.
 """
 
-from typing import NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 from .cards import BY_ID, CHIPS, card_of, chip_of, name_of_id
 
@@ -24,7 +24,7 @@ NAMES = {device_id: name_of_id(device_id) for device_id in BY_ID}
 ARCHITECTURES = {chip.architecture for chip in CHIPS.values()}
 
 
-def describe_device(device_id):
+def describe_device(device_id: str) -> Device:
     """The `Device` of a PCI device id such as "1db4"; what the tables do not know is named unknown and never guessed.
 
     The name of an unlisted card is "unknown 10de:xxxx"; its architecture is known all the same when its block is.
@@ -35,7 +35,7 @@ def describe_device(device_id):
     return Device(name, chip.architecture, chip.compute_capability or None)
 
 
-def find_devices(text):
+def find_devices(text: str) -> List[str]:
     """PCI ids that a person may mean, sorted: by an id ("1db4", "10de:1DB4") or a name, with or without its maker.
 
     An empty list means that the tables know no such card.
@@ -50,7 +50,7 @@ def find_devices(text):
     return sorted(exact or plain)
 
 
-def without_maker(name):
+def without_maker(name: str) -> str:
     """ "NVIDIA GeForce RTX 4090" and "RTX 4090" are one card to a person."""
     words = [
         word for word in name.lower().replace("-", " ").split() if word not in ("nvidia", "geforce", "tesla", "quadro")

@@ -9,6 +9,7 @@ The figures and their sources are rows of roles/preflight/files/matrix/devices.y
 from typing import NamedTuple, Optional
 
 from .cards import architecture_named, card_of
+from .device_rows import KnownGood
 from .device_table import KNOWN_GOOD
 
 SHARE = 0.75
@@ -28,17 +29,17 @@ class Floor(NamedTuple):
     source: str
 
 
-def unit_of(measure):
+def unit_of(measure: str) -> str:
     endings = (("_gb_s", "GB/s"), ("_tflops", "TFLOP/s"), ("_gt_s", "GT/s"), ("all_reduce", "GB/s"))
     return next(unit for ending, unit in endings if measure.endswith(ending))
 
 
-def floor_of(model, measure):
+def floor_of(model: str, measure: str) -> Floor:
     """The `Floor` of a measure on the card that nvidia-smi calls `model`."""
     return _floor(_known_good(model, measure, None), measure, peak_of(model, measure))
 
 
-def reduce_floor(model, gpus):
+def reduce_floor(model: str, gpus: Optional[int]) -> Floor:
     """The `Floor` of all-reduce's bus bandwidth over `gpus` cards of a model.
 
     Measured were eight behind NVLink: with fewer, or behind PCIe, nobody has published what is good.
@@ -46,12 +47,12 @@ def reduce_floor(model, gpus):
     return _floor(_known_good(model, "all_reduce", gpus), "all_reduce", None)
 
 
-def _known_good(model, measure, gpus):
+def _known_good(model: str, measure: str, gpus: Optional[int]) -> Optional[KnownGood]:
     rows = [KNOWN_GOOD[name] for name in card_of(model).known_good]
     return next((row for row in rows if measure in row.measures and row.gpus == gpus), None)
 
 
-def _floor(known, measure, peak):
+def _floor(known: Optional[KnownGood], measure: str, peak: Optional[float]) -> Floor:
     if known is None:
         return Floor(None, None, peak, unit_of(measure), "")
     good = known.measures[measure]
@@ -60,7 +61,7 @@ def _floor(known, measure, peak):
     return Floor(round(floor, 3), round(floor * WARN_BAND, 3), peak, unit_of(measure), text)
 
 
-def peak_of(model, measure):
+def peak_of(model: str, measure: str) -> Optional[float]:
     """The maker's figure, None where the table has none."""
     card = card_of(model)
     if measure.startswith(("h2d", "d2h")):
@@ -70,7 +71,7 @@ def peak_of(model, measure):
     return card.peaks.get(measure)
 
 
-def amp_floor(architecture):
+def amp_floor(architecture: str) -> Floor:
     """The `Floor` of mixed over single precision, for an architecture as gpu_node names it."""
     row = architecture_named(architecture)
     if row.amp_ratio is None:

@@ -27,16 +27,16 @@ EACH_GPU, SINGLE = "each-gpu", "one"
 ALL, NONE = "all", "none"
 YES, NO = "yes", "no"
 PREFIX = "GPU_JOB_"
-USAGE = """usage: gpu-job [--explain] [-- command [argument ...]]
+USAGE = f"""usage: gpu-job [--explain] [-- command [argument ...]]
 
 Run a command as the service of this name does; docs/jobs.md says how. It is set by variables of the environment:
   GPU_JOB_COMMAND    the command, where none is given; quoted as for a shell, which is not asked
   GPU_JOB_GPUS       all (default), none, or numbers in PCI order and UUIDs: 0,1
   GPU_JOB_PROCESSES  each-gpu (default: by torchrun, where there are several) or one
   GPU_JOB_SHARE      no (default) or yes: other services that say yes may have the same GPUs
-  GPU_JOB_TORCHRUN   options of torchrun (default: {})
+  GPU_JOB_TORCHRUN   options of torchrun (default: {ONE_HOST})
   GPU_JOB_NAME       who this is, for whoever finds a GPU in use
-""".format(ONE_HOST)
+"""
 
 
 class Job(NamedTuple):
@@ -177,7 +177,7 @@ def main(arguments: List[str], environ=os.environ, root: str = "/", ignored: int
 
 
 def _say(message: str) -> None:
-    sys.stderr.write("gpu-job: {}\n".format(" ".join(message.splitlines())))
+    sys.stderr.write(f"gpu-job: {' '.join(message.splitlines())}\n")
     # exec would drop what is still in the buffer.
     sys.stderr.flush()
 

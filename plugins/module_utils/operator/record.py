@@ -93,7 +93,7 @@ def release(run: str, root: str = "/") -> bool:
         return True
 
 
-def _read(root: str):
+def _read(root: str) -> Any:
     """(record of this boot without `schema` or None, why a record that is there cannot be believed or "")."""
     try:
         record = read_kept(root, RECORD, SCHEMA)

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from typing import Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple
 
 from ..host.files import below
 from ..host.processes import command_name, process_ids
@@ -64,7 +64,7 @@ def _read_in_child(root: str, deadline_s: float) -> Dict[int, str]:
     return found
 
 
-def _ask_child(root: str, pids: List[int], deadline: float):
+def _ask_child(root: str, pids: List[int], deadline: float) -> Any:
     """({pid: run or ""} of those that a child could read, the pid that it could not get beyond or None)."""
     reader, writer = os.pipe()
     child = os.fork()

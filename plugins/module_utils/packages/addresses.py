@@ -9,7 +9,7 @@ import re
 import ssl
 import urllib.parse
 import urllib.request
-from typing import List, NamedTuple
+from typing import Any, List, NamedTuple, Optional
 
 # A login whose password holds an unencoded "/" or "?" reaches beyond what is formally the host.
 RAW_LOGIN = re.compile(r"://[^\s/@:]*:(?!\d*(?:/|$))\S*@")
@@ -24,7 +24,7 @@ class Address(NamedTuple):
     password: str
 
 
-def split_login(url):
+def split_login(url: str) -> Address:
     """`Address` of `url`; without "@" before the path it is the url as it was."""
     scheme, separator, rest = url.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -36,12 +36,12 @@ def split_login(url):
     return Address(plain, urllib.parse.unquote(user), urllib.parse.unquote(password))
 
 
-def without_login(text):
+def without_login(text: str) -> str:
     """The text with every login in an address replaced by ***: for messages."""
     return RAW_LOGIN.sub("://***@", LOGIN.sub("://***@", text))
 
 
-def open_address(url, user="", password="", proxy=None, timeout=30):
+def open_address(url: str, user: str = "", password: str = "", proxy: Optional[str] = None, timeout: float = 30) -> Any:
     """The answer of a server, as urllib gives it; raises OSError, http.client.HTTPException, ValueError as urllib does.
 
     url      a login in it is used where no user is given          proxy  None: what the environment names, "": none

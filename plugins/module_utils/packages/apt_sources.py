@@ -5,9 +5,12 @@ apt itself is asked where its packages come from: it reads both forms of sources
 files which of them are the distribution's, under whatever mirror's name.
 """
 
-from typing import Dict, List, NamedTuple, Set, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
-from ..host.bounded import run_bounded
+from ..host.bounded import (
+    Finished,
+    run_bounded,
+)
 
 FIELDS = "$(SOURCESENTRY)|$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
 KEYRINGS = {
@@ -29,7 +32,7 @@ class Target(NamedTuple):
     component: str
 
 
-def read_targets(run=run_bounded):
+def read_targets(run: Callable[..., Finished] = run_bounded) -> List[Target]:
     """The indexes that apt has read from its configured sources; raises OSError when apt cannot say."""
     done = run(["apt-get", "indextargets", "--format", FIELDS, "Created-By: Packages"], APT_SECONDS)
     if done.rc != 0:
@@ -37,7 +40,7 @@ def read_targets(run=run_bounded):
     return parse_targets(done.stdout)
 
 
-def parse_targets(text):
+def parse_targets(text: str) -> List[Target]:
     """Lines of `apt-get indextargets` in the form of FIELDS; a line of another form is left out."""
     found = []
     for line in text.splitlines():
@@ -48,12 +51,14 @@ def parse_targets(text):
     return found
 
 
-def own_targets(targets):
+def own_targets(targets: Iterable[Target]) -> List[Target]:
     """Those of the distribution itself."""
     return [target for target in targets if target.origin in KEYRINGS]
 
 
-def wanted_stanzas(targets, components, file):
+def wanted_stanzas(
+    targets: Iterable[Target], components: Sequence[str], file: str
+) -> List[Tuple[str, str, Tuple[str, ...], Tuple[str, ...]]]:
     """What `file` has to add so that every suite of the distribution has all `components`, in apt's order of sources.
 
     Returns `[(origin, uri, (suite, ...), (component, ...)), ...]`; what other files configure is not repeated, which
@@ -71,7 +76,7 @@ def wanted_stanzas(targets, components, file):
     return [(origin, uri, tuple(suites), missing) for (origin, uri, missing), suites in stanzas.items()]
 
 
-def sources_text(stanzas, keyrings):
+def sources_text(stanzas: Any, keyrings: Collection[str]) -> str:
     """The deb822 file for `wanted_stanzas`; `keyrings` are the paths of KEYRINGS that the host has. Empty for none."""
     blocks = []
     for origin, uri, suites, components in stanzas:

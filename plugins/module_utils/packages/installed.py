@@ -5,7 +5,7 @@ import fcntl
 import fnmatch
 import os
 import struct
-from typing import Any, Dict, Set
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
 
 from ..host.bounded import run_bounded
 
@@ -32,7 +32,7 @@ QUERY_SECONDS = 60
 FAMILIES = ("redhat", "debian")
 
 
-def missing_packages(names, family):
+def missing_packages(names: Sequence[str], family: str) -> List[str]:
     """The members of `names` that are not installed, neither by name nor as something provided, in the order given.
 
     family  redhat: names as dnf understands them; debian: as apt does, `name` or `name=version`, the version may be a
@@ -44,32 +44,32 @@ def missing_packages(names, family):
     return _missing_debs(names) if family == "debian" else _missing_rpms(names)
 
 
-def _missing_rpms(names):
+def _missing_rpms(names: Sequence[str]) -> List[str]:
     if _rpm_knows(names):
         return []
     return [name for name in names if not (_rpm_knows([name]) or _rpm_knows(["--whatprovides", name]))]
 
 
-def _rpm_knows(arguments):
+def _rpm_knows(arguments: Sequence[str]) -> bool:
     done = run_bounded(["rpm", "-q"] + list(arguments), timeout=QUERY_SECONDS)
     if done.rc is None:
         raise OSError("rpm cannot say what is installed: " + done.problem)
     return done.rc == 0
 
 
-def _missing_debs(names):
+def _missing_debs(names: Sequence[str]) -> List[str]:
     form = "${db:Status-Status}\t${Package}\t${Version}\t${Provides}\n"
     return missing_debs(names, _ask_dpkg(form))
 
 
-def _ask_dpkg(form):
+def _ask_dpkg(form: str) -> str:
     done = run_bounded(["dpkg-query", "--show", "--showformat", form], timeout=QUERY_SECONDS)
     if done.rc != 0:
         raise OSError("dpkg cannot say what is installed: " + (done.problem or done.stderr.strip()))
     return done.stdout
 
 
-def unfinished_packages(family):
+def unfinished_packages(family: str) -> List[str]:
     """Packages that an interrupted transaction left unpacked but not set up, which stops every later one; sorted.
 
     dnf needs no such repair. Raises OSError when dpkg cannot be asked.
@@ -80,7 +80,7 @@ def unfinished_packages(family):
     return sorted({package for status, _, package in lines if status in UNFINISHED})
 
 
-def missing_debs(names, listing):
+def missing_debs(names: Iterable[str], listing: str) -> List[str]:
     """Those of `names` that a listing (status, package, version, provides; by tabs) does not show as installed."""
     versions: Dict[str, Any] = {}
     provided: Set[str] = set()
@@ -93,16 +93,16 @@ def missing_debs(names, listing):
     missing = []
     for name in names:
         package, _, wanted = name.partition("=")
-        version = versions.get(package)
-        if version is None:
+        found = versions.get(package)
+        if found is None:
             there = not wanted and package in provided
         else:
-            there = not wanted or fnmatch.fnmatchcase(version, wanted)
+            there = not wanted or fnmatch.fnmatchcase(found, wanted)
         missing += [] if there else [name]
     return missing
 
 
-def lock_holder(root="/"):
+def lock_holder(root: str = "/") -> Any:
     """`{"pid": int, "command": str}` of a running process that holds a package manager's lock, or None."""
     for name in DNF_PID_FILES:
         pid = _pid_in(os.path.join(root, name))
@@ -117,7 +117,7 @@ def lock_holder(root="/"):
     return None
 
 
-def _pid_in(path):
+def _pid_in(path: str) -> Optional[int]:
     try:
         with open(path, encoding="ascii") as file:
             return int(file.read(32).strip() or 0)
@@ -125,7 +125,7 @@ def _pid_in(path):
         return 0
 
 
-def _command(pid, root="/"):
+def _command(pid: int, root: str = "/") -> Optional[str]:
     try:
         with open(os.path.join(root, "proc", str(pid), "cmdline"), "rb") as file:
             return file.read(400).replace(b"\0", b" ").decode("utf-8", "replace").strip()
@@ -133,7 +133,7 @@ def _command(pid, root="/"):
         return None
 
 
-def _posix_lock_owner(path):
+def _posix_lock_owner(path: str) -> Optional[int]:
     """Pid that holds a write lock on `path`, 0 when nobody does or when this cannot be asked."""
     try:
         with open(path, "rb") as file:

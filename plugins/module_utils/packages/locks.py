@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds the node's packages where they are: enabled module streams and version locks of dnf."""
 
+from typing import Any, Dict, List, Optional
+
 from ..host.files import exists, names_in, read_text
 from .module_streams import StreamError, read_selection
 
@@ -8,14 +10,14 @@ STREAMS = "/etc/dnf/modules.d"
 LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
 
 
-def read_package_locks(root):
+def read_package_locks(root: str) -> Optional[Dict[str, Any]]:
     """`{streams: {module: "enabled 580-dkms"}, versions: [patterns]}`; None on a node without dnf."""
     if not exists(root, "/etc/dnf"):
         return None
     return {"streams": read_streams(root), "versions": read_version_locks(root)}
 
 
-def read_streams(root):
+def read_streams(root: str) -> Dict[str, str]:
     """State of each module that is not left to the repository's default; ValueError for a file nobody understands."""
     found = {}
     for name in names_in(root, STREAMS):
@@ -30,7 +32,7 @@ def read_streams(root):
     return found
 
 
-def read_version_locks(root):
+def read_version_locks(root: str) -> List[str]:
     """The patterns of versionlock.list; empty when there is no such file."""
     text = read_text(root, LOCK_LIST)
     if text is None and exists(root, LOCK_LIST):

@@ -10,9 +10,12 @@ import configparser
 import difflib
 import re
 import signal
-from typing import NamedTuple
+from typing import Any, List, NamedTuple, Sequence
 
-from ..host.bounded import run_bounded
+from ..host.bounded import (
+    Finished,
+    run_bounded,
+)
 from ..host.files import read_text
 from .installed import lock_holder
 
@@ -32,7 +35,7 @@ class StreamError(Exception):
     """What went wrong and what to do next, for a person."""
 
 
-def check_name(what, text):
+def check_name(what: str, text: str) -> None:
     """Refuses what dnf would take for an option or for more than one name. Raises `StreamError`."""
     if not NAME.match(text):
         raise StreamError(
@@ -41,7 +44,7 @@ def check_name(what, text):
         )
 
 
-def read_selection(name, root="/"):
+def read_selection(name: str, root: str = "/") -> Selection:
     """The `Selection` that dnf keeps for module `name`; raises `StreamError` when its file cannot be understood."""
     path = STATE_FILE.format(name)
     parser = configparser.ConfigParser(interpolation=None, strict=False)
@@ -57,7 +60,7 @@ def read_selection(name, root="/"):
     return Selection(state, stream if state == "enabled" else "")
 
 
-def parse_module_list(name, text):
+def parse_module_list(name: str, text: str) -> List[str]:
     """Streams of module `name` in the table that `dnf module list` prints, in its order, each once.
 
     Rows look like "nvidia-driver  580-dkms [d][e]  default [d], fm  Summary"; several repositories may list the same
@@ -75,10 +78,10 @@ def parse_module_list(name, text):
 class Dnf(object):
     """The dnf and rpm commands, each with the same deadline in seconds."""
 
-    def __init__(self, timeout):
+    def __init__(self, timeout: float) -> None:
         self.timeout = timeout
 
-    def available_streams(self, name):
+    def available_streams(self, name: str) -> List[str]:
         """Streams that the enabled repositories offer; raises `StreamError` when dnf cannot say."""
         # -y: a repository that signs its metadata has dnf ask whether its configured key may be used.
         command = ["dnf", "-q", "-y", "module", "list", name]
@@ -87,7 +90,7 @@ class Dnf(object):
             return parse_module_list(name, finished.stdout)
         raise StreamError(_failure(command, finished))
 
-    def installed(self, names):
+    def installed(self, names: Sequence[str]) -> List[str]:
         """Those of `names` (globs allowed) that rpm has, sorted."""
         if not names:
             return []
@@ -97,7 +100,7 @@ class Dnf(object):
             raise StreamError(_failure(command, finished))
         return sorted(set(finished.stdout.split()))
 
-    def versions(self, names):
+    def versions(self, names: Sequence[str]) -> Any:
         """`{name: version}` of those of `names` (globs allowed) that rpm has."""
         if not names:
             return {}
@@ -107,7 +110,7 @@ class Dnf(object):
             raise StreamError(_failure(command, finished))
         return dict(line.split(" ", 1) for line in finished.stdout.splitlines() if " " in line)
 
-    def offered(self, names):
+    def offered(self, names: Sequence[str]) -> Any:
         """Those of `names` that the enabled repositories and streams offer."""
         command = ["dnf", "-q", "-y", "repoquery", "--available", "--qf", "%{name}"] + list(names)
         finished = self._run(command)
@@ -115,7 +118,7 @@ class Dnf(object):
             raise StreamError(_failure(command, finished))
         return sorted(set(finished.stdout.split()) & set(names))
 
-    def shell(self, command):
+    def shell(self, command: str) -> Any:
         """Run dnf shell, whose exit status says nothing; raises `StreamError` where its words tell of an error."""
         finished = self._run(command)
         said = finished.stdout + "\n" + finished.stderr
@@ -123,13 +126,13 @@ class Dnf(object):
             words = [line for line in said.splitlines() if re.match(r"(Error|\s*Problem\b|Failed|\s+- )", line)]
             raise StreamError(_failure(command, finished._replace(stderr="\n".join(words) or finished.stderr)))
 
-    def change(self, command):
+    def change(self, command: Sequence[str]) -> Any:
         """Run one of the commands of `plan_commands`; raises `StreamError` with dnf's own last words."""
         finished = self._run(command)
         if finished.rc != 0:
             raise StreamError(_failure(command, finished))
 
-    def _run(self, command):
+    def _run(self, command: Sequence[str]) -> Any:
         # SIGTERM: a package transaction that is under way ends in order, one that waits for a lock ends at once.
         finished = run_bounded(command, self.timeout, stop_signal=signal.SIGTERM)
         if finished.missing:
@@ -141,7 +144,7 @@ class Dnf(object):
         return finished
 
 
-def plan_commands(name, wanted, before, installed):
+def plan_commands(name: str, wanted: Selection, before: Selection, installed: Sequence[str]) -> List[List[str]]:
     """The commands, in order, that lead from `before` to `wanted` (both `Selection`).
 
     A switch removes the old stream's packages first: a run that is cut off after that finds the old stream still
@@ -157,16 +160,16 @@ def plan_commands(name, wanted, before, installed):
     enable = ["dnf", "-y", "module", "enable", f"{name}:{wanted.stream}"]
     if not is_switch(wanted, before):
         return [enable]
-    remove = [["dnf", "-y", "remove"] + installed] if installed else []
+    remove = [["dnf", "-y", "remove", *installed]] if installed else []
     return remove + [reset, enable]
 
 
-def is_switch(wanted, before):
+def is_switch(wanted: Selection, before: Selection) -> bool:
     """Whether another stream is enabled now; dnf refuses that in one step, because packages of both would mix."""
     return wanted.state == before.state == "enabled" and wanted.stream != before.stream
 
 
-def switch_refusal(name, wanted, before, commands):
+def switch_refusal(name: str, wanted: Selection, before: Selection, commands: Sequence[str]) -> str:
     """Why a switch does not happen by itself, and everything that it would do; `commands` are lines of text."""
     there = f"has stream {before.stream} enabled" if before.stream else "has no stream enabled"
     if before == wanted:
@@ -178,7 +181,7 @@ def switch_refusal(name, wanted, before, commands):
     )
 
 
-def unknown_stream(name, stream, available):
+def unknown_stream(name: str, stream: str, available: Sequence[str]) -> str:
     """What there is instead of a stream that no repository offers."""
     if not available:
         return (
@@ -193,20 +196,20 @@ def unknown_stream(name, stream, available):
     return f"Module {name} has no stream {stream}.{hint} Available: {', '.join(available)}"
 
 
-def _failure(command, finished):
+def _failure(command: Any, finished: Finished) -> str:
     words = "\n".join((finished.stderr.strip() or finished.stdout.strip()).splitlines()[-SHOWN_LINES:])
     lock = re.search(r"(?i)lock.*|another copy is running.*", words)
     who = _holder_sentence(finished.stdout + finished.stderr) if lock else ""
     return f"{' '.join(command)} failed with exit status {finished.rc}.{who} Its last words: {words}"
 
 
-def _late(command, timeout, finished):
+def _late(command: Any, timeout: float, finished: Finished) -> str:
     text = finished.stdout + finished.stderr
     who = _holder_sentence(text) or " Look for what it waits for: ps -o pid,stat,etime,args -C dnf,yum,rpm"
     return f"{' '.join(command)} did not finish within {timeout:g} s and was stopped.{who}"
 
 
-def _holder_sentence(text):
+def _holder_sentence(text: str) -> str:
     """Who holds the package manager's lock, from dnf's own words or from its lock files; "" when nobody is found."""
     match = re.search(r"(?i)(?:process with pid|running as pid) ([0-9]+)", text)
     if match:

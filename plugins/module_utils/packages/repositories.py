@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 import urllib.error
-from typing import Dict
+from typing import Any, Callable, Dict, List, Mapping, Match, Optional, Sequence
 
 from ..host.files import exists, read_text
 from .addresses import open_address, without_login
@@ -29,7 +29,7 @@ DNF_CONF = "/etc/dnf/dnf.conf"
 PROXIES = ("http://", "https://")
 
 
-def read_proxy(root, name):
+def read_proxy(root: str, name: str) -> Any:
     """dnf's proxy for a repository: an address, "" for none, or None where the environment decides.
 
     The repository's own section goes before [main]; the words for none are dnf.conf(5)'s.
@@ -53,10 +53,10 @@ def read_proxy(root, name):
     return (scheme or "http") + (separator or "://") + login + place
 
 
-def expand(url, root, major):
+def expand(url: str, root: str, major: Any) -> str:
     """An address with dnf's variables filled in."""
 
-    def value(match):
+    def value(match: Match[str]) -> str:
         name = match.group(1) or match.group(2)
         own = read_text(root, "/etc/dnf/vars/" + name)
         known = {"basearch": "x86_64", "arch": "x86_64", "releasever": str(major)}
@@ -65,7 +65,13 @@ def expand(url, root, major):
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, url)
 
 
-def unreachable(repositories, major, root="/", family="redhat", passwords=None):
+def unreachable(
+    repositories: Sequence[Mapping[str, Any]],
+    major: Any,
+    root: str = "/",
+    family: str = "redhat",
+    passwords: Optional[Mapping[str, str]] = None,
+) -> List[Dict[str, Any]]:
     """`[{name, variable, url, why, refused}]` for each address that does not answer as a repository or a key does.
 
     One that is refused has answered, with something that is not taken.
@@ -116,20 +122,20 @@ def unreachable(repositories, major, root="/", family="redhat", passwords=None):
     ]
 
 
-def _ask(row):
-    def judge(start):
+def _ask(row: Any) -> Any:
+    def judge(start: bytes) -> str:
         row["refused"] = row["judge"](start)
         return row["refused"]
 
     row["why"] = why_unreachable(row["url"], row["proxy"], judge, row["user"], row["password"])
 
 
-def why_no_metadata(mark, start):
+def why_no_metadata(mark: Any, start: bytes) -> str:
     """One phrase, "" where the first bytes of an answer hold `mark`."""
     return "" if mark in start else "it answers, but with something else than the metadata of a repository"
 
 
-def why_no_key(fingerprint, data):
+def why_no_key(fingerprint: str, data: bytes) -> str:
     """One phrase, "" where the answer is the pinned key alone, or where nothing is pinned or nobody can read keys."""
     try:
         return refusal(data, fingerprint) if fingerprint else ""
@@ -138,7 +144,9 @@ def why_no_key(fingerprint, data):
         return ""
 
 
-def why_unreachable(url, proxy, judge, user="", password=""):
+def why_unreachable(
+    url: str, proxy: Optional[str], judge: Callable[[bytes], str], user: str = "", password: str = ""
+) -> str:
     """One phrase, "" where the address answers and `judge` finds nothing to say of the answer's first bytes."""
     if proxy and not proxy.startswith(PROXIES):
         return ""
@@ -157,7 +165,7 @@ def why_unreachable(url, proxy, judge, user="", password=""):
     return why
 
 
-def _phrase(error):
+def _phrase(error: BaseException) -> str:
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLError):
         return f"TLS: {reason}"

@@ -8,15 +8,19 @@ the keys, checks that subkeys and names are the key's own, and exports the pinne
 import os
 import shutil
 import tempfile
+from typing import Callable, Collection, Dict, List, Optional, Tuple
 
-from ..host.bounded import run_bounded
+from ..host.bounded import (
+    Finished,
+    run_bounded,
+)
 
 GPG_SECONDS = 60
 # Larger than any vendor's key file; more is an error page or an attempt to fill the disk.
 MOST_BYTES = 1024 * 1024
 
 
-def refusal(data, fingerprint, run=run_bounded):
+def refusal(data: bytes, fingerprint: str, run: Callable[..., Finished] = run_bounded) -> str:
     """Why a key file that a server sent (bytes) is not taken, one phrase; "" where it is the pinned key alone.
 
     Raises OSError where GnuPG cannot be run.
@@ -32,7 +36,7 @@ def refusal(data, fingerprint, run=run_bounded):
     )
 
 
-def pinned_key(data, fingerprint, run=run_bounded):
+def pinned_key(data: bytes, fingerprint: str, run: Callable[..., Finished] = run_bounded) -> Tuple[str, List[str]]:
     """The armoured text of the one key in `data` (bytes) that has `fingerprint` (40 hex digits), and what was left out.
 
     Returns `(text, [fingerprint of another key, ...])`. Raises ValueError with a sentence where the pinned key is not
@@ -62,7 +66,7 @@ def pinned_key(data, fingerprint, run=run_bounded):
     return text, sorted(set(keys) - {wanted})
 
 
-def parse_keys(text):
+def parse_keys(text: str) -> Dict[str, str]:
     """`{fingerprint: validity}` of the primary keys in GnuPG's colon format (doc/DETAILS); subkeys are not listed."""
     found, validity = {}, None
     for line in text.splitlines():
@@ -75,7 +79,7 @@ def parse_keys(text):
     return found
 
 
-def _finished(done, codes=(0,)):
+def _finished(done: Finished, codes: Optional[Collection[int]] = (0,)) -> Finished:
     if done.rc is None or (codes and done.rc not in codes):
         raise OSError("gpg: {}".format(done.problem or done.stderr.strip()[-300:] or f"exit status {done.rc}"))
     return done

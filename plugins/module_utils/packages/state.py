@@ -4,6 +4,7 @@
 import re
 import sqlite3
 import time
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from ..host.files import resolve
 
@@ -19,12 +20,12 @@ VERIFY = ["rpm", "--verifydb"]
 CHECK = ["rpm", "-Va", "--nofiles", "--nodigest"]
 
 
-def read_package_state(ask, root="/"):
+def read_package_state(ask: Callable[..., Any], root: str = "/") -> Dict[str, Any]:
     """`{verify, check, unfinished}`: what rpm says of its database and of dependencies (None: no answer in time)."""
     return {"verify": ask(VERIFY), "check": ask(CHECK), "unfinished": read_unfinished(root)}
 
 
-def read_unfinished(root="/"):
+def read_unfinished(root: str = "/") -> Any:
     """`{id, began, command}` where dnf's last transaction never ended, else None; None too where nobody can tell."""
     path = resolve(root, HISTORY)
     if path is None:
@@ -44,7 +45,7 @@ def read_unfinished(root="/"):
     return {"id": row[0], "began": began, "command": row[2] or "by a program"}
 
 
-def state_findings(state, lock_holder):
+def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:
     """`[(problem, evidence, next, stops)]` for what `read_package_state` returned."""
     found = []
     verify, check, unfinished = state["verify"], state["check"], state["unfinished"]
@@ -68,6 +69,6 @@ def state_findings(state, lock_holder):
     return found
 
 
-def _short(lines):
+def _short(lines: Sequence[str]) -> str:
     more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
     return "; ".join(line.strip()[:160] for line in lines[:MOST_LINES]) + more

@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import tempfile
+from typing import Any, List, Sequence
 
 from ..host.files import below, read_text
 from ..host.versions import is_part_of
@@ -19,12 +20,12 @@ SHELL = ["dnf", "-y", "--allowerasing"]
 FROM_CACHE = ["dnf", "-y", "-C", "--allowerasing"]
 
 
-def foreign_packages(installed, version):
+def foreign_packages(installed: Any, version: str) -> List[str]:
     """Names of `installed` (`{name: version}`) that are not of `version` (a branch or exact), sorted."""
     return sorted(name for name, found in installed.items() if not is_part_of(found, version))
 
 
-def switch_script(installed, offered, wanted):
+def switch_script(installed: Any, offered: Any, wanted: Any) -> Any:
     """Lines for dnf shell that bring the packages to a stream in one transaction.
 
     installed  names that are there          offered  those of them that the stream has; the others go
@@ -36,11 +37,11 @@ def switch_script(installed, offered, wanted):
     return "".join(f"{word} {' '.join(names)}\n" for word, names in lines if names) + "run\n"
 
 
-def _is_of(package, name):
+def _is_of(package: str, name: str) -> bool:
     return package == name or re.match(re.escape(name) + r"-\d", package) is not None
 
 
-def describe_switch(installed, wanted):
+def describe_switch(installed: Any, wanted: Any) -> Any:
     """What a person could type instead, for messages."""
     new = [package for package in wanted if not any(_is_of(package, name) for name in installed)]
     text = f"dnf -y --allowerasing distro-sync {' '.join(installed)}"
@@ -48,7 +49,7 @@ def describe_switch(installed, wanted):
 
 
 @contextlib.contextmanager
-def stream_put_back(name, dnf, packages, root="/"):
+def stream_put_back(name: str, dnf: Any, packages: Sequence[str], root: str = "/") -> Any:
     """Where the block raises StreamError, the stream that was enabled before is enabled again, without any network.
 
     packages  names (globs) that must be as they were for that, since packages of another stream need it; [] puts
@@ -68,14 +69,14 @@ def stream_put_back(name, dnf, packages, root="/"):
         raise
 
 
-def _is_still(dnf, packages, installed):
+def _is_still(dnf: Any, packages: Sequence[str], installed: Any) -> bool:
     try:
         return dnf.versions(packages) == installed
     except StreamError:
         return False
 
 
-def replace_packages(dnf, installed, version, wanted):
+def replace_packages(dnf: Any, installed: Any, version: str, wanted: Any) -> Any:
     """Bring `installed` (`{name: version}`) to the stream that is enabled now; StreamError before anything is removed.
 
     dnf      a `module_streams.Dnf`          version  which all must have then          wanted  as in `switch_script`
@@ -98,7 +99,7 @@ def replace_packages(dnf, installed, version, wanted):
         )
 
 
-def _replace(path, text):
+def _replace(path: str, text: str) -> None:
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accounts that the model layer will use, looked at before the driver is changed."""
 
-from .problem import problem
+from typing import Any, Callable, Dict, Iterable, List, Mapping
+
+from .problem import (
+    Problem,
+    problem,
+)
 
 # The comment by which an account that the role model_trainer made is known again.
 COMMENT = "gpuwright trainer"
 
 
-def read_accounts(ask, names):
+def read_accounts(ask: Callable[..., Any], names: Iterable[str]) -> Dict[str, Any]:
     """`{name: [name, password, uid, gid, comment, home, shell]}` of those that there are, locally or in a directory."""
     found = {}
     for name in names:
@@ -17,7 +22,7 @@ def read_accounts(ask, names):
     return found
 
 
-def account_problems(accounts, trainer, researchers):
+def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any) -> List[Problem]:
     """Somebody's own account under the trainer's name, and researchers whom the node does not know.
 
     trainer  user that will be made; "" where it may be anybody's, or the model layer is not asked for

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of the driver that a node has: it is kept and guarded, or it would have to go back to an older one."""
 
+from typing import Any, List, Mapping
+
 from ..host.files import exists, read_text
 from ..host.versions import is_version, version_key
-from .problem import problem
+from .problem import (
+    Problem,
+    problem,
+)
 
 # What the role system_driver writes; the lock list has blocks of other owners, too.
 LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
@@ -11,14 +16,14 @@ LOCK_BLOCK = "# BEGIN gpuwright driver"
 APT_GUARDS = ("/etc/apt/apt.conf.d/52gpuwright-unattended-upgrades", "/etc/apt/preferences.d/gpuwright-driver.pref")
 
 
-def read_guarded(family, root="/"):
+def read_guarded(family: str, root: str = "/") -> Any:
     """Whether guards of an earlier run are there; they are compared and refreshed by the role itself."""
     if family == "debian":
         return all(exists(root, path) for path in APT_GUARDS)
     return LOCK_BLOCK in (read_text(root, LOCK_LIST) or "").splitlines()
 
 
-def guard_remarks(host, plan, facts):
+def guard_remarks(host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mapping[str, Any]) -> List[Problem]:
     """A driver that is right already is not touched, but guarded, and who runs this should know that beforehand."""
     driver, guards = plan["driver"], plan.get("guards", {}).get("driver")
     if not (driver["present"] and guards) or facts.get("guarded", True):
@@ -30,7 +35,7 @@ def guard_remarks(host, plan, facts):
     return [problem(text, "the guards are not there yet", step, stops=False)]
 
 
-def downgrade_problems(host, plan, wishes):
+def downgrade_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
     """A newer driver than the planned one, where nobody has asked for an older one."""
     driver, found = plan["driver"], (host.get("nvidia") or {}).get("user_space") or ""
     planned = driver["version"] or driver["branch"]

@@ -7,9 +7,13 @@ fail with "Operation not permitted". Sources: fapolicyd.rules(5), fapolicyd.conf
 """
 
 import re
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ..host.files import exists, names_in, read_text
-from .problem import problem
+from .problem import (
+    Problem,
+    problem,
+)
 
 CONF = "/etc/fapolicyd/fapolicyd.conf"
 SERVICE = "fapolicyd.service"
@@ -27,7 +31,7 @@ ALLOW = re.compile(r"allow\s+perm=any\s+(?:all|trust=1)\s*:\s*(?:all|dir=(\S+))\
 DENY_LIBRARIES = re.compile(r"deny\w*\s+perm=(?:any|open)\s+all\s*:\s*(?:all|.*ftype=application/x-sharedlib.*)\s*$")
 
 
-def read_fapolicyd(ask, root="/"):
+def read_fapolicyd(ask: Callable[..., Any], root: str = "/") -> Optional[Dict[str, Any]]:
     """None where it does not run now or at the next boot; else `{permissive, allowed, listed, folder}`.
 
     allowed  whether a rule lets everybody use what is in /opt/gpuwright, before one that denies libraries
@@ -52,7 +56,7 @@ def read_fapolicyd(ask, root="/"):
     }
 
 
-def is_allowed(rules):
+def is_allowed(rules: str) -> bool:
     """Whether the first rule that decides on a shared library in /opt/gpuwright lets everybody have it."""
     for line in (line.strip() for line in rules.splitlines()):
         allow = ALLOW.match(line)
@@ -63,7 +67,7 @@ def is_allowed(rules):
     return False
 
 
-def fapolicyd_problems(facts):
+def fapolicyd_problems(facts: Mapping[str, Any]) -> List[Problem]:
     """Where the environment would be installed and nobody but root could use it."""
     state = facts.get("fapolicyd")
     if not state or state["allowed"]:

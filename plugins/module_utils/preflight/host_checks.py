@@ -6,6 +6,7 @@ it is pure. A problem says what is wrong, what was seen, and what to do; one tha
 """
 
 import time
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..gpu.cards import could_be
 from ..gpu.devices import describe_device, find_devices
@@ -17,7 +18,10 @@ from ..probe.workloads import describe_all
 from .accounts import account_problems, read_accounts
 from .driver import downgrade_problems, guard_remarks, read_guarded
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
-from .problem import problem
+from .problem import (
+    Problem,
+    problem,
+)
 from .secure_boot import secure_boot_problems
 from .space import FOLDERS, largest_initramfs_mib, read_filesystem, read_only_problems, space_needed, space_problems
 
@@ -30,17 +34,17 @@ ENVIRONMENT_STAMP = "/opt/gpuwright/venvs/{}/gpuwright.json"
 
 
 def read_facts(
-    plan,
-    ask,
-    root="/",
-    repositories=(),
-    system=None,
-    look=unreachable,
-    missing=missing_packages,
-    passwords=None,
-    environment="",
-    accounts=(),
-):
+    plan: Mapping[str, Any],
+    ask: Callable[..., Any],
+    root: str = "/",
+    repositories: Sequence[Mapping[str, Any]] = (),
+    system: Optional[Mapping[str, Any]] = None,
+    look: Callable[..., Any] = unreachable,
+    missing: Callable[..., Any] = missing_packages,
+    passwords: Optional[Mapping[str, str]] = None,
+    environment: str = "",
+    accounts: Sequence[str] = (),
+) -> Dict[str, Any]:
     """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
 
     repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint, packages}]`; asked, by
@@ -75,7 +79,7 @@ def read_facts(
     }
 
 
-def _lacks(names, family, missing):
+def _lacks(names: Iterable[str], family: str, missing: Callable[..., Any]) -> Any:
     """Whether something of `names` has to be installed; so it is taken to be where nobody can tell."""
     try:
         return bool(missing(names, family))
@@ -83,7 +87,9 @@ def _lacks(names, family, missing):
         return True
 
 
-def find_problems(host, plan, facts, wishes):
+def find_problems(
+    host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapping[str, Any]
+) -> List[Problem]:
     """Problems and remarks, in the order in which a person would look at them.
 
     host    what gpu_probe returned          plan    what gpu_plan returned          facts  what read_facts returned
@@ -110,7 +116,7 @@ def find_problems(host, plan, facts, wishes):
     return found
 
 
-def hardware_problems(gpus, wishes):
+def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, Any]) -> List[Problem]:
     """The cards on the PCI bus against those that the server was bought with."""
     found = []
     names = sorted({gpu["name"] for gpu in gpus})
@@ -147,7 +153,7 @@ def hardware_problems(gpus, wishes):
     return found
 
 
-def use_problems(host, plan, busy):
+def use_problems(host: Mapping[str, Any], plan: Mapping[str, Any], busy: Any) -> List[Problem]:
     """Work that a new driver would take the ground from; a driver that stays does no harm.
 
     With `busy` (gpuwright_busy) wait or force this is a remark: the step itself asks again, and waits or is left.
@@ -166,7 +172,7 @@ def use_problems(host, plan, busy):
     return [dict(problem(text, describe_all(workers), step, stops=busy == "skip"), kind="busy")]
 
 
-def lock_file_problems(plan, wishes):
+def lock_file_problems(plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
     """An environment whose packages nobody has pinned."""
     if plan["pytorch"]["locked"]:
         return []
@@ -183,11 +189,11 @@ def lock_file_problems(plan, wishes):
     ]
 
 
-def _family(host):
+def _family(host: Mapping[str, Any]) -> str:
     return (host.get("os") or {}).get("family", "redhat")
 
 
-def clock_problems(facts, wishes, family="redhat"):
+def clock_problems(facts: Mapping[str, Any], wishes: Mapping[str, Any], family: str = "redhat") -> List[Problem]:
     """A clock that is off makes certificates and signatures invalid, in messages that name neither."""
     if wishes["time"] is None or abs(facts["time"] - wishes["time"]) <= MOST_SKEW_SECONDS:
         return []
@@ -197,7 +203,7 @@ def clock_problems(facts, wishes, family="redhat"):
     return [problem(text, seen, f"On the node: `{SET_CLOCK[family]}`; or mend the controller's.")]
 
 
-def package_manager_problems(facts):
+def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
     """An rpm database that cannot be read or holds a package twice, and who is installing at this moment."""
     found = []
     said = facts["rpm"]
@@ -219,7 +225,7 @@ def package_manager_problems(facts):
     return found
 
 
-def repository_problems(facts):
+def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
     """Addresses from which something will be installed, and which do not answer or not with what is expected."""
     found = []
     for row in facts["unreachable"]:

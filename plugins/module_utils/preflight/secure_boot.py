@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the kernel will take the module that this run builds, or that the next boot loads."""
 
+from typing import Any, List, Mapping
+
 from ..host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, STAGED, UNKNOWN
 from ..host.secure_boot.mok_password import hash_problem
-from .problem import problem
+from .problem import (
+    Problem,
+    problem,
+)
 
 REFUSED = "so the kernel would refuse the NVIDIA module and leave the node without display driver. Nothing was removed"
 PREPARE = (
@@ -23,7 +28,7 @@ WORDS = {
 }
 
 
-def secure_boot_problems(host, plan, wishes):
+def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
     """Rows where the module would be refused, and where that cannot be told; see `find_problems` for what is handed in.
 
     A driver that is there and loaded has been accepted, unless the next boot's module is signed by another key.
@@ -44,7 +49,7 @@ def secure_boot_problems(host, plan, wishes):
     return _key_problems(host["module_key"], wishes)
 
 
-def _key_problems(key, wishes):
+def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
     state = key["state"]
     text = "Secure Boot is on and {}, {}".format(WORDS.get(state, "DKMS's signing key is not enrolled"), REFUSED)
     seen = f"{key['certificate']}: {key['because'] or state.replace('_', ' ')}"
@@ -64,7 +69,7 @@ def _key_problems(key, wishes):
     return [problem(text, seen, "Have somebody at the node's console for its next boot.", stops=False)]
 
 
-def _signer_problems(signed):
+def _signer_problems(signed: Mapping[str, Any]) -> List[Problem]:
     by = "signed by {signer}, whose key is not trusted here" if signed["signer"] else "not signed"
     return [
         problem(

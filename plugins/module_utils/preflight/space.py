@@ -2,9 +2,13 @@
 """Whether the file systems of a node take and hold what a plan will put there."""
 
 import os
+from typing import Any, Iterable, List, Mapping
 
 from ..host.files import below
-from .problem import problem
+from .problem import (
+    Problem,
+    problem,
+)
 
 # Folders that the roles write into; a driver's images go to /boot, an environment's download to /tmp.
 WRITTEN = ("/etc", "/usr", "/usr/local", "/var", "/opt")
@@ -15,7 +19,7 @@ CPU_ENVIRONMENT_PARTS = 6
 CLEAN = {"redhat": "dnf clean packages", "debian": "apt-get clean"}
 
 
-def read_filesystem(root, folder):
+def read_filesystem(root: str, folder: str) -> Any:
     """`{device, free_mib, free_inodes, read_only}` of the file system that a folder is on, None where nobody can tell.
 
     `free_inodes` is None where the file system has no fixed number.
@@ -35,7 +39,7 @@ def read_filesystem(root, folder):
     }
 
 
-def largest_initramfs_mib(root="/"):
+def largest_initramfs_mib(root: str = "/") -> int:
     """Size of the largest image in /boot, MiB rounded up; 0 where there is none or nobody can tell."""
     try:
         with os.scandir(below(root, "/boot")) as entries:
@@ -45,12 +49,12 @@ def largest_initramfs_mib(root="/"):
     return -(-max(sizes or [0]) // (1024 * 1024))
 
 
-def space_needed(plan, facts, wishes):
+def space_needed(plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Any]:
     """`[(what, folder, MiB, files)]` of what is not there yet."""
     space, has = wishes["space"], facts["has"]
     needs = []
 
-    def add(what, folder, key, parts=1):
+    def add(what: str, folder: str, key: str, parts: int = 1) -> None:
         row = space[key]
         needs.append((what, folder, row["mib"] // parts, row["files"] // parts))
         cache = "/tmp" if key == "environment" else "/var"
@@ -76,13 +80,13 @@ def space_needed(plan, facts, wishes):
     return needs
 
 
-def read_only_folders(facts, others=()):
+def read_only_folders(facts: Mapping[str, Any], others: Iterable[str] = ()) -> List[str]:
     """Of the folders that the roles always write into, and of `others`, those whose file system is read-only."""
     systems = facts["filesystems"]
     return sorted(name for name in {*WRITTEN, *others} if systems.get(name) and systems[name]["read_only"])
 
 
-def read_only_problems(facts, needs):
+def read_only_problems(facts: Mapping[str, Any], needs: Iterable[Any]) -> List[Problem]:
     """File systems that take no new file: mounted so, or made so by the kernel after an error."""
     closed = read_only_folders(facts, {need[1] for need in needs})
     if not closed:
@@ -95,7 +99,9 @@ def read_only_problems(facts, needs):
     return [problem(text, "mount option ro", step.format(closed[0]))]
 
 
-def space_problems(facts, needs, percent, family="redhat"):
+def space_problems(
+    facts: Mapping[str, Any], needs: Iterable[Any], percent: float, family: str = "redhat"
+) -> List[Problem]:
     """File systems that are too small for the sum of what goes there, `percent` of the estimate."""
     found = []
     known = [(need, facts["filesystems"].get(need[1])) for need in needs]

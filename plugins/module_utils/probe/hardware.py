@@ -3,7 +3,7 @@
 
 import os
 import re
-from typing import Dict, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 from ..gpu.devices import NVIDIA_VENDOR, describe_device
 from ..host.files import below, exists, link_target, names_in, read_colon_lines, read_int, read_text
@@ -17,12 +17,12 @@ ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 UNKNOWN_WIDTHS = (0, 255)
 
 
-def read_gpus(root="/"):
+def read_gpus(root: str = "/") -> List[Dict[str, Any]]:
     """NVIDIA GPUs in the order of their PCI addresses; see docs/node.md for the record."""
     return [_read_gpu(root, pci_id) for pci_id in names_in(root, PCI_FOLDER) if _is_gpu(root, pci_id)]
 
 
-def _is_gpu(root, pci_id):
+def _is_gpu(root: str, pci_id: str) -> bool:
     device = f"{PCI_FOLDER}/{pci_id}"
     if read_text(root, device + "/vendor") != "0x" + NVIDIA_VENDOR:
         return False
@@ -31,7 +31,7 @@ def _is_gpu(root, pci_id):
     return not is_virtual_function and (read_text(root, device + "/class") or "").startswith(GPU_CLASSES)
 
 
-def _read_gpu(root, pci_id):
+def _read_gpu(root: str, pci_id: str) -> Dict[str, Any]:
     folder = f"{PCI_FOLDER}/{pci_id}"
     device_id = (read_text(root, folder + "/device") or "")[2:].lower() or "unknown"
     device = describe_device(device_id)
@@ -56,24 +56,24 @@ def _read_gpu(root, pci_id):
     }
 
 
-def _slot_width(root, folder):
+def _slot_width(root: str, folder: str) -> Optional[int]:
     """Lanes that the slot has: the most of the bridge right above the card; None where sysfs shows no bridge."""
     parts = (link_target(root, folder) or "").split("/")
     above = [part for part in parts[:-1] if ADDRESS.match(part)]
     return _link_width(read_int(root, f"{PCI_FOLDER}/{above[-1]}/max_link_width")) if above else None
 
 
-def _link_speed(text):
+def _link_speed(text: Optional[str]) -> Optional[str]:
     """One spelling for all kernels (4.18 writes "8 GT/s", newer ones "8.0 GT/s PCIe"); None when the link is silent."""
     match = re.match(r"([0-9]{1,3}(?:\.[0-9])?) GT/s", text or "")
     return f"{float(match.group(1)):.1f} GT/s PCIe" if match else None
 
 
-def _link_width(lanes):
+def _link_width(lanes: Optional[int]) -> Optional[int]:
     return None if lanes in UNKNOWN_WIDTHS else lanes
 
 
-def read_cpu(root="/"):
+def read_cpu(root: str = "/") -> Dict[str, Any]:
     """Model and counts; a count that /proc/cpuinfo does not give is None."""
     blocks = [read_colon_lines(block) for block in (read_text(root, "/proc/cpuinfo") or "").split("\n\n")]
     processors = [block for block in blocks if "processor" in block]
@@ -90,12 +90,12 @@ def read_cpu(root="/"):
     }
 
 
-def read_memory_mib(root="/"):
+def read_memory_mib(root: str = "/") -> Optional[int]:
     """All memory in MiB, or None."""
     return _memory_mib(read_colon_lines(read_text(root, "/proc/meminfo")).get("MemTotal"))
 
 
-def read_numa(root="/"):
+def read_numa(root: str = "/") -> Dict[str, Dict[str, Any]]:
     """NUMA nodes by number, as text: their CPUs in the kernel's list format and their memory in MiB."""
     nodes = {}
     for name in names_in(root, NODE_FOLDER):
@@ -111,13 +111,15 @@ def read_numa(root="/"):
     return nodes
 
 
-def _memory_mib(text):
+def _memory_mib(text: Optional[str]) -> Optional[int]:
     """MiB of the kernel's "123456 kB"."""
     match = re.match(r"([0-9]{1,18}) kB$", text or "")
     return int(match.group(1)) // 1024 if match else None
 
 
-def read_disks(root="/", folders=("/", "/boot", "/var", "/opt")):
+def read_disks(
+    root: str = "/", folders: Iterable[str] = ("/", "/boot", "/var", "/opt")
+) -> Dict[str, Optional[Dict[str, Optional[int]]]]:
     """Free space (MiB) and inodes for unprivileged writers; a folder that is not there is None.
 
     `free_inodes` is None where the file system has no fixed number of them.

@@ -6,7 +6,7 @@ The shape of the answer is the contract `gpu_node` in docs/node.md.
 
 import os
 import re
-from typing import Dict
+from typing import Any, Dict, Optional, Sequence
 
 from ..host.bounded import run_bounded
 from ..host.files import exists, names_in, read_assignments, read_text, resolve
@@ -14,7 +14,7 @@ from ..host.secure_boot.efi_variables import read_state
 from ..host.secure_boot.module_key import enrolled, read_module_key
 from ..verdict.last import read_last_verdict
 from .hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
-from .kernel import read_kernel
+from .kernel import Ask, read_kernel
 from .module_signature import read_next_signature
 from .nvidia import read_nvidia
 from .plan_choices import read_kept_plan
@@ -28,13 +28,13 @@ REDHAT_FAMILY = {"rhel", "centos", "fedora", "rocky", "almalinux", "ol"}
 DEBIAN_FAMILY = {"debian", "ubuntu"}
 
 
-def ask(command):
+def ask(command: Sequence[str]) -> Optional[str]:
     """What a program says, both streams together, or None when it is missing or does not finish in 20 s."""
     finished = run_bounded(command, PROGRAM_TIMEOUT_SECONDS)
     return None if finished.rc is None else finished.stdout + finished.stderr
 
 
-def probe(root="/", ask=ask, kernels=(), agents=()):
+def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: Sequence[str] = ()) -> Dict[str, Any]:
     """Read the host below `root`; programs of the host are run through `ask(command)`.
 
     Module files are looked up for the running kernel, the next one, and for `kernels` besides. `agents` are
@@ -74,7 +74,7 @@ def probe(root="/", ask=ask, kernels=(), agents=()):
     return host
 
 
-def read_os(root="/"):
+def read_os(root: str = "/") -> Dict[str, Any]:
     """The distribution; `major` is None when its version is no number."""
     release = read_assignments(root, "/etc/os-release")
     names = {release.get("ID", "unknown"), *release.get("ID_LIKE", "").split()}
@@ -90,7 +90,7 @@ def read_os(root="/"):
     }
 
 
-def read_pythons(root="/"):
+def read_pythons(root: str = "/") -> Dict[str, str]:
     """Python 3 interpreters by version such as "3.11"; the distribution's own comes before one in /usr/local."""
     found: Dict[str, str] = {}
     for folder in ("/usr/bin", "/usr/local/bin"):

@@ -2,14 +2,17 @@
 """Which kernels are there, and which one boots next."""
 
 import re
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from ..host.files import exists, names_in, read_assignments, read_text, to_int
 from ..host.rpm_version import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
+# Runs a program of the host: both streams together, None where it is missing or too slow.
+Ask = Callable[[Sequence[str]], Optional[str]]
 
 
-def read_kernel(root, ask, others=()):
+def read_kernel(root: str, ask: Ask, others: Sequence[str] = ()) -> Dict[str, Any]:
     """The `kernel` part of the probe; `ask` runs a program and returns its output or None.
 
     with_headers tells of the kernels running and installed, and of `others`.
@@ -25,7 +28,7 @@ def read_kernel(root, ask, others=()):
     }
 
 
-def installed_kernels(root):
+def installed_kernels(root: str) -> List[str]:
     """Kernels that can boot, that is with modules and an image, oldest first."""
     found = []
     for release in names_in(root, "/lib/modules"):
@@ -35,13 +38,13 @@ def installed_kernels(root):
     return sorted(found, key=kernel_sort_key)
 
 
-def kernels_with_headers(root, releases):
+def kernels_with_headers(root: str, releases: Iterable[str]) -> List[str]:
     """Those of `releases` against which a module can be built: their build folder has its Makefile."""
     places = ("/lib/modules/{}/build/Makefile", "/usr/src/kernels/{}/Makefile")
     return [release for release in releases if any(exists(root, place.format(release)) for place in places)]
 
 
-def next_boot_kernel(root, ask, installed, running):
+def next_boot_kernel(root: str, ask: Ask, installed: Sequence[str], running: str) -> str:
     """The default boot entry's kernel: grubby's word, else the boot loader's files, else the newest installed."""
     answer = ask(["grubby", "--default-kernel"]) or ""
     match = re.search(r"(?m)^/\S*vmlinuz-(\S+)$", answer)
@@ -50,7 +53,7 @@ def next_boot_kernel(root, ask, installed, running):
     return _saved_entry_kernel(root) or (installed[-1] if installed else running)
 
 
-def _saved_entry_kernel(root):
+def _saved_entry_kernel(root: str) -> Optional[str]:
     """The kernel of the boot entry that grub saved as its default, or None."""
     saved = read_assignments(root, "/boot/grub2/grubenv").get("saved_entry", "")
     entries = {}

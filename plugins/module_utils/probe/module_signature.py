@@ -7,10 +7,12 @@ number can be had it decides. The kernel's own keys show their name and identifi
 """
 
 import re
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ..host.files import names_in, read_colon_lines, read_text
 from ..host.secure_boot.certificates import describe_certificate, plain
 from ..host.secure_boot.efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
+from .kernel import Ask
 from .nvidia import MODULE_NAMES
 
 ENFORCED = "/sys/module/module/parameters/sig_enforce"
@@ -25,7 +27,7 @@ SERIAL = re.compile(
 IDENTIFIER = re.compile(r"Subject Key Identifier:\s*\n\s*(?P<id>[0-9a-fA-F:]{8,})")
 
 
-def read_module_signature(root, ask, kernel):
+def read_module_signature(root: str, ask: Ask, kernel: str) -> Optional[Dict[str, str]]:
     """`{signer, key}` of the nvidia module for a kernel, both "" for one without a signature; None without a module."""
     for name in MODULE_NAMES:
         fields = read_colon_lines(ask(["modinfo", "-k", kernel, name]))
@@ -37,12 +39,12 @@ def read_module_signature(root, ask, kernel):
     return None
 
 
-def read_enforced(root):
+def read_enforced(root: str) -> bool:
     """Whether the kernel takes signed modules alone, Secure Boot or not; False where it has no such parameter."""
     return read_text(root, ENFORCED) == "Y"
 
 
-def read_enrolled_keys(root, ask):
+def read_enrolled_keys(root: str, ask: Ask) -> List[Dict[str, Any]]:
     """`[{name, numbers}]` of the keys that the owner has enrolled (MOK) and of those in the firmware (db).
 
     `numbers`: serial number and identifier, as far as they are told, as `plain` writes them. Read from the firmware's
@@ -55,7 +57,7 @@ def read_enrolled_keys(root, ask):
     return _ask_mokutil(ask)
 
 
-def _ask_mokutil(ask):
+def _ask_mokutil(ask: Ask) -> List[Dict[str, Any]]:
     found, problems = [], []
     for option in ("--list-enrolled", "--db"):
         answer = ask(["mokutil", option])
@@ -70,7 +72,7 @@ def _ask_mokutil(ask):
     return found
 
 
-def parse_certificates(text):
+def parse_certificates(text: str) -> List[Dict[str, Any]]:
     """The keys in certificates as OpenSSL prints them."""
     found = []
     for block in text.split("Certificate:")[1:]:
@@ -80,7 +82,7 @@ def parse_certificates(text):
     return found
 
 
-def read_kernel_keys(root):
+def read_kernel_keys(root: str) -> List[Dict[str, Any]]:
     """`[{name, numbers}]` of the certificates in the kernel's keyrings, which root alone sees."""
     text = read_text(root, KEYS)
     found = [
@@ -94,7 +96,7 @@ def read_kernel_keys(root):
     return found
 
 
-def read_next_signature(root, ask, kernel, secure_boot):
+def read_next_signature(root: str, ask: Ask, kernel: str, secure_boot: str) -> Optional[Dict[str, Any]]:
     """Whether the kernel that boots next will take its nvidia module: `{kernel, signer, trusted, because}`.
 
     None where any module is taken (no Secure Boot, nothing enforced), and where there is no module.
@@ -102,7 +104,7 @@ def read_next_signature(root, ask, kernel, secure_boot):
     """
     if secure_boot != "enabled" and not read_enforced(root):
         return None
-    found = {"kernel": kernel, "signer": "", "trusted": None, "because": ""}
+    found: Dict[str, Any] = {"kernel": kernel, "signer": "", "trusted": None, "because": ""}
     try:
         file = read_module_signature(root, ask, kernel)
         if file is None:
@@ -116,7 +118,9 @@ def read_next_signature(root, ask, kernel, secure_boot):
     return found
 
 
-def is_trusted(file, enrolled, read_kernel):
+def is_trusted(
+    file: Mapping[str, str], enrolled: Sequence[Mapping[str, Any]], read_kernel: Callable[[], List[Dict[str, Any]]]
+) -> bool:
     """Whether a signature `{signer, key}` is of a key in `enrolled` or, asked last, of the kernel's own."""
     if any(file["key"] in one["numbers"] for one in enrolled):
         return True

@@ -3,8 +3,10 @@
 
 import os
 import re
+from typing import Any, Dict, Iterable, List, Optional
 
 from ..host.files import below, exists, names_in, read_colon_lines, read_text, resolve
+from .kernel import Ask
 
 VERSION = re.compile(r"\b([0-9]{3,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b")
 # Debian keeps several branches side by side and links one of them through its alternatives.
@@ -25,7 +27,7 @@ DKMS_LINE = re.compile(
 )
 
 
-def read_nvidia(root, ask, kernels):
+def read_nvidia(root: str, ask: Ask, kernels: Iterable[str]) -> Dict[str, Any]:
     """The `nvidia` part of the probe; `kernels` are those for which the module file is looked up."""
     return {
         "loaded": read_loaded(root),
@@ -38,7 +40,7 @@ def read_nvidia(root, ask, kernels):
     }
 
 
-def read_loaded(root):
+def read_loaded(root: str) -> Optional[Dict[str, str]]:
     """Version and flavour of the module in the kernel, or None when there is none."""
     text = read_text(root, "/proc/driver/nvidia/version")
     first_line = (text or "").split("\n")[0]
@@ -54,13 +56,13 @@ def read_loaded(root):
     return {"version": read_text(root, "/sys/module/nvidia/version") or "unknown", "flavour": flavour}
 
 
-def read_device_nodes(root):
+def read_device_nodes(root: str) -> List[str]:
     """Paths of NVIDIA's device files; folders such as /dev/nvidia-caps are left out."""
     names = [name for name in names_in(root, "/dev") if name.startswith("nvidia")]
     return ["/dev/" + name for name in names if not os.path.isdir(below(root, "/dev/" + name))]
 
 
-def read_module_file(ask, kernel):
+def read_module_file(ask: Ask, kernel: str) -> Optional[Dict[str, str]]:
     """What `modinfo` says of the nvidia module built for a kernel, or None when there is no such file."""
     for name in MODULE_NAMES:
         fields = read_colon_lines(ask(["modinfo", "-k", kernel, name]))
@@ -70,14 +72,14 @@ def read_module_file(ask, kernel):
     return None
 
 
-def flavour_of_licence(licence):
+def flavour_of_licence(licence: str) -> str:
     """proprietary, open or unknown, from the licence that the module declares."""
     if licence == "NVIDIA":
         return "proprietary"
     return "open" if "GPL" in licence else "unknown"
 
 
-def parse_dkms_status(text):
+def parse_dkms_status(text: Optional[str]) -> List[Dict[str, Optional[str]]]:
     """The nvidia modules in `dkms status` of dkms 2 and 3; kernel is None for a module that is only added."""
     found = []
     for line in (text or "").splitlines():
@@ -87,7 +89,7 @@ def parse_dkms_status(text):
     return found
 
 
-def read_user_space(root):
+def read_user_space(root: str) -> Optional[str]:
     """Version of the libraries: that of the file to which the name libnvidia-ml.so.1 leads; None without one."""
     for folder in LIBRARY_FOLDERS:
         library = resolve(root, folder + "/libnvidia-ml.so.1")

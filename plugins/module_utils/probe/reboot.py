@@ -4,8 +4,10 @@
 Never from what a run changed: a handler that a failed or interrupted run owed is lost, the state is not.
 """
 
+from typing import Any, List, Mapping
 
-def reboot_reasons(host):
+
+def reboot_reasons(host: Mapping[str, Any]) -> List[str]:
     """Sentences, one for each reason to reboot; empty when a reboot would gain nothing.
 
     `host` is the probe. A reboot helps only when a module file waits for the kernel that will run after it, so a host

@@ -4,6 +4,7 @@
 import os
 import re
 import struct
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..gpu.agents import describe_process, is_agent
 from ..host.files import below, names_in, read_assignments, read_bytes, to_int
@@ -16,14 +17,14 @@ UTMP_RECORD = struct.Struct("=h2xi32s4s32s308x")
 UTMP_USER_PROCESS = 7
 
 
-def read_in_use(root="/", own_pid=None, agents=()):
+def read_in_use(root: str = "/", own_pid: Optional[int] = None, agents: Sequence[str] = ()) -> Dict[str, Any]:
     """GPU processes, users and jobs; the session in which the caller itself runs (`own_pid`) is nobody's work.
 
     Nor are programs that only watch GPUs: those of `agents.AGENTS`, and the names in `agents` besides.
     """
     own = read_ancestors(root, os.getpid() if own_pid is None else own_pid)
     hidden = why_hidden(root)
-    found = {
+    found: Dict[str, Any] = {
         "gpu_processes": read_gpu_processes(root, own, agents),
         "users": read_users(root, own, hidden),
         "jobs": read_jobs(root),
@@ -35,7 +36,7 @@ def read_in_use(root="/", own_pid=None, agents=()):
     return found
 
 
-def read_ancestors(root, pid):
+def read_ancestors(root: str, pid: Optional[int]) -> List[int]:
     """`pid` and all its parents, init excluded."""
     found = []
     while pid is not None and pid > 1 and pid not in found:
@@ -44,7 +45,7 @@ def read_ancestors(root, pid):
     return found
 
 
-def read_gpu_processes(root, own, agents=()):
+def read_gpu_processes(root: str, own: Collection[int], agents: Sequence[str] = ()) -> List[Dict[str, Any]]:
     """Processes that have a GPU's device file open, as `agents.describe_process` has them."""
     found = []
     unreadable = 0
@@ -66,14 +67,14 @@ def read_gpu_processes(root, own, agents=()):
     return found
 
 
-def _is_gpu_file(link):
+def _is_gpu_file(link: str) -> bool:
     try:
         return re.match(r"/dev/nvidia[0-9]", os.readlink(link)) is not None
     except OSError:
         return False
 
 
-def read_users(root, own, hidden=""):
+def read_users(root: str, own: Collection[int], hidden: str = "") -> List[str]:
     """Names of the users who are logged in, sorted.
 
     The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal
@@ -96,11 +97,11 @@ def read_users(root, own, hidden=""):
     return sorted(users)
 
 
-def _leader(session):
+def _leader(session: Mapping[str, str]) -> Optional[int]:
     return to_int(session.get("LEADER"))
 
 
-def read_terminal_logins(root, hidden=""):
+def read_terminal_logins(root: str, hidden: str = "") -> List[Tuple[str, int]]:
     """[(user, pid)] of the logins on terminals in utmp whose process is still there, or may be where it is hidden."""
     found = []
     data = read_bytes(root, "/run/utmp") or b""
@@ -112,7 +113,7 @@ def read_terminal_logins(root, hidden=""):
     return found
 
 
-def read_jobs(root):
+def read_jobs(root: str) -> List[str]:
     """Slurm jobs on this host, from the batch folders of its daemon and from its step processes."""
     jobs = set()
     for folder in SLURM_FOLDERS:

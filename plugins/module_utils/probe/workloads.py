@@ -6,7 +6,7 @@ whom, by what the step touches.
 """
 
 import os
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..gpu.agents import describe_process, is_agent
 from ..host.in_child import examine_each
@@ -64,7 +64,7 @@ def read_workloads(
     }
 
 
-def _unreadable(root, pid):
+def _unreadable(root: str, pid: int) -> Dict[str, Any]:
     """A process that did not answer: as good as using everything."""
     return {
         "name": command_name(root, pid), "cards": [], "given": False, "environments": [], "held": [], "by_link": False,
@@ -72,25 +72,25 @@ def _unreadable(root, pid):
     }  # fmt: skip
 
 
-def _says_something(use):
+def _says_something(use: Mapping[str, Any]) -> bool:
     return any(use.get(name) for name in ("cards", "given", "environments", "held", "job", "silent"))
 
 
-def _counts(row):
+def _counts(row: Workload) -> bool:
     """Whether it is work: to have a folder open is none, and a container with a GPU is its programs'."""
     return bool(row["cards"] or row["given"] or row["environments"] or row["unreadable"] or row["job"])
 
 
-def _is_unknown(job):
+def _is_unknown(job: str) -> str:
     return job if job.startswith("unknown") else ""
 
 
-def _is_known(job, found):
+def _is_known(job: str, found: Collection[str]) -> bool:
     """Whether processes were found that belong to it; a step daemon's own process says nothing beside its job."""
     return job in found or (job.startswith("slurm step") and any(what.startswith(JOB) for what in found))
 
 
-def _groups(root, working):
+def _groups(root: str, working: Mapping[int, Any]) -> List[Tuple[str, List[Any]]]:
     """[(what, [(pid, use)])]: what belongs together, the process that began it first."""
     groups = {}  # type: Dict[str, List[Any]]
     for pid, use in sorted(working.items()):
@@ -106,17 +106,17 @@ def _groups(root, working):
     return sorted(groups.items())
 
 
-def _first_of(root, pid, working):
+def _first_of(root: str, pid: int, working: Mapping[int, Any]) -> int:
     """The outermost parent that works, too: a training's loaders are not trainings of their own."""
     first, seen = pid, set()
-    while pid is not None and pid > 1 and pid not in seen:
+    while pid > 1 and pid not in seen:
         seen.add(pid)
         first = pid if pid in working else first
-        pid = parent_of(root, pid)
+        pid = parent_of(root, pid) or 0
     return first
 
 
-def _row(root, what, members):
+def _row(root: str, what: str, members: List[Any]) -> Workload:
     # The one that works is told, not the shell or the step daemon around it.
     members = sorted(members, key=lambda member: _weight(member[1]))
     pid, use = members[0]
@@ -138,12 +138,12 @@ def _row(root, what, members):
     }
 
 
-def _weight(use):
+def _weight(use: Mapping[str, Any]) -> Tuple[bool, bool, bool]:
     """Small for who works, large for what stands around the work."""
     return (not use["cards"], not use["environments"], use["name"] == "slurmstepd")
 
 
-def _plain(what, unreadable):
+def _plain(what: str, unreadable: str) -> Workload:
     """A row without a process; unless it is unreadable, a job that may have GPUs."""
     return {
         "what": what, "name": what, "pid": None, "processes": 0, "user": None, "since": None, "cards": [],
@@ -151,7 +151,7 @@ def _plain(what, unreadable):
     }  # fmt: skip
 
 
-def _held(root, named):
+def _held(root: str, named: Mapping[int, Any]) -> Dict[str, str]:
     """{environment: who}, agents and those who only stand in it included."""
     found = {}  # type: Dict[str, str]
     for pid, use in sorted(named.items()):

@@ -2,9 +2,10 @@
 """One reading of a node that may be broken: a value, or `{"unreadable": "why"}`, and never an exception."""
 
 import os
+from typing import Any, Callable, Dict
 
 
-def attempt(read, *arguments):
+def attempt(read: Callable[..., Any], *arguments: Any) -> Any:
     """The reading, or `{"unreadable": "why"}`: on a broken node anything may go wrong, nothing may stop the rest."""
     try:
         return read(*arguments)
@@ -16,12 +17,12 @@ def attempt(read, *arguments):
         return {"unreadable": f"{type(error).__name__}: {error}"}
 
 
-def unreadable_for_users(why):
+def unreadable_for_users(why: str) -> Dict[str, Any]:
     """What an ordinary user could not read says that root can; for root it is as unreadable as anything."""
     return {"unreadable": why} if os.geteuid() == 0 else {"unreadable": why, "only_root": True}
 
 
-def for_root(reading):
+def for_root(reading: Any) -> Any:
     """The reading, every unreadable value in it marked as one that needs root, for programs that do not say so."""
     if isinstance(reading, dict):
         if "unreadable" in reading:

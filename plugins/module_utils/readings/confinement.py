@@ -8,6 +8,7 @@ which variables Slurm sets: srun(1), prolog_epilog.html.
 
 import os
 import re
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..host.files import below, names_in, read_text
 from .kernel_log.log import read_container
@@ -36,7 +37,9 @@ CARD = re.compile(r"nvidia[0-9]+$")
 MAJOR = 195
 
 
-def read_confinement(root="/", environment=None, may_open=None):
+def read_confinement(
+    root: str = "/", environment: Optional[Mapping[str, str]] = None, may_open: Optional[Callable[[str], bool]] = None
+) -> Dict[str, Any]:
     """`{manager, job, cards, denied, granted, hidden}`, where `manager` is null for a process that nobody confines.
 
     manager  slurm, kubernetes, docker, podman ..., or the name of a container manager that left no other trace
@@ -60,13 +63,13 @@ def read_confinement(root="/", environment=None, may_open=None):
     }
 
 
-def control_groups(root):
+def control_groups(root: str) -> List[Tuple[str, str]]:
     """[(controllers, path)] of this process; controllers is "" for version 2."""
     lines = [line.split(":", 2) for line in (read_text(root, CGROUPS) or "").splitlines()]
     return [(fields[1], fields[2]) for fields in lines if len(fields) == 3]
 
 
-def _manager(paths, environment):
+def _manager(paths: Sequence[Tuple[str, str]], environment: Mapping[str, str]) -> Tuple[Optional[str], str]:
     """(manager or None, Slurm job or "")."""
     for _controllers, path in paths:
         job = SLURM_JOB.search(path)
@@ -85,7 +88,7 @@ def _manager(paths, environment):
     return ("kubernetes", "") if environment.get("KUBERNETES_SERVICE_HOST") else (None, "")
 
 
-def _granted(manager, environment):
+def _granted(manager: Optional[str], environment: Mapping[str, str]) -> bool:
     """Whether the manager's own variables speak of GPUs for this process."""
     if manager == "slurm":
         return any(environment.get(name, "").strip() not in (*NONE, "0") for name in SLURM_GPUS[:3]) or (
@@ -94,12 +97,12 @@ def _granted(manager, environment):
     return environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in NONE
 
 
-def _is_denied(root, path, paths, may_open):
+def _is_denied(root: str, path: str, paths: Sequence[Tuple[str, str]], may_open: Callable[[str], bool]) -> bool:
     listed = _listed(root, path, paths)
     return not listed if listed is not None else not may_open(below(root, path))
 
 
-def _listed(root, path, paths):
+def _listed(root: str, path: str, paths: Sequence[Tuple[str, str]]) -> Optional[bool]:
     """Whether version 1's list lets the group open the card; None where there is no such list."""
     number = path.rpartition("nvidia")[2]
     for controllers, group in paths:
@@ -111,7 +114,7 @@ def _listed(root, path, paths):
     return None
 
 
-def opens(full):
+def opens(full: str) -> bool:
     """Whether permission bits and control group together let this process open the file; nothing is opened."""
     if os.access(full, os.R_OK | os.W_OK):
         return True
@@ -123,7 +126,7 @@ def opens(full):
     return not _bits_allow(status)
 
 
-def _bits_allow(status):
+def _bits_allow(status: os.stat_result) -> bool:
     if os.geteuid() == 0:
         return True
     if os.geteuid() == status.st_uid:

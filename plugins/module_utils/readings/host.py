@@ -5,7 +5,7 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 """
 
 import re
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from ..gpu.devices import NVIDIA_VENDOR
 from ..host.access import read_file
@@ -25,11 +25,11 @@ ENVIRONMENT_FILES = ("/etc/environment",)
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 
-def read_clock_source(root):
+def read_clock_source(root: str) -> Any:
     return read_text(root, CLOCK_SOURCE)
 
 
-def read_governors(root):
+def read_governors(root: str) -> Any:
     """The different governors in use, sorted; null where the kernel does not scale frequencies (virtual machines)."""
     folders = [name for name in names_in(root, CPU_FOLDER) if re.match(r"cpu[0-9]+$", name)]
     if not folders:
@@ -38,7 +38,7 @@ def read_governors(root):
     return sorted({word for word in words if word}) or None
 
 
-def read_blocked_tasks(root):
+def read_blocked_tasks(root: str) -> Dict[str, List[Any]]:
     """`{nvidia, others}`: names of the processes that nothing can wake now, those of the driver apart."""
     pids = process_ids(root)
     if not pids:
@@ -56,7 +56,7 @@ def read_blocked_tasks(root):
     return {kind: sorted(names) for kind, names in found.items()}
 
 
-def read_environment(root):
+def read_environment(root: str) -> Any:
     """Names of the variables that every login gets from files."""
     hidden = [path for path in ENVIRONMENT_FILES if exists(root, path) and read_text(root, path) is None]
     if hidden:
@@ -64,7 +64,7 @@ def read_environment(root):
     return sorted(name for path in ENVIRONMENT_FILES for name in read_assignments(root, path))
 
 
-def read_swap_mib(root):
+def read_swap_mib(root: str) -> Any:
     """All swap space, 0 for none."""
     text = read_colon_lines(read_text(root, "/proc/meminfo")).get("SwapTotal", "")
     match = re.match(r"([0-9]{1,15}) kB$", text)
@@ -73,7 +73,7 @@ def read_swap_mib(root):
     return int(match.group(1)) // 1024
 
 
-def read_uptime_s(root):
+def read_uptime_s(root: str) -> Any:
     """Seconds since this boot."""
     seconds = read_uptime(root)
     if seconds is None:
@@ -81,7 +81,7 @@ def read_uptime_s(root):
     return seconds
 
 
-def read_switches(root):
+def read_switches(root: str) -> int:
     """How many NVSwitches the PCI bus shows."""
     names = names_in(root, PCI_FOLDER)
     if not names:
@@ -91,7 +91,7 @@ def read_switches(root):
     return sum((read_text(root, folder + "/class") or "").startswith(BRIDGE_CLASS) for folder in ours)
 
 
-def read_driver_files(root):
+def read_driver_files(root: str) -> Dict[str, Any]:
     """Versions of the driver's libraries as programs find them, and the program nvidia-smi as a file."""
     program = find_program("nvidia-smi") if root == "/" else "/usr/bin/nvidia-smi"
     return {
@@ -100,7 +100,7 @@ def read_driver_files(root):
     }
 
 
-def read_library(root, name):
+def read_library(root: str, name: str) -> Optional[str]:
     """The version in the name of the file to which a library's name leads; null without one."""
     for folder in LIBRARY_FOLDERS:
         if exists(root, folder + "/" + name):

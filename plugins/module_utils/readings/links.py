@@ -2,7 +2,7 @@
 """How GPUs and hosts are wired: NVLink, the way between two GPUs, InfiniBand; null means that there is none."""
 
 import re
-from typing import Any, Dict, List
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
 from ..gpu.cards import card_of, has_nvlink, is_wired
 from ..gpu.nvidia_smi.values import clean
@@ -21,9 +21,9 @@ WAYS = re.compile(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|X")
 INFINIBAND = "/sys/class/infiniband"
 
 
-def ask(arguments, mig=False):
+def ask(arguments: Sequence[str], mig: bool = False) -> str:
     """What nvidia-smi says; OSError when it fails. With `mig` an answer that names a card counts anyway."""
-    done = run_bounded(["nvidia-smi"] + arguments, SECONDS)
+    done = run_bounded(["nvidia-smi", *arguments], SECONDS)
     if mig and done.rc is not None and done.stdout.startswith("GPU "):
         return done.stdout
     if done.rc != 0 and not (done.rc and NO_LINKS.search(done.stdout)):
@@ -32,7 +32,7 @@ def ask(arguments, mig=False):
     return done.stdout
 
 
-def read_nvlink(gpus, mig=()):
+def read_nvlink(gpus: Sequence[Mapping[str, Any]], mig: Collection[int] = ()) -> Optional[List[Dict[str, Any]]]:
     """`[{index, name, wired, links, active, errors: {kind: number}}]` of the cards with connectors; null without any.
 
     `gpus` are those of the probe, which names them before a driver can be asked. `mig` are the indexes of the cards in
@@ -48,7 +48,7 @@ def read_nvlink(gpus, mig=()):
     return cards
 
 
-def parse_links(text, mig=()):
+def parse_links(text: str, mig: Collection[int] = ()) -> List[Dict[str, Any]]:
     """The cards of `nvidia-smi nvlink -s`; ValueError for a line that nobody knows, except of a card in MIG mode."""
     cards: List[Dict[str, Any]] = []
     for line in text.splitlines():
@@ -69,7 +69,7 @@ def parse_links(text, mig=()):
     return cards
 
 
-def parse_errors(text, mig=()):
+def parse_errors(text: str, mig: Collection[int] = ()) -> Dict[int, Dict[str, int]]:
     """`{card: {kind: number}}` of `nvidia-smi nvlink -e`, added up over the links."""
     found: Dict[Any, Dict[str, int]] = {}
     card, lenient = None, False
@@ -86,14 +86,14 @@ def parse_errors(text, mig=()):
     return found
 
 
-def read_ways(gpus):
+def read_ways(gpus: Sequence[Any]) -> Optional[List[List[str]]]:
     """The matrix of `nvidia-smi topo -m` as rows of words, one row for each GPU; null with fewer than two GPUs."""
     if len(gpus) < 2:
         return None
     return parse_ways(ask(["topo", "-m"]))
 
 
-def parse_ways(text):
+def parse_ways(text: str) -> List[List[str]]:
     """The ways among the GPUs; ValueError when the matrix is not square or holds an unknown word."""
     lines = [ANSI.sub("", line) for line in text.splitlines()]
     head = next((line for line in lines if "GPU0" in line.split()), "")
@@ -109,7 +109,7 @@ def parse_ways(text):
     return rows
 
 
-def read_infiniband(root):
+def read_infiniband(root: str) -> Any:
     """`[{name, state, physical, rate, layer, link_downed}]` of every port of an RDMA adapter; null without adapter."""
     adapters = names_in(root, INFINIBAND)
     if not adapters:
@@ -132,7 +132,7 @@ def read_infiniband(root):
     return ports
 
 
-def _word(root, path):
+def _word(root: str, path: str) -> str:
     """The word of a line such as "4: ACTIVE", "" for any other line."""
     match = re.match(r"[0-9]+: (.+)$", read_text(root, path) or "")
     return match.group(1) if match else ""

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from typing import Any, Iterable, List, Optional, Sequence
 
 from ..gpu.cards import card_of, has_tensor_cores
 from ..host.as_user import ordinary_account, run_as
@@ -67,7 +68,7 @@ print(json.dumps(found))
 """
 
 
-def read_toolkit_version_file(root, prefix):
+def read_toolkit_version_file(root: str, prefix: str) -> Optional[str]:
     """The toolkit version that `version.json` of CUDA 11.1 and later states, such as "12.9.1"."""
     text = read_text(root, prefix + "/version.json")
     if text is None:
@@ -78,7 +79,7 @@ def read_toolkit_version_file(root, prefix):
     return version
 
 
-def read_nvcc_version(root, prefix):
+def read_nvcc_version(root: str, prefix: str) -> Optional[str]:
     """The release that `nvcc --version` prints, such as "12.9"; None when the toolkit has no nvcc."""
     path = prefix + "/bin/nvcc"
     if not exists(root, path):
@@ -92,13 +93,13 @@ def read_nvcc_version(root, prefix):
     return match.group(1)
 
 
-def read_link(root, path):
+def read_link(root: str, path: str) -> Optional[str]:
     """The path, as the node sees it, to which a chain of links leads; None when it leads nowhere."""
     full = resolve(root, path)
     return None if full is None else "/" + full[len(below(root, "/")) :].lstrip("/")
 
 
-def read_header_version(root, path, prefix):
+def read_header_version(root: str, path: str, prefix: str) -> Optional[str]:
     """Version in a C header that defines `<prefix>_MAJOR`, `_MINOR` and `_PATCHLEVEL` (cuDNN) or `_PATCH` (NCCL)."""
     text = read_text(root, path)
     if text is None:
@@ -111,7 +112,7 @@ def read_header_version(root, path, prefix):
     return ".".join(known)
 
 
-def read_library_version(root, name, major, folders=LIBRARY_FOLDERS):
+def read_library_version(root: str, name: str, major: str, folders: Iterable[str] = LIBRARY_FOLDERS) -> Optional[str]:
     """Version in the name of the file to which `<name>.so.<major>` leads, which is the one programs load."""
     for folder in folders:
         path = f"{folder}/{name}.so.{major}"
@@ -125,7 +126,7 @@ def read_library_version(root, name, major, folders=LIBRARY_FOLDERS):
     return None
 
 
-def read_cudnn_of_wheel(root, prefix, user):
+def read_cudnn_of_wheel(root: str, prefix: str, user: str) -> Optional[str]:
     """What the library of NVIDIA's wheel says of itself: its files have no version in their names; None without one.
 
     To load a library is to run its code, so root has `user` do it; ValueError without such a user.
@@ -147,7 +148,7 @@ def read_cudnn_of_wheel(root, prefix, user):
     return f"{int(number) // unit}.{int(number) % unit // 100}.{int(number) % 100}"
 
 
-def who_computes(host, nvidia_smi):
+def who_computes(host: Any, nvidia_smi: Any) -> List[str]:
     """Programs that compute on a card at this moment, by nvidia-smi and by who has a card open; sorted texts."""
     gpus = (nvidia_smi or {}).get("gpus") or []
     shown = [process for gpu in gpus for process in gpu.get("processes") or [] if isinstance(process, dict)]
@@ -157,7 +158,7 @@ def who_computes(host, nvidia_smi):
     return [f"{names[pid]} (pid {pid})" for pid in sorted(names, key=str)]
 
 
-def read_venv(root, venv, user, busy=()):
+def read_venv(root: str, venv: str, user: str, busy: Sequence[str] = ()) -> Any:
     """What the venv's Python reports (see VENV_PROGRAM), or None when there is no venv.
 
     Importing torch runs what hundreds of packages brought, so root has `user` do it, as trainings do, in an
@@ -184,7 +185,7 @@ def read_venv(root, venv, user, busy=()):
     return answer
 
 
-def read_stamp(root, venv):
+def read_stamp(root: str, venv: str) -> Any:
     """What the role framework_pytorch wrote when the environment was complete, or None when there is no such file."""
     path = venv + "/gpuwright.json"
     if not exists(root, path):

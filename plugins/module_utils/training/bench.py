@@ -8,6 +8,7 @@ but a regular file with one name is opened, its size is bounded, and only what h
 import json
 import os
 import stat
+from typing import Any, Dict, Mapping, Sequence
 
 from ..host.files import resolve
 from ..verdict.report import printable
@@ -54,7 +55,7 @@ HEAD = {
 }
 
 
-def read_bench(root, expectations):
+def read_bench(root: str, expectations: Mapping[str, Any]) -> Any:
     """The checked record of `<runs_dir>/bench/bench.json`; None when this node ran no benchmark.
 
     Raises OSError for what cannot be opened and ValueError for what is no such record.
@@ -70,7 +71,7 @@ def read_bench(root, expectations):
     return parse_bench(data)
 
 
-def read_below(folder, names):
+def read_below(folder: str, names: Sequence[str]) -> Any:
     """At most LIMIT_BYTES of a regular file below `folder`; OSError for a link on the way, ValueError for the rest."""
     here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -93,7 +94,7 @@ def read_below(folder, names):
     return data
 
 
-def parse_bench(data):
+def parse_bench(data: bytes) -> Dict[str, Any]:
     """The record in these bytes, only with the known fields; ValueError says which one is wrong."""
     try:
         record = json.loads(data.decode("utf-8"), parse_int=_whole, parse_constant=_refuse)
@@ -110,28 +111,28 @@ def parse_bench(data):
     return dict(found, schema=SCHEMA)
 
 
-def _whole(digits):
+def _whole(digits: str) -> int:
     # A number of a hundred thousand digits would take minutes to convert.
     return int(digits) if len(digits) <= 16 else _refuse(digits[:16])
 
 
-def _refuse(word):
+def _refuse(word: str) -> int:
     raise ValueError(f"{word} is no number here")
 
 
-def _members(value, name):
+def _members(value: Any, name: str) -> Any:
     if not isinstance(value, list) or len(value) > LONGEST_LIST:
         raise ValueError(f"{name} is no list of up to {LONGEST_LIST} members")
     return value
 
 
-def _fields(record, fields, where):
+def _fields(record: Any, fields: Any, where: str) -> Dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(f"{where} is no record")
     return {name: _value(record.get(name), kind, null, where + "." + name) for name, (kind, null) in fields.items()}
 
 
-def _value(value, kind, null, where):
+def _value(value: Any, kind: Any, null: bool, where: str) -> Any:
     if value is None and null:
         return None
     if kind == TEXT and isinstance(value, str):

@@ -3,6 +3,7 @@
 
 import os
 import pwd
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..gpu import floors
 from ..host.files import below
@@ -28,12 +29,12 @@ MEASURES = (
 )
 
 
-def performance_command(root, venv, device):
+def performance_command(root: str, venv: str, device: str) -> List[str]:
     program = [below(root, venv + "/bin/python"), "-m", "gan_trainer.performance", "--device", device, "--json"]
     return [below(root, LAUNCHER), "--"] + program
 
 
-def read_performance(root, expectations, nvidia_smi):
+def read_performance(root: str, expectations: Mapping[str, Any], nvidia_smi: Any) -> Dict[str, Any]:
     """The record `performance` of the report, in which a GPU in use is a reason and no fault; ValueError otherwise.
 
     `nvidia_smi` is what nvidia_smi_info returns. Measured as the trainer user when root asks for it, else as who asks.
@@ -61,7 +62,7 @@ def read_performance(root, expectations, nvidia_smi):
     return record(answer["devices"], answer.get("all_reduce"), answer["problems"], because, [])
 
 
-def in_use(gpus):
+def in_use(gpus: Iterable[Mapping[str, Any]]) -> List[str]:
     """Who uses which card, one sentence for each card that is not idle; ValueError for one that does not say."""
     found = []
     for gpu in gpus:
@@ -76,7 +77,9 @@ def in_use(gpus):
     return found
 
 
-def record(devices, all_reduce, problems, because, busy):
+def record(
+    devices: List[Dict[str, Any]], all_reduce: Any, problems: List[str], because: str, busy: List[str]
+) -> Dict[str, Any]:
     """The record of docs/smoke-test.md: every number with its floor, warn band, peak and their source."""
     names = {str(device.get("name")) for device in devices}
     reduced = None
@@ -93,12 +96,12 @@ def record(devices, all_reduce, problems, because, busy):
     }
 
 
-def described(device):
+def described(device: Mapping[str, Any]) -> Dict[str, Any]:
     values = device.get("measures") or {}
     measures = {name: with_limits(str(device.get("name")), name, values.get(name)) for name in MEASURES}
     kept = {name: device.get(name) for name in ("device", "name", "pci_id", "left_out")}
     return dict(kept, measures=measures)
 
 
-def with_limits(model, name, value):
+def with_limits(model: str, name: str, value: Any) -> Optional[Dict[str, Any]]:
     return None if value is None else dict({"value": value}, **floors.floor_of(model, name)._asdict())

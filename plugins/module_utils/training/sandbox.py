@@ -6,7 +6,7 @@ What a service may do decides whether CUDA works in it, so a test that is to spe
 
 import os
 import re
-from typing import List, NamedTuple
+from typing import Iterator, List, Match, NamedTuple, Optional, Sequence, Tuple
 
 from ..host.files import below, exists, names_in, read_text
 
@@ -42,7 +42,7 @@ class SandboxError(Exception):
     """The sandbox cannot be had; the message says why."""
 
 
-def read_service(path, root="/"):
+def read_service(path: str, root: str = "/") -> Service:
     """The `Service` in a unit file and its drop-ins; SandboxError when there is none or it cannot be carried over."""
     if not exists(root, path):
         raise SandboxError(f"there is no {path}")
@@ -62,7 +62,7 @@ def read_service(path, root="/"):
     return Service(os.path.basename(path), user, settings)
 
 
-def service_lines(text):
+def service_lines(text: str) -> Iterator[Tuple[str, str]]:
     """(name, value) of each setting in the section [Service]; continued lines are one."""
     section = ""
     for line in text.replace("\\\n", " ").splitlines():
@@ -75,10 +75,10 @@ def service_lines(text):
                 yield name.strip(), value.strip()
 
 
-def expanded(value, file):
+def expanded(value: str, file: str) -> str:
     """The value without specifiers; SandboxError for one that only systemd could fill in."""
 
-    def fill(match):
+    def fill(match: Match[str]) -> str:
         if match.group(0) not in SPECIFIERS:
             raise SandboxError(f"{file} uses the specifier {match.group(0)}, which cannot be filled in here")
         return SPECIFIERS[match.group(0)]
@@ -86,7 +86,7 @@ def expanded(value, file):
     return re.sub(r"%.", fill, value)
 
 
-def why_no_systemd(root="/"):
+def why_no_systemd(root: str = "/") -> str:
     """Why no service can be started, or ""."""
     if not os.path.isdir(below(root, "/run/systemd/system")):
         return "systemd does not run this node"
@@ -95,7 +95,7 @@ def why_no_systemd(root="/"):
     return ""
 
 
-def service_command(service, command, seconds, unit):
+def service_command(service: Service, command: Sequence[str], seconds: float, unit: str) -> List[str]:
     """The words of a systemd-run that waits for `command`, passes its output on, and ends it after `seconds`."""
     words = ["systemd-run", "--pipe", "--wait", "--collect", "--unit=" + unit]
     words += ["--uid=" + service.user, "--description=gpuwright in the sandbox of " + service.name]
@@ -107,7 +107,7 @@ def service_command(service, command, seconds, unit):
     return words + ["--"] + [word.replace("$", "$$") for word in command]
 
 
-def without_unknown(service, stderr):
+def without_unknown(service: Service, stderr: str) -> Optional[Service]:
     """The service without the setting that this systemd does not know, or None when it complains of something else."""
     match = UNKNOWN_SETTING.search(stderr)
     if not match:
@@ -116,21 +116,21 @@ def without_unknown(service, stderr):
     return service._replace(settings=kept) if len(kept) < len(service.settings) else None
 
 
-def killed_by(stderr):
+def killed_by(stderr: str) -> str:
     """The name of the signal that ended the program, by systemd-run's words, or ""."""
     match = KILLED.search(stderr)
     return match.group(1) if match else ""
 
 
-def ran_out_of_time(stderr):
+def ran_out_of_time(stderr: str) -> bool:
     return re.search(r"Finished with result: timeout", stderr) is not None
 
 
-def started(stderr):
+def started(stderr: str) -> bool:
     """Whether there was a service at all."""
     return "Running as unit" in stderr
 
 
-def program_words(stderr):
+def program_words(stderr: str) -> str:
     """What the program itself wrote."""
     return "\n".join(line for line in stderr.splitlines() if not OWN_WORDS.match(line))

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run gan_trainer.smoke as an ordinary user and read what it says; docs/smoke-test.md has the record."""
 
-from .trainer_run import RunError, last_words, no_record, read_record
+from typing import Any, Dict, List, Sequence
+
+from .trainer_run import (
+    Run,
+    RunError,
+    last_words,
+    no_record,
+    read_record,
+)
 
 MIN_STEPS, MAX_STEPS = 10, 100000
 
 
-def smoke_command(launcher, python, device, steps):
+def smoke_command(launcher: str, python: str, device: str, steps: int) -> List[str]:
     """The words of the command; raises RunError for a number of steps that the trainer would refuse."""
     if not MIN_STEPS <= steps <= MAX_STEPS:
         fault = f"steps is {steps}, expected {MIN_STEPS} to {MAX_STEPS}"
@@ -15,7 +23,7 @@ def smoke_command(launcher, python, device, steps):
     return [launcher, "--"] + trainer
 
 
-def check_run(run, command, device, user):
+def check_run(run: Run, command: Sequence[str], device: str, user: str) -> Dict[str, Any]:
     """The record of a smoke test without fault, with how it was run added; RunError for every other end."""
     finished = run.finished
     report = read_record(finished.stdout)
@@ -41,7 +49,7 @@ def check_run(run, command, device, user):
     raise RunError(fault, action, last_words(finished.stderr), report)
 
 
-def describe(error, host):
+def describe(error: RunError, host: str) -> str:
     """One message for a person: host, fault, next step, evidence."""
     text = f"AMP smoke test on {host}: {error}. Next: {error.action}."
     return text + ("\nLast lines of its stderr:\n" + error.evidence if error.evidence else "")

@@ -2,18 +2,19 @@
 """The smoke test of the last verification, for a check of the node that starts no GPU work of its own."""
 
 import datetime
+from typing import Any, Dict, Mapping
 
 from ..verdict.evidence import Evidence, Unreadable
 from ..verdict.report import TIME_FORMAT, age_seconds, read_json
 
 
-def loaded_driver(readings):
+def loaded_driver(readings: Evidence) -> str:
     if readings.absent("probe", "nvidia", "loaded"):
         return "none"
     return readings.version("probe", "nvidia", "loaded", "version")
 
 
-def installed_pytorch(readings):
+def installed_pytorch(readings: Evidence) -> str:
     return readings.text("venv", "versions", "torch")
 
 
@@ -21,7 +22,7 @@ def installed_pytorch(readings):
 SAME_AS_THEN = (("the loaded driver", loaded_driver), ("PyTorch", installed_pytorch))
 
 
-def last_smoke(path, readings, now):
+def last_smoke(path: str, readings: Mapping[str, Any], now: str) -> Any:
     """The smoke test in the report at `path` with `age_s` added, `{"unreadable": "why"}`, or `{"busy": who}`.
 
     The latter where that verification ran none, since somebody worked on the GPUs, and knew of none before it.
@@ -46,7 +47,7 @@ def last_smoke(path, readings, now):
         return {"unreadable": f"the report of the last verification: {error}"}
 
 
-def busy_smoke(who, path, readings, now):
+def busy_smoke(who: str, path: str, readings: Mapping[str, Any], now: str) -> Dict[str, Any]:
     """The record of a smoke test that was not run, since `who` works on the GPUs: the last one's, where there is one.
 
     `busy` says who, `time` and `age_s` when the last one was; without one that still counts there is `busy` alone.
@@ -58,13 +59,13 @@ def busy_smoke(who, path, readings, now):
     return dict(last, busy=who, time=then.strftime(TIME_FORMAT))
 
 
-def check_mode_smoke(path, readings, now):
+def check_mode_smoke(path: str, readings: Mapping[str, Any], now: str) -> Dict[str, Any]:
     """The record of a run in check mode, which tests nothing: the last test's, where one still counts."""
     last = last_smoke(path, readings, now)
     return dict(last if "age_s" in last else {}, check_mode=True)
 
 
-def what_changed(then, now):
+def what_changed(then: Any, now: Any) -> str:
     """The first of SAME_AS_THEN that differs or cannot be read; "" when all are the same."""
     for words, read in SAME_AS_THEN:
         try:

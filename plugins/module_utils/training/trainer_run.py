@@ -4,7 +4,7 @@
 import json
 import os
 import signal
-from typing import NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..host import as_user
 from ..host.bounded import Finished, run_bounded
@@ -26,14 +26,14 @@ class Run(NamedTuple):
 class RunError(Exception):
     """The program failed or could not be run. `report` is its record when it gave one, else None."""
 
-    def __init__(self, fault, action, evidence="", report=None):
+    def __init__(self, fault: str, action: str, evidence: str = "", report: Optional[Dict[str, Any]] = None) -> None:
         super(RunError, self).__init__(fault)
         self.action = action
         self.evidence = evidence
         self.report = report
 
 
-def run_program(command, user, timeout, unit=""):
+def run_program(command: List[str], user: str, timeout: float, unit: str = "") -> Run:
     """A `Run` of at most `timeout` seconds; RunError where it cannot be started as it must be.
 
     `unit` is the file of the service whose sandbox is wanted, "" for none. Without systemd, without root and without
@@ -54,7 +54,7 @@ def run_program(command, user, timeout, unit=""):
     return run_in_service(service, command, timeout)
 
 
-def find_account(user):
+def find_account(user: str) -> as_user.Account:
     try:
         account = as_user.find_account(user)
     except ValueError as error:
@@ -64,7 +64,7 @@ def find_account(user):
     return account
 
 
-def run_in_service(service, command, timeout):
+def run_in_service(service: sandbox.Service, command: Sequence[str], timeout: float) -> Run:
     """A `Run` in the service's sandbox; settings that this systemd does not know are left out, as it does itself."""
     unit = f"gpuwright-run-{os.getpid()}"
     wanted = len(service.settings)
@@ -89,7 +89,7 @@ def run_in_service(service, command, timeout):
     return Run(told_by_systemd(finished, timeout), service.name, because)
 
 
-def told_by_systemd(finished, timeout):
+def told_by_systemd(finished: Finished, timeout: float) -> Finished:
     """The `Finished` of the program itself, from what systemd-run says about it."""
     text = sandbox.program_words(finished.stderr)
     if finished.timed_out or sandbox.ran_out_of_time(finished.stderr):
@@ -102,7 +102,7 @@ def told_by_systemd(finished, timeout):
     return finished._replace(stderr=text)
 
 
-def run_alone(command, account, timeout):
+def run_alone(command: List[str], account: as_user.Account, timeout: float) -> Finished:
     """Run it as the user in a home of its own, without anything of root's environment."""
     try:
         return as_user.run_as(command, account, timeout)
@@ -110,7 +110,7 @@ def run_alone(command, account, timeout):
         raise RunError(f"no temporary folder can be made: {error}", "free space where it says so")
 
 
-def read_record(stdout):
+def read_record(stdout: str) -> Optional[Dict[str, Any]]:
     """The program's record among whatever else libraries print, or None."""
     for line in reversed(stdout.splitlines()):
         try:
@@ -122,11 +122,11 @@ def read_record(stdout):
     return None
 
 
-def last_words(stderr):
+def last_words(stderr: str) -> str:
     return "\n".join(stderr.splitlines()[-EVIDENCE_LINES:])
 
 
-def no_record(finished, command, user, deadline):
+def no_record(finished: Finished, command: Sequence[str], user: str, deadline: str) -> RunError:
     """The RunError for a program that ended without a record; `deadline` names the variable of its deadline."""
     evidence = last_words(finished.stderr)
     by_hand = f"repeat it by hand as user {user}: {' '.join(command)}"

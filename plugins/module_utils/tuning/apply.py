@@ -2,7 +2,7 @@
 """Bring a host's settings to a plan, remembering what was found before; an empty plan puts everything back."""
 
 import collections
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import knobs as tuning_knobs
 from . import store as tuning_store
@@ -29,8 +29,9 @@ class Work(NamedTuple):
     remember_files: Dict[str, Any]
 
 
-def compare(root, plan, before):
+def compare(root: str, plan: Plan, before: Mapping[str, Any]) -> Work:
     """The `Work` to do. Reads only."""
+    found: Optional[str]
     turn, restore, remember_knobs = collections.OrderedDict(), collections.OrderedDict(), {}
     for key, wanted in plan.knobs.items():
         found = tuning_knobs.read(root, key)
@@ -51,13 +52,13 @@ def compare(root, plan, before):
     return Work(turn, restore, write, put_back, remember_knobs, remember_files)
 
 
-def is_change(work):
+def is_change(work: Work) -> bool:
     """Whether anything on the host but our own record would change."""
     different = any(found != value for found, value in work.restore.values() if found is not None)
     return bool(work.turn or work.write or work.put_back or different)
 
 
-def turns(work):
+def turns(work: Work) -> List[str]:
     """Keys of what running work would feel: knobs whose value changes, and a profile or mount that is started anew.
 
     Files that are only read at the next login or boot, and the service of our own, are felt by nobody.
@@ -68,7 +69,7 @@ def turns(work):
     return sorted(keys - {"unit " + UNIT_NAME})
 
 
-def apply(root, plan, work, before):
+def apply(root: str, plan: Plan, work: Work, before: Dict[str, Any]) -> Any:
     """Do the work. Raises OSError or ValueError; the record of before is on disk by then, so a rerun goes on.
 
     Order: record; put knobs back; files; tell systemd and udev; turn knobs; forget what is back.
@@ -105,14 +106,14 @@ def apply(root, plan, work, before):
     tuning_store.save(root, before)
 
 
-def _announce(paths):
+def _announce(paths: Iterable[str]) -> Any:
     if any(path.startswith("/etc/systemd/") for path in paths):
         tuning_knobs.command(["systemctl", "daemon-reload"])
     if any(path.startswith("/etc/udev/") for path in paths):
         tuning_knobs.command(["udevadm", "control", "--reload"])
 
 
-def describe(work):
+def describe(work: Work) -> Any:
     """(before, after): texts for Ansible's diff."""
     old, new = [], []
     for changes in (work.turn, work.restore):

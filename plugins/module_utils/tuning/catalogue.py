@@ -33,7 +33,7 @@ LIMIT = r"unlimited|[0-9]{1,15}"
 KERNEL_DOC = "kernel documentation, admin-guide/sysctl/{}.rst"
 
 
-def _sysctl(name, wanted, reason, source, allowed=NUMBER):
+def _sysctl(name: str, wanted: str, reason: str, source: str, allowed: str = NUMBER) -> Setting:
     path = "/proc/sys/" + name.replace(".", "/")
     see = f"sysctl {name}"
     return Setting(

@@ -2,6 +2,7 @@
 """Which disk lies below a folder, and how it is known again after a reboot."""
 
 import os
+from typing import Any, Set, Tuple
 
 from ..host.files import below, exists, names_in, read_text, resolve
 
@@ -10,7 +11,7 @@ class NotHere(Exception):
     """The host has no such thing, or it is not this host's to set; the message says why."""
 
 
-def mount_table(root):
+def mount_table(root: str) -> Any:
     """`[(mount point, major:minor, file system)]` in the order in which they were mounted (proc(5), mountinfo)."""
     rows = []
     for line in (read_text(root, "/proc/self/mountinfo") or "").splitlines():
@@ -22,7 +23,7 @@ def mount_table(root):
     return rows
 
 
-def mount_of(root, folder):
+def mount_of(root: str, folder: str) -> Tuple[str, str, str]:
     """The row of the file system on which `folder` lies, or will lie when it is made."""
     best = None
     for row in mount_table(root):
@@ -35,7 +36,7 @@ def mount_of(root, folder):
     return best
 
 
-def disk_below(root, folder):
+def disk_below(root: str, folder: str) -> str:
     """Name of the one disk (as in /sys/block) that holds `folder`; NotHere for networks, memory and several disks."""
     point, number, kind = mount_of(root, folder)
     device = "/sys/dev/block/" + number
@@ -47,11 +48,11 @@ def disk_below(root, folder):
     return disks[0]
 
 
-def _device_name(root, path):
+def _device_name(root: str, path: str) -> str:
     return os.path.basename(resolve(root, path) or path)
 
 
-def _disks(root, name, depth=0):
+def _disks(root: str, name: str, depth: int = 0) -> Set[str]:
     """Disks below a device: through partitions, and through what device mapper and md are made of."""
     if exists(root, f"/sys/class/block/{name}/partition"):
         parent = os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name) or ""))
@@ -62,7 +63,7 @@ def _disks(root, name, depth=0):
     return set().union(*(_disks(root, slave, depth + 1) for slave in slaves))
 
 
-def is_flash(root, disk):
+def is_flash(root: str, disk: str) -> bool:
     """False for a spinning disk; NotHere when the kernel does not say."""
     word = read_text(root, f"/sys/block/{disk}/queue/rotational")
     if word not in ("0", "1"):
@@ -70,7 +71,7 @@ def is_flash(root, disk):
     return word == "0"
 
 
-def udev_match(root, disk):
+def udev_match(root: str, disk: str) -> str:
     """The part of a udev rule that knows this disk under every name: its world wide or serial number."""
     for path, words in (
         ("wwid", 'ATTR{{wwid}}=="{}"'),
@@ -85,5 +86,5 @@ def udev_match(root, disk):
     return f'KERNEL=="{disk}"'
 
 
-def device_file(root, disk):
+def device_file(root: str, disk: str) -> str:
     return below(root, "/dev/" + disk)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that system_tuning writes, as texts."""
 
+from typing import Any, Mapping
+
 HEAD = "# Written by gpuwright (role system_tuning); changes are undone by its next run.\n"
 
 LIMITS = "/etc/security/limits.d/95-gpuwright.conf"
@@ -72,13 +74,13 @@ WantedBy=multi-user.target
 ).format(program=PROGRAM)
 
 
-def limits_file(group, values):
+def limits_file(group: str, values: Mapping[str, str]) -> Any:
     """limits.conf(5) for every login of the group's members; `values` (setting: value), memlock and stack in KiB."""
     lines = [LIMIT_LINES[name][0].format(group=group, value=value) for name, value in sorted(values.items())]
     return HEAD + "\n".join(lines) + "\n"
 
 
-def drop_in_file(values):
+def drop_in_file(values: Mapping[str, str]) -> Any:
     """A service has systemd's limits, not PAM's; the same values for it."""
     lines = []
     for name, value in sorted(values.items()):
@@ -87,14 +89,14 @@ def drop_in_file(values):
     return HEAD + "[Service]\n" + "\n".join(lines) + "\n"
 
 
-def udev_file(match, values):
+def udev_file(match: str, values: Mapping[str, str]) -> Any:
     """A rule for one disk, `match` as `disk.udev_match` gives it; `values` (attribute: value)."""
     settings = ", ".join(f'ATTR{{{name}}}="{value}"' for name, value in sorted(values.items()))
     rule = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {}, {}\n'
     return HEAD + rule.format(match, settings)
 
 
-def tuned_file(parent, sysctls, governor, hugepage):
+def tuned_file(parent: str, sysctls: Mapping[str, str], governor: Any, hugepage: Any) -> Any:
     """A profile of tuned that agrees with the settings; governor and hugepage may be ""."""
     lines = ["[main]", "summary=GPU training node (gpuwright)", "include=" + parent]
     if governor:
@@ -106,12 +108,12 @@ def tuned_file(parent, sysctls, governor, hugepage):
     return HEAD + "\n".join(lines) + "\n"
 
 
-def mount_name(folder):
+def mount_name(folder: str) -> str:
     """Name of systemd's unit for a mount point; for names of small letters, digits and _ nothing has to be escaped."""
     return folder.strip("/").replace("/", "-")
 
 
-def mount_file(file_system, folder):
+def mount_file(file_system: str, folder: str) -> Any:
     """Not required for boot: a node without its scratch disk still starts."""
     return HEAD + (
         "[Unit]\nDescription=Scratch file system\nBefore=local-fs.target\n\n"
@@ -120,6 +122,6 @@ def mount_file(file_system, folder):
     )
 
 
-def tmpfiles_file(folder):
+def tmpfiles_file(folder: str) -> Any:
     """tmpfiles.d(5): everybody may write, and remove only what is his, as in /tmp; never cleaned."""
     return HEAD + f"z {folder} 1777 root root -\n"

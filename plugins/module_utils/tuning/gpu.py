@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Power limit and application clocks of GPUs, with the range that each card names; through nvidia-smi."""
 
+from typing import Any, Dict, Mapping, Optional
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from ..gpu.nvidia_smi.values import read_number
 from ..host.bounded import run_bounded
@@ -11,7 +13,7 @@ SECONDS = 60
 POWER = ("gpu_power_readings", "power_readings")
 
 
-def ask():
+def ask() -> Dict[str, Dict[str, Any]]:
     """`{uuid: {power_limit, power_range, clocks, clocks_offered}}`; None for what a card does not have.
 
     Watts as numbers, clocks as "MEMORY,GRAPHICS" in MHz. Raises NotHere when nvidia-smi does not answer.
@@ -33,7 +35,7 @@ def ask():
     return gpus
 
 
-def _gpu(gpu):
+def _gpu(gpu: Element) -> Dict[str, Any]:
     power = next((gpu.find(tag) for tag in POWER if gpu.find(tag) is not None), None)
     watts = {} if power is None else {tag.tag: _number(tag.text, "W") for tag in power}
     lowest, highest = watts.get("min_power_limit"), watts.get("max_power_limit")
@@ -58,17 +60,17 @@ def _gpu(gpu):
     }
 
 
-def _number(text, unit):
+def _number(text: Optional[str], unit: str) -> Optional[float]:
     value = read_number(text, unit, whole=False)
     return value if isinstance(value, (int, float)) else None
 
 
-def _pair(memory, graphics):
-    numbers = [_number(memory, "MHz"), _number(graphics, "MHz")]
-    return None if None in numbers else "{:g},{:g}".format(*numbers)
+def _pair(memory: Optional[str], graphics: Optional[str]) -> Optional[str]:
+    first, second = _number(memory, "MHz"), _number(graphics, "MHz")
+    return None if first is None or second is None else f"{first:g},{second:g}"
 
 
-def refusal(gpus, what, wanted):
+def refusal(gpus: Mapping[str, Mapping[str, Any]], what: str, wanted: str) -> str:
     """Why some card cannot be set to `wanted`, or "": outside what the card itself names."""
     for uuid, gpu in sorted(gpus.items()):
         if what == "power_limit":
@@ -85,13 +87,13 @@ def refusal(gpus, what, wanted):
     return ""
 
 
-def _distance(pair, wanted):
+def _distance(pair: str, wanted: str) -> Any:
     """How far apart two pairs of clocks are, in MHz."""
     here, there = [[float(number) for number in clocks.split(",")] for clocks in (pair, wanted)]
     return abs(here[0] - there[0]) + abs(here[1] - there[1])
 
 
-def value(gpus, uuid, what):
+def value(gpus: Mapping[str, Mapping[str, Any]], uuid: str, what: str) -> str:
     """The value of one card as a text; NotHere when it has none."""
     if uuid not in gpus:
         raise NotHere(f"there is no GPU {uuid}")
@@ -101,7 +103,7 @@ def value(gpus, uuid, what):
     return found if isinstance(found, str) else f"{found:g}"
 
 
-def set_value(uuid, what, wanted):
+def set_value(uuid: str, what: str, wanted: str) -> None:
     """Raises OSError with nvidia-smi's words."""
     option = {"power_limit": "--power-limit", "clocks": "--applications-clocks"}[what]
     done = run_bounded(["nvidia-smi", "--id=" + uuid, f"{option}={wanted}"], SECONDS)

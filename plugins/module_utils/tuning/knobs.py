@@ -15,6 +15,7 @@ import glob
 import hashlib
 import os
 import re
+from typing import List, Sequence
 
 from ..host.bounded import run_bounded
 from ..host.files import below, read_bytes, read_text, resolve
@@ -31,7 +32,7 @@ COUNTERPARTS = {
 COUNTERPART = "percent "
 
 
-def expand(root, key):
+def expand(root: str, key: str) -> List[str]:
     """The concrete keys that `key` stands for; raises NotHere when there is none."""
     words = key.split()
     if words[0] == "disk":
@@ -50,7 +51,7 @@ def expand(root, key):
     return ["/" + os.path.relpath(path, root) for path in found]
 
 
-def read(root, key):
+def read(root: str, key: str) -> str:
     """The value of a concrete key."""
     words = key.split()
     if key.startswith("/"):
@@ -67,12 +68,12 @@ def read(root, key):
     raise ValueError(f"{key!r} is no knob")
 
 
-def read_all(root, key):
+def read_all(root: str, key: str) -> str:
     """The different values of all that `key` stands for, as one text."""
     return ", ".join(sorted({read(root, one) for one in expand(root, key)}))
 
 
-def read_to_restore(root, key):
+def read_to_restore(root: str, key: str) -> str:
     """The value to write for things to be as they are now; it differs from `read` for pairs of bytes and percent."""
     value = read(root, key)
     if key in COUNTERPARTS and value == "0":
@@ -80,7 +81,7 @@ def read_to_restore(root, key):
     return value
 
 
-def why_not(root, key, wanted):
+def why_not(root: str, key: str, wanted: str) -> str:
     """Why this host cannot set the concrete file `key` to `wanted`, or ""; no other kind of knob can be told before."""
     if not key.startswith("/"):
         return ""
@@ -93,7 +94,7 @@ def why_not(root, key, wanted):
     return ""
 
 
-def write(root, key, value):
+def write(root: str, key: str, value: str) -> None:
     """Set a concrete key; raises OSError or ValueError that names it."""
     words = key.split()
     if key.startswith("/"):
@@ -110,17 +111,17 @@ def write(root, key, value):
         raise ValueError(f"{key!r} cannot be written")
 
 
-def put_text(path, text):
+def put_text(path: str, text: str) -> None:
     """One write, as files of the kernel need it."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def digest(data):
+def digest(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def command(arguments):
+def command(arguments: Sequence[str]) -> str:
     """Run it; its standard output, or OSError with its last words."""
     done = run_bounded(arguments, COMMAND_SECONDS)
     if done.rc != 0:
@@ -129,7 +130,7 @@ def command(arguments):
     return done.stdout
 
 
-def read_unit(unit):
+def read_unit(unit: str) -> str:
     """Two words: whether systemd starts it at boot, or not-found or masked, and whether it runs."""
     text = command(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState", unit])
     state = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
@@ -139,7 +140,7 @@ def read_unit(unit):
     return "{} {}".format(load if load != "loaded" else state.get("UnitFileState") or "static", active)
 
 
-def _write_unit(unit, value):
+def _write_unit(unit: str, value: str) -> None:
     enabled, active = value.split()
     before = read_unit(unit).split()
     if before[0] == "not-found":
@@ -154,7 +155,7 @@ def _write_unit(unit, value):
         command(["systemctl", "stop", unit])
 
 
-def _read_tuned():
+def _read_tuned() -> str:
     done = run_bounded(["tuned-adm", "active"], COMMAND_SECONDS)
     match = re.search(r"Current active profile: *(\S.*)", done.stdout)
     if match:
@@ -164,7 +165,7 @@ def _read_tuned():
     raise OSError(f"tuned-adm active: {done.problem or (done.stdout + done.stderr).strip() or done.rc}")
 
 
-def _read_file(root, path):
+def _read_file(root: str, path: str) -> str:
     text = read_text(root, path)
     if text is None:
         raise NotHere(f"{path} cannot be read")
@@ -172,7 +173,7 @@ def _read_file(root, path):
     return chosen.group(1) if chosen else " ".join(text.split())
 
 
-def _offered(root, path):
+def _offered(root: str, path: str) -> List[str]:
     """The values that the kernel takes, where it lists them."""
     if path.endswith("/scaling_governor"):
         return (read_text(root, path[: -len("governor")] + "available_governors") or "").split()

@@ -5,14 +5,18 @@ import collections
 import difflib
 import json
 import re
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..host.files import exists, read_int
 from ..readings.kernel_log.log import read_container
 from . import files as tuning_files
 from . import gpu as tuning_gpu
 from . import knobs as tuning_knobs
-from .catalogue import BY_NAME, CATALOGUE
+from .catalogue import (
+    BY_NAME,
+    CATALOGUE,
+    Setting,
+)
 from .disk import NotHere, disk_below, is_flash, udev_match
 
 GROUP = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -49,7 +53,7 @@ class Refused(Exception):
     """What is asked for cannot be had; the message says which setting, what was expected and what to do."""
 
 
-def check_wishes(wishes):
+def check_wishes(wishes: Mapping[str, Any]) -> None:
     """Raises Refused for what no host could meet: unknown names, values out of their pattern, unsafe names."""
     for name in list(wishes["leave"]) + sorted(wishes["values"]):
         if name not in BY_NAME:
@@ -74,7 +78,7 @@ def check_wishes(wishes):
         raise Refused(f"tuned_parent is {wishes['tuned_parent']!r}: expected the name of a profile")
 
 
-def make_plan(root, wishes, program, can_wait=False):
+def make_plan(root: str, wishes: Mapping[str, Any], program: str, can_wait: bool = False) -> Plan:
     """The `Plan` of a host.
 
     wishes    leave, values, limits_group, limits_units, data_dir, tuned_parent, scratch_uuid, scratch_dir
@@ -108,13 +112,13 @@ def make_plan(root, wishes, program, can_wait=False):
     return plan
 
 
-def record(plan):
+def record(plan: Plan) -> str:
     """The text of tuning.json, which gpu-tune and the verification read."""
     known = {"schema": 1, "settings": plan.settings, "skipped": plan.skipped}
     return json.dumps(known, indent=2, sort_keys=True) + "\n"
 
 
-def _add(plan, setting, wanted, key, concrete, shown=None):
+def _add(plan: Plan, setting: Setting, wanted: str, key: str, concrete: Any, shown: Optional[str] = None) -> None:
     """Hold a setting: `key` for those who read it later, `concrete` keys for now."""
     plan.settings.append(
         {
@@ -130,7 +134,7 @@ def _add(plan, setting, wanted, key, concrete, shown=None):
         plan.knobs[one] = wanted
 
 
-def _plan_file(plan, root, setting, value, wishes):
+def _plan_file(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     concrete = tuning_knobs.expand(root, setting.where)
     for key in concrete:
         reason = tuning_knobs.why_not(root, key, value)
@@ -140,7 +144,7 @@ def _plan_file(plan, root, setting, value, wishes):
     _add(plan, setting, value, setting.where, concrete)
 
 
-def _plan_disk(plan, root, setting, value, wishes):
+def _plan_disk(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     if value == "auto":
         value = "none" if is_flash(root, disk_below(root, wishes["data_dir"])) else "mq-deadline"
     key = f"disk {wishes['data_dir']} {setting.where}"
@@ -154,7 +158,7 @@ def _plan_disk(plan, root, setting, value, wishes):
     _add(plan, setting, value, key, concrete, f"{concrete[0]} ({wishes['data_dir']})")
 
 
-def _plan_unit(plan, root, setting, value, wishes):
+def _plan_unit(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     try:
         state = tuning_knobs.read_unit(setting.where).split()
     except OSError as error:
@@ -168,7 +172,7 @@ def _plan_unit(plan, root, setting, value, wishes):
     _add(plan, setting, value, "unit " + setting.where, ["unit " + setting.where])
 
 
-def _plan_limit(plan, root, setting, value, wishes):
+def _plan_limit(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     most = read_int(root, NR_OPEN) if setting.name == "limits_nofile" else None
     # Above it setrlimit(2) fails, PAM refuses every login of the group, and systemd does not start the service.
     if most is not None and int(value) > most:
@@ -176,7 +180,7 @@ def _plan_limit(plan, root, setting, value, wishes):
     _add(plan, setting, value, "file " + tuning_files.LIMITS, [], tuning_files.LIMITS)
 
 
-def _plan_tuned(plan, root, setting, value, wishes):
+def _plan_tuned(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     try:
         state = tuning_knobs.read_unit("tuned.service").split()
     except OSError as error:
@@ -190,7 +194,7 @@ def _plan_tuned(plan, root, setting, value, wishes):
     plan.files[tuning_files.TUNED] = (parent, 0o644)
 
 
-def _recommended():
+def _recommended() -> Any:
     try:
         said = tuning_knobs.command(["tuned-adm", "recommend"]).strip()
     except OSError:
@@ -198,7 +202,7 @@ def _recommended():
     return said if said in GOOD_PARENTS else USUAL_PARENT
 
 
-def _plan_gpu(plan, root, setting, value, wishes):
+def _plan_gpu(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     gpus = tuning_gpu.ask()
     reason = tuning_gpu.refusal(gpus, setting.where, value)
     if reason:
@@ -218,11 +222,11 @@ PLANNERS = {
 }
 
 
-def _held(plan, kind):
+def _held(plan: Plan, kind: str) -> Dict[str, str]:
     return {row["name"]: row["wanted"] for row in plan.settings if BY_NAME[row["name"]].kind == kind}
 
 
-def _add_limits(plan, wishes):
+def _add_limits(plan: Plan, wishes: Mapping[str, Any]) -> None:
     """One file for logins, one drop-in for each service; the rows are held against the files' digests."""
     values = _held(plan, "limit")
     if not values:
@@ -236,14 +240,14 @@ def _add_limits(plan, wishes):
             row["keys"] = {"file " + path: tuning_knobs.digest(plan.files[path][0].encode("utf-8")) for path in paths}
 
 
-def _add_disk_rule(plan, root, wishes):
+def _add_disk_rule(plan: Plan, root: str, wishes: Mapping[str, Any]) -> None:
     values = {BY_NAME[name].where: value for name, value in _held(plan, "disk").items()}
     if values:
         match = udev_match(root, disk_below(root, wishes["data_dir"]))
         plan.files[tuning_files.UDEV] = (tuning_files.udev_file(match, values), 0o644)
 
 
-def _add_profile(plan):
+def _add_profile(plan: Plan) -> None:
     if tuning_files.TUNED in plan.files:
         others = _held(plan, "sysfs")
         arguments = (_held(plan, "sysctl"), others.get("cpu_governor", ""), others.get("transparent_hugepage", ""))
@@ -251,7 +255,7 @@ def _add_profile(plan):
         plan.files[tuning_files.TUNED] = (tuning_files.tuned_file(parent, *arguments), 0o644)
 
 
-def _add_scratch(plan, file_system, folder):
+def _add_scratch(plan: Plan, file_system: str, folder: str) -> None:
     name = tuning_files.mount_name(folder)
     plan.files[tuning_files.MOUNT.format(name)] = (tuning_files.mount_file(file_system, folder), 0o644)
     plan.files[tuning_files.TMPFILES] = (tuning_files.tmpfiles_file(folder), 0o644)

@@ -2,13 +2,14 @@
 """What the settings of system_tuning are now, beside what they were set to."""
 
 import json
+from typing import Any, Mapping
 
 from ..host.files import exists, read_text
 from . import knobs as tuning_knobs
 from .files import RECORD
 
 
-def load_record(root):
+def load_record(root: str) -> Any:
     """tuning.json as a record; None when the node is not tuned. ValueError when it cannot be used."""
     if not exists(root, RECORD):
         return None
@@ -22,7 +23,7 @@ def load_record(root):
     return known
 
 
-def read_tuning(root):
+def read_tuning(root: str) -> Any:
     """`[{name, wanted, found, reason}]`, None when the node is not tuned; `found` may be {"unreadable": why}."""
     known = load_record(root)
     if known is None:
@@ -33,7 +34,7 @@ def read_tuning(root):
     ]
 
 
-def read_found(root, row):
+def read_found(root: str, row: Mapping[str, Any]) -> Any:
     """The wanted value when every key of the row has its own, else the first that differs."""
     try:
         for key, wanted in sorted(row["keys"].items()):
@@ -45,5 +46,5 @@ def read_found(root, row):
     return row["wanted"]
 
 
-def _words(found):
+def _words(found: Any) -> Any:
     return "missing" if found == "missing" else "changed by hand"

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import uuid
+from typing import Any
 
 from ..host.bounded import run_bounded
 from ..host.files import exists, names_in, read_text
@@ -29,14 +30,14 @@ class Refused(Exception):
     """This disk is not formatted; the message says why, with evidence."""
 
 
-def uuid_for(serial):
+def uuid_for(serial: str) -> str:
     # Version 8 (RFC 9562) of SHA-256: version 5 is SHA-1, which FIPS 140-3 modules withdraw.
     digest = bytearray(hashlib.sha256(NAMESPACE.bytes + serial.encode("utf-8")).digest()[:16])
     digest[6], digest[8] = digest[6] & 0x0F | 0x80, digest[8] & 0x3F | 0x80
     return str(uuid.UUID(bytes=bytes(digest)))
 
 
-def find_disk(root, serial):
+def find_disk(root: str, serial: str) -> str:
     """Name of the one NVMe disk with this serial number."""
     serials = {}
     for name in names_in(root, "/sys/block"):
@@ -51,12 +52,12 @@ def find_disk(root, serial):
     raise Refused(f"no NVMe disk has the serial number {serial}; there are: {there}")
 
 
-def is_ours(root, disk, serial):
+def is_ours(root: str, disk: str, serial: str) -> bool:
     """Whether the disk carries the file system that an earlier run made."""
     return probe(root, disk).get("UUID") == uuid_for(serial)
 
 
-def probe(root, disk):
+def probe(root: str, disk: str) -> Any:
     """What blkid reads from the disk itself, {} for nothing; Refused when it cannot tell."""
     done = run_bounded(["blkid", "--probe", "--output", "export", device_file(root, disk)], COMMAND_SECONDS)
     if done.rc == NOTHING_FOUND and not done.stdout.strip():
@@ -66,7 +67,7 @@ def probe(root, disk):
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
-def evidence(root, disk):
+def evidence(root: str, disk: str) -> Any:
     """Sentences about what the disk holds or who uses it; empty only for a disk that holds nothing."""
     folder = "/sys/block/" + disk
     found = []
@@ -86,7 +87,7 @@ def evidence(root, disk):
     return found + _signatures(root, disk) + _in_use_or_data(root, disk)
 
 
-def _signatures(root, disk):
+def _signatures(root: str, disk: str) -> Any:
     done = run_bounded(["wipefs", "--no-act", "--parsable", device_file(root, disk)], COMMAND_SECONDS)
     if done.rc != 0:
         return [f"wipefs cannot tell what it holds: {done.problem or done.stderr.strip() or done.rc}"]
@@ -97,7 +98,7 @@ def _signatures(root, disk):
     return found + ([f"blkid finds {kind}"] if kind else [])
 
 
-def _in_use_or_data(root, disk):
+def _in_use_or_data(root: str, disk: str) -> Any:
     """Open it for itself alone, as only an unused disk can be; then read here and there: empty is all zeros or ones."""
     try:
         handle = os.open(device_file(root, disk), os.O_RDONLY | os.O_EXCL)
@@ -123,14 +124,14 @@ def _in_use_or_data(root, disk):
     return []
 
 
-def refuse_unless_empty(root, disk, serial):
+def refuse_unless_empty(root: str, disk: str, serial: str) -> None:
     found = evidence(root, disk)
     if found:
         text = "{} (serial number {}) is not empty: {}. It was not touched. See: lsblk -f /dev/{} ; wipefs -n /dev/{}"
         raise Refused(text.format(disk, serial, "; ".join(found), disk, disk))
 
 
-def format_disk(root, disk, serial):
+def format_disk(root: str, disk: str, serial: str) -> None:
     """mkfs.xfs without -f, so that it looks for signatures once more itself. OSError when it fails."""
     command = ["mkfs.xfs", "-q", "-L", LABEL, "-m", "uuid=" + uuid_for(serial), device_file(root, disk)]
     done = run_bounded(command, FORMAT_SECONDS)

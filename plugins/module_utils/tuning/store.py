@@ -6,14 +6,14 @@ import json
 import os
 import stat
 import tempfile
-from typing import List
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..host.files import below
 
 BEFORE = "/var/lib/gpuwright/tuning-before.json"
 
 
-def load(root):
+def load(root: str) -> Dict[str, Any]:
     """`{knobs: {key: value}, files: {path: record or null}, folders: [path]}`; empty before the first application.
 
     Raises ValueError when the file is there and cannot be used: what it holds cannot be made up again.
@@ -31,7 +31,7 @@ def load(root):
         raise ValueError(f"{BEFORE} holds the values to go back to and cannot be read: {error}")
 
 
-def save(root, before):
+def save(root: str, before: Mapping[str, Any]) -> None:
     """Write the record, or remove it when nothing is left to go back to."""
     path = below(root, BEFORE)
     if before["knobs"] or before["files"]:
@@ -42,7 +42,7 @@ def save(root, before):
         os.unlink(path)
 
 
-def remember(root, path):
+def remember(root: str, path: str) -> Optional[Dict[str, Any]]:
     """A record of the file from which `put_back` makes it again; null when there is none."""
     full = below(root, path)
     if not os.path.lexists(full):
@@ -58,7 +58,7 @@ def remember(root, path):
     return {"content": content, "mode": mode, "uid": status.st_uid, "gid": status.st_gid}
 
 
-def put_back(root, path, record):
+def put_back(root: str, path: str, record: Optional[Mapping[str, Any]]) -> None:
     full = below(root, path)
     if record is None:
         if os.path.lexists(full):
@@ -73,7 +73,7 @@ def put_back(root, path, record):
     replace(full, base64.b64decode(record["content"]), record["mode"], record["uid"], record["gid"])
 
 
-def is_as_wanted(root, path, text, mode):
+def is_as_wanted(root: str, path: str, text: str, mode: int) -> bool:
     """Whether `path` is a plain file of whoever runs this, with that content and mode."""
     full = below(root, path)
     try:
@@ -86,7 +86,7 @@ def is_as_wanted(root, path, text, mode):
         return False
 
 
-def put(root, path, text, mode):
+def put(root: str, path: str, text: str, mode: int) -> List[str]:
     """Write a file; the folders that had to be made for it, nearest to the root first."""
     full = below(root, path)
     made = make_folders(os.path.dirname(full))
@@ -94,7 +94,7 @@ def put(root, path, text, mode):
     return ["/" + os.path.relpath(folder, root) for folder in made]
 
 
-def make_folders(folder):
+def make_folders(folder: str) -> List[str]:
     missing: List[str] = []
     while not os.path.isdir(folder):
         missing.insert(0, folder)
@@ -105,7 +105,7 @@ def make_folders(folder):
     return missing
 
 
-def drop_folders(root, folders):
+def drop_folders(root: str, folders: Iterable[str]) -> List[str]:
     """Remove those that are empty, deepest first; returns what is still there and in use."""
     left = []
     for folder in sorted(folders, key=len, reverse=True):
@@ -117,7 +117,7 @@ def drop_folders(root, folders):
     return sorted(left)
 
 
-def replace(path, data, mode, uid, gid):
+def replace(path: str, data: bytes, mode: int, uid: int, gid: int) -> None:
     """In one step, so that nobody sees half a file."""
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
     try:

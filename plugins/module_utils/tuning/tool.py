@@ -7,6 +7,7 @@ Exit status 0: all as wanted; 1: something differs or could not be set; 2: usage
 import argparse
 import json
 import sys
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ..host.terminal import escape_output
 from . import knobs as tuning_knobs
@@ -15,7 +16,7 @@ from .reading import load_record, read_found
 NOT_FOR_BOOT = ("file", "tuned", "unit")
 
 
-def main(arguments=None, root="/"):
+def main(arguments: Optional[Sequence[str]] = None, root: str = "/") -> int:
     escape_output()
     parser = argparse.ArgumentParser(prog="gpu-tune", description=__doc__.splitlines()[0])
     parser.add_argument("--apply", action="store_true", help="set what differs (root); done at each boot")
@@ -42,7 +43,7 @@ def main(arguments=None, root="/"):
     return 1 if any(row["found"] != row["wanted"] for row in rows) else 0
 
 
-def apply_settings(root, rows):
+def apply_settings(root: str, rows: Iterable[Mapping[str, Any]]) -> Any:
     """Set what differs; sentences about what could not be set. One that fails does not stop the others."""
     problems = []
     for row in rows:
@@ -59,7 +60,7 @@ def apply_settings(root, rows):
     return problems
 
 
-def lines(rows, skipped):
+def lines(rows: Iterable[Mapping[str, Any]], skipped: Any) -> Any:
     """The table for people."""
     for row in rows:
         found = row["found"]

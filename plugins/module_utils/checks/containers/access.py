@@ -1,7 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a container that asks for the GPUs will get them."""
 
-from ...verdict.check import DRAIN, FAIL, QUICK, WARN, Check, failed, passed, skipped, unknown, warned
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    QUICK,
+    WARN,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from ..driver.loaded import CARD_NODE, SHARED_NODES
 from ..host.system import in_container
 from .reading import GPU_KIND
@@ -11,7 +24,7 @@ NO_CONTAINERS = "no containers are meant to run here: /etc/gpuwright/containers.
 INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
 
 
-def gpu_in_containers(readings, expected):
+def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
     """The CDI specification is there, lists every GPU, and was written for the driver that is loaded."""
     if readings.absent("containers"):
         return skipped(NO_CONTAINERS)
@@ -39,7 +52,7 @@ def gpu_in_containers(readings, expected):
     return passed(len(cards), count, f"{engine} finds {len(cards)} GPUs, by driver {loaded}")
 
 
-def one_specification(readings, expected):
+def one_specification(readings: Evidence, expected: Evidence) -> Outcome:
     """No second file describes the same GPUs: of two, a container gets devices that the other driver's file lists."""
     if readings.absent("containers"):
         return skipped(NO_CONTAINERS)
@@ -50,7 +63,7 @@ def one_specification(readings, expected):
     return passed(0, 0, "one specification describes the GPUs")
 
 
-def device_links(readings, expected):
+def device_links(readings: Evidence, expected: Evidence) -> Outcome:
     """/dev/char has a link to each device node that containers get: systemd knows devices by these links.
 
     Without them a running container loses its GPUs at the next systemctl daemon-reload.

@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the CUDA toolkit: its version, and the link that leads to it."""
 
-from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+)
+from ...verdict.evidence import Evidence
 from ..reinstall import reinstall
 
 
@@ -19,7 +29,7 @@ def compare_version(what, found, wanted):
     return failed(found, wanted, f"{what} {found} instead of {wanted}")
 
 
-def cuda_version(readings, expected):
+def cuda_version(readings: Evidence, expected: Evidence) -> Outcome:
     """Both the toolkit's version.json and its compiler state the planned version.
 
     The distribution's toolkit lies in the system's own folders, without a version.json; its compiler speaks for it.
@@ -42,7 +52,7 @@ def cuda_version(readings, expected):
     return passed(readings.version("cuda", "version_file"), wanted, "toolkit and compiler agree")
 
 
-def cuda_link(readings, expected):
+def cuda_link(readings: Evidence, expected: Evidence) -> Outcome:
     """/usr/local/cuda leads to the planned toolkit, so that builds and scripts find the same one."""
     if not expected.wish("plan", "cuda", "version"):
         return skipped("the plan installs no CUDA toolkit")

@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of cuDNN."""
 
-from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+)
+from ...verdict.evidence import Evidence
 from ..cuda.toolkit import compare_version, release
 from ..reinstall import reinstall
 
 CUDNN = {"header": "/usr/include/cudnn_version.h", "library": "/usr/lib64/libcudnn.so.{}"}
 
 
-def cudnn_version(readings, expected):
+def cudnn_version(readings: Evidence, expected: Evidence) -> Outcome:
     """Header and library are both of the planned version: an old one left beside a new one breaks builds silently."""
     wanted = expected.wish("plan", "cudnn", "version")
     if not wanted:

@@ -2,7 +2,17 @@
 """Checks of what the driver brought beside its module: nvidia-smi, libraries, the service of the switches."""
 
 from ...readings.host import DRIVER_LIBRARIES
-from ...verdict.check import DRAIN, FAIL, QUICK, Check, failed, passed, skipped
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    QUICK,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+)
+from ...verdict.evidence import Evidence
 from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, reinstall
 from .loaded import INSTALL, REBOOT_NOW
@@ -19,7 +29,7 @@ def bad_program(file, name, expected):
     return failed(file.text("mode"), expected, f"{name} is {reason}") if reason else None
 
 
-def nvidia_smi_file(readings, expected):
+def nvidia_smi_file(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
     if readings.absent("driver_files", "nvidia_smi"):
         bad = failed("missing", "a program", "there is no nvidia-smi")
@@ -30,7 +40,7 @@ def nvidia_smi_file(readings, expected):
     return passed("a program", "a program", "nvidia-smi is a program that only root may change")
 
 
-def libraries(readings, expected):
+def libraries(readings: Evidence, expected: Evidence) -> Outcome:
     """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
@@ -45,7 +55,7 @@ def libraries(readings, expected):
     return passed(wanted, wanted, f"all are {wanted}")
 
 
-def fabric_manager(readings, expected):
+def fabric_manager(readings: Evidence, expected: Evidence) -> Outcome:
     """On a node with NVSwitches nvidia-fabricmanager is active and of the driver's version; others do not need it."""
     if not readings.number("switches"):
         return skipped("this node has no NVSwitch")

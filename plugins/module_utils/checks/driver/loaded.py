@@ -3,8 +3,24 @@
 
 import re
 
-from ...verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, REBOOT, WARN, Check, failed, passed, unknown, warned
-from ...verdict.evidence import Unreadable
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    POWER_CYCLE,
+    QUICK,
+    REBOOT,
+    WARN,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from ..confined import kept_away
 from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
@@ -20,7 +36,7 @@ INSTALL = "Run: ansible-playbook site.yml --tags system"
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
-def reachable(readings, expected):
+def reachable(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi answers within its deadline and with exit status 0.
 
     In a job or container that was given no GPU nobody can tell how the node is.
@@ -48,7 +64,7 @@ def library_or_program(message):
     return "/usr/bin/nvidia-smi", "system", PROGRAM
 
 
-def driver_version(readings, expected):
+def driver_version(readings: Evidence, expected: Evidence) -> Outcome:
     """The loaded module is of the planned branch, and of exactly the planned version where the plan pins one."""
     branch = expected.version("plan", "driver", "branch")
     wanted = expected.wish("plan", "driver", "version") or branch + ".*"
@@ -64,7 +80,7 @@ def driver_version(readings, expected):
     return passed(loaded, wanted, loaded)
 
 
-def driver_flavour(readings, expected):
+def driver_flavour(readings: Evidence, expected: Evidence) -> Outcome:
     """The loaded module is open or proprietary as planned: Volta and older run on the proprietary one only."""
     wanted = expected.text("plan", "driver", "flavour")
     if readings.absent("probe", "nvidia", "loaded"):
@@ -75,7 +91,7 @@ def driver_flavour(readings, expected):
     return passed(flavour, wanted, f"the {flavour} module is loaded")
 
 
-def module_matches_user_space(readings, expected):
+def module_matches_user_space(readings: Evidence, expected: Evidence) -> Outcome:
     """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
@@ -88,7 +104,7 @@ def module_matches_user_space(readings, expected):
     return passed(loaded, on_disk, f"both are {loaded}")
 
 
-def nouveau_absent(readings, expected):
+def nouveau_absent(readings: Evidence, expected: Evidence) -> Outcome:
     """nouveau is not loaded: it would hold the GPU and keep NVIDIA's module from it."""
     if not readings.each("probe", "gpus"):
         return unknown(NO_SYSFS)
@@ -97,7 +113,7 @@ def nouveau_absent(readings, expected):
     return passed("not loaded", "not loaded", "nouveau is not loaded")
 
 
-def persistence(readings, expected):
+def persistence(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-persistenced is active and each card says so; without it the driver forgets its settings when idle."""
     state = readings.text("persistenced")
     if state != "active":
@@ -119,7 +135,7 @@ def _package_of_daemon(readings):
     return () if there or not names else (install(readings, "nvidia-persistenced") + " ; " + ENABLE,)
 
 
-def device_nodes(readings, expected):
+def device_nodes(readings: Evidence, expected: Evidence) -> Outcome:
     """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
     wanted = expected.number("gpu_count")
     user = expected.text("trainer_user")
@@ -153,7 +169,7 @@ def _shut(nodes, user, names):
     return f"{message} (mode {mode}, group {group})", ""
 
 
-def uvm(readings, expected):
+def uvm(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it."""
     if readings.flag("probe", "nvidia", "uvm_loaded"):
         return passed("loaded", "loaded", "nvidia_uvm is loaded")

@@ -2,14 +2,25 @@
 """Checks of the memory of the cards as the driver counts it: ECC, and parts that wait to be taken out of use."""
 
 from ...gpu.cards import is_strict, may_lack_ecc, needs_ecc
-from ...verdict.check import FAIL, QUICK, REBOOT, Check, failed, passed, skipped, unknown
+from ...verdict.check import (
+    FAIL,
+    QUICK,
+    REBOOT,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+)
+from ...verdict.evidence import Evidence
 from ..gpu.cards import ASK_FIRST, answering_gpus, card_row
 from ..gpu.identity import is_vgpu
 
 RETIREMENT = ("retired_pages_pending", "remapped_rows_pending", "remapped_rows_failure")
 
 
-def ecc(readings, expected):
+def ecc(readings: Evidence, expected: Evidence) -> Outcome:
     """ECC is on, and no uncorrected error was counted since boot; only cards that have no ECC are left out.
 
     Whether a card may say N/A is decided where its answer is read; here null means that the card has none.
@@ -46,7 +57,7 @@ def ecc(readings, expected):
     return passed("Enabled", "Enabled", "ECC is on, no uncorrected error since boot")
 
 
-def retired_pages(readings, expected):
+def retired_pages(readings: Evidence, expected: Evidence) -> Outcome:
     """No broken memory waits to be taken out of use, and none could not be: pages up to Turing, rows from Ampere on."""
     gpus = answering_gpus(readings)
     if not gpus:

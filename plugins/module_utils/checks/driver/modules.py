@@ -3,7 +3,19 @@
 
 import re
 
-from ...verdict.check import DRAIN, FAIL, QUICK, REBOOT, Check, failed, passed, skipped, warned
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    QUICK,
+    REBOOT,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from ..gpu.cards import ASK_FIRST
 from ..host.system import in_container
 
@@ -24,7 +36,7 @@ def agrees(asked, loaded):
     return number(asked) is not None and number(asked) == number(loaded)
 
 
-def parameters(readings, expected):
+def parameters(readings: Evidence, expected: Evidence) -> Outcome:
     """Every parameter that /etc/modprobe.d and its likes ask of the module nvidia is the one that it was loaded with.
 
     A file that was changed since then changes nothing until the module is loaded again.
@@ -48,7 +60,7 @@ def parameters(readings, expected):
     return passed(0, 0, f"{len(asked)} parameters are as asked for")
 
 
-def modules(readings, expected):
+def modules(readings: Evidence, expected: Evidence) -> Outcome:
     """Every module that the inventory asks for is in the kernel, loaded or built in."""
     wanted = [name.text() for name in expected.each("modules")]
     if not wanted:

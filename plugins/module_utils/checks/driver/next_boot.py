@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of what the next boot brings: a module for its kernel."""
 
-from ...verdict.check import DRAIN, FAIL, QUICK, Check, failed, passed
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    QUICK,
+    Check,
+    Outcome,
+    failed,
+    passed,
+)
+from ...verdict.evidence import Evidence
 
 
-def module_for_next_kernel(readings, expected):
+def module_for_next_kernel(readings: Evidence, expected: Evidence) -> Outcome:
     """The kernel that boots next has a module file of the version of the libraries and of the planned flavour."""
     kernel = readings.text("probe", "kernel", "next_boot")
     flavour = expected.text("plan", "driver", "flavour")

@@ -4,7 +4,20 @@
 import collections
 from typing import Dict
 
-from ...verdict.check import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    QUICK,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from ..host.system import in_container
 from .packages_reading import MAKERS, NVIDIA, UNNAMED
 
@@ -24,7 +37,7 @@ MOST_NAMES = 4
 MAKER_NAMES = tuple(maker for maker, _sign in MAKERS) + (UNNAMED,)
 
 
-def one_version(readings, expected):
+def one_version(readings: Evidence, expected: Evidence) -> Outcome:
     """Every package of the driver has one version: module, libraries, CUDA libraries, firmware, fabric manager.
 
     Tools that work with any driver (settings, modprobe, persistenced) count where NVIDIA packs them with the driver;
@@ -59,7 +72,7 @@ def _sync(readings):
     return SYNC["dpkg"] if readings.value.get("driver_packages", {}).get("manager") == "dpkg" else SYNC["rpm"]
 
 
-def source(readings, expected):
+def source(readings: Evidence, expected: Evidence) -> Outcome:
     """The driver's files belong to packages, of one maker, and of the one that the plan installs from.
 
     NVIDIA's own installer (.run) writes over what packages bring, and no update of packages changes what it wrote.
@@ -110,7 +123,7 @@ def _few(names):
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def module_signer(readings, expected):
+def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
     """Where only signed modules are taken, the next boot's nvidia module is signed by a key that this machine trusts.
 
     That some key of DKMS is enrolled says nothing of the key that signed this file: both may be there and differ.
@@ -150,7 +163,7 @@ def _make_anew(image, kernel):
     return f"Run: {command.format(kernel)} ; then reboot when nobody works on the node."
 
 
-def initramfs(readings, expected):
+def initramfs(readings: Evidence, expected: Evidence) -> Outcome:
     """An nvidia module inside the initramfs of the kernel that boots next is the one on disk: it is loaded first.
 
     Most images hold none, and then nothing can be stale.

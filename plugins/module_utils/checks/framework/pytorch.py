@@ -10,19 +10,21 @@ from ...verdict.check import (
     STANDARD,
     WARN,
     Check,
+    Outcome,
     failed,
     passed,
     skipped,
     unknown,
     warned,
 )
+from ...verdict.evidence import Evidence
 from ..confined import hidden_from_programs, kept_away
 from .files import REBUILD
 
 ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])(a?)")
 
 
-def imports(readings, expected):
+def imports(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch and NumPy can be imported by the venv's Python."""
     if readings.absent("venv"):
         return failed("no venv", "ok", f"there is no venv at {expected.wish('venv')}")
@@ -33,7 +35,7 @@ def imports(readings, expected):
     return passed("ok", "ok", "torch and numpy can be imported")
 
 
-def pytorch_version(readings, expected):
+def pytorch_version(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch is of exactly the planned version; the build after the plus sign is judged by framework.cuda_build."""
     wanted = expected.version("plan", "pytorch", "version")
     found = readings.text("venv", "versions", "torch")
@@ -42,7 +44,7 @@ def pytorch_version(readings, expected):
     return passed(found, wanted, f"PyTorch {found}")
 
 
-def cuda_build(readings, expected):
+def cuda_build(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch was built for the planned CUDA release (or for none), and finds a GPU when it was built for one."""
     wanted = expected.text("plan", "pytorch", "build")
     found = readings.text("venv", "torch", "build")
@@ -79,7 +81,7 @@ def runs_on(built_for, capability):
     return False
 
 
-def architectures(readings, expected):
+def architectures(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch carries code for every GPU of the node: newer builds have none for Volta (sm_70)."""
     if expected.text("plan", "pytorch", "build") == "cpu":
         return skipped("the planned PyTorch is a build for the CPU")
@@ -96,7 +98,7 @@ def architectures(readings, expected):
     return passed(value, cards, f"has code for {cards}")
 
 
-def lock(readings, expected):
+def lock(readings: Evidence, expected: Evidence) -> Outcome:
     """The environment was made from the planned lock file, every hash checked, as its stamp of that day says."""
     wanted = expected.text("plan", "pytorch", "lock")
     planned = expected.flag("plan", "pytorch", "locked")
@@ -112,7 +114,7 @@ def lock(readings, expected):
     return passed(made_from, wanted, f"installed from {made_from}, every hash checked")
 
 
-def matrix_product(readings, expected):
+def matrix_product(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch multiplies two matrices rightly on the processor and on every GPU of the node."""
     if readings.absent("venv"):
         return failed("no venv", "right", f"there is no venv at {expected.wish('venv')}")

@@ -4,10 +4,23 @@
 import re
 
 from ...gpu.nvidia_smi.absent import VGPU
-from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, passed, unknown, warned
+from ...verdict.check import (
+    FAIL,
+    PASS,
+    POWER_CYCLE,
+    QUICK,
+    SKIP,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from ...verdict.expectations import wanted_lanes
 from .cards import answering_gpus
-from .each_card import Limit, card, over_gpus
+from .each_card import Judged, Limit, card, over_gpus
 
 LIMITS = {
     "replays_per_minute": Limit(8, "replays", "DCGM DCGM_LIMIT_MAX_PCIREPLAY_RATE: more in a minute is too many"),
@@ -27,7 +40,7 @@ def limit(name):
     return LIMITS[name].value
 
 
-def link_width(readings, expected):
+def link_width(readings: Evidence, expected: Evidence) -> Outcome:
     """The card has all the PCIe lanes that card and slot both could have, or as many as the inventory states.
 
     nvidia-smi's maximum is the card's. What the slot has is the maximum of the bridge above it; where that is no more,
@@ -93,7 +106,7 @@ def in_guest(gpu, readings):
     return isinstance(machine, str) and machine != "none"
 
 
-def link_generation(gpu):
+def link_generation(gpu: Evidence) -> Judged:
     """The PCIe link runs at the highest generation that it can.
 
     An idle card lowers its generation to save power, so that only one in P0 to P2, or one that computes, is judged; a
@@ -113,7 +126,7 @@ def link_generation(gpu):
     return FAIL, now, words
 
 
-def link_limit(readings, expected):
+def link_limit(readings: Evidence, expected: Evidence) -> Outcome:
     """The PCIe link may run as fast as the slower of card and host; a host older than the card is no fault.
 
     Where a virtual machine is not told what the host can, a card slower than others of its model is a warning.
@@ -138,7 +151,7 @@ def fastest(gpu, readings):
     return (PASS if most >= min(known) else FAIL, most, words)
 
 
-def pcie_replays(readings, expected):
+def pcie_replays(readings: Evidence, expected: Evidence) -> Outcome:
     """At most 8 packets a minute were sent again over the PCIe link, over the time since boot but at least an hour.
 
     The counter begins when the driver is loaded, and links count while they are set up: eight healthy H100s had 106 to
@@ -166,7 +179,7 @@ def replays(gpu, readings):
     return (SKIP if untold else PASS, number, words)
 
 
-def c2c(gpu):
+def c2c(gpu: Evidence) -> Judged:
     """The link between a Grace processor and its GPU (C2C) is up; other cards have no such link to the processor."""
     mode = None if gpu.absent("health", "c2c_mode") else gpu.text("health", "c2c_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
@@ -174,7 +187,7 @@ def c2c(gpu):
     return (PASS if mode == "Enabled" else FAIL, mode, f"C2C is {mode}")
 
 
-def addressing(gpu):
+def addressing(gpu: Evidence) -> Judged:
     """A GPU beside a Grace processor shares the processor's page tables (ATS); elsewhere each mode is a setting."""
     mode = None if gpu.absent("health", "addressing_mode") else gpu.text("health", "addressing_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
@@ -182,7 +195,7 @@ def addressing(gpu):
     return (PASS if mode == "ATS" else WARN, mode, f"addressing mode is {mode}, ATS is expected beside Grace")
 
 
-def numa(readings, expected):
+def numa(readings: Evidence, expected: Evidence) -> Outcome:
     """The host knows next to which processors each card sits, so that gpu-run can bind a training there."""
     nodes = readings.names("probe", "numa")
     lost = []

@@ -6,7 +6,20 @@ checks of Azure and AWS), without their habit of passing a value that cannot be 
 """
 
 from ...gpu.cards import card_of, could_be
-from ...verdict.check import DRAIN, FAIL, POWER_CYCLE, QUICK, Check, failed, passed, skipped, unknown, warned
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    POWER_CYCLE,
+    QUICK,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from ..confined import given_some
 from .kept_plan import made_for
 
@@ -14,7 +27,7 @@ from .kept_plan import made_for
 ASK_FIRST = "First do what driver.reachable says."
 
 
-def count(readings, expected):
+def count(readings: Evidence, expected: Evidence) -> Outcome:
     """The PCI bus and nvidia-smi must both show exactly as many GPUs as the inventory expects."""
     wanted = expected.number("gpu_count")
     on_bus = [gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")]
@@ -43,7 +56,7 @@ def count(readings, expected):
 FIRST_THE_GPUS = "First do what gpu.count says, then run: ansible-playbook site.yml ; it plans for all GPUs."
 
 
-def plan_of_all(readings, expected):
+def plan_of_all(readings: Evidence, expected: Evidence) -> Outcome:
     """The plan that the node is held to was made while all GPUs that the inventory expects were there."""
     wanted, found = expected.number("gpu_count"), made_for(expected.value)
     here = len([gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")])
@@ -53,7 +66,7 @@ def plan_of_all(readings, expected):
     return passed(found, wanted, f"the plan was made for {found} GPUs")
 
 
-def model(readings, expected):
+def model(readings: Evidence, expected: Evidence) -> Outcome:
     """All GPUs are the model that the inventory names; different models in one node fail even when it names none."""
     names = sorted({gpu.text("name") for gpu in readings.each("probe", "gpus")})
     unnamed = [name for name in names if name.lower().startswith("unknown")]
@@ -72,7 +85,7 @@ def model(readings, expected):
     return passed(value, wanted, value)
 
 
-def bound_driver(readings, expected):
+def bound_driver(readings: Evidence, expected: Evidence) -> Outcome:
     """Each GPU on the PCI bus is bound to the kernel driver `nvidia`."""
     gpus = readings.each("probe", "gpus")
     others = []

@@ -4,18 +4,28 @@
 import re
 
 from ...gpu.nvidia_smi.health import DEPRECATED
-from ...verdict.check import PASS, QUICK, SKIP, WARN, Check
-from ...verdict.evidence import Unreadable
+from ...verdict.check import (
+    PASS,
+    QUICK,
+    SKIP,
+    WARN,
+    Check,
+    Outcome,
+)
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from ..host.tuning import TUNE, tuned_to
 from .cards import card_row
-from .each_card import card, over_gpus
+from .each_card import Judged, card, over_gpus
 
 CLOCKS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})")
 STATE = re.compile(r"P[0-9]{1,2}")
 HIGHEST = "P0"
 
 
-def clocks(readings, expected):
+def clocks(readings: Evidence, expected: Evidence) -> Outcome:
     """Application clocks of memory and graphics are not below the card's default, or those that system_tuning set.
 
     Lower ones stay behind after measurements, and cost speed that nobody looks for here.
@@ -43,7 +53,7 @@ def without(gpu):
     return "this driver no longer has application clocks" if gone else ""
 
 
-def own_clocks(gpu):
+def own_clocks(gpu: Evidence) -> Judged:
     if without(gpu):
         return SKIP, None, without(gpu)
     now, default = pair(gpu, "clocks_applied"), pair(gpu, "clocks_default")
@@ -59,7 +69,7 @@ def chosen_clocks(gpu, chosen):
     return (PASS if now == chosen else WARN, now, f"{now} MHz, system_tuning was told to set {chosen} MHz")
 
 
-def performance_state(gpu):
+def performance_state(gpu: Evidence) -> Judged:
     """A card whose memory has one clock is in performance state P0 at all times; others go down when idle."""
     state = gpu.matching(STATE, "a performance state", "health", "performance_state")
     if not card_row(gpu).fixed_memory_clock:

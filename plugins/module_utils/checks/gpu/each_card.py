@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What checks of single cards share: one rule for one card, applied to all; limits are data with their sources."""
 
-from typing import NamedTuple, Union
+from typing import Any, NamedTuple, Tuple, Union
 
 from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Outcome, passed, skipped, unknown
 from .cards import ASK_FIRST, answering_gpus
 
 DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."
+# Status, value and words: what a rule says of one card.
+Judged = Tuple[str, Any, str]
 
 
 class Limit(NamedTuple):

@@ -17,13 +17,15 @@ from ...verdict.check import (
     RESET,
     SKIP,
     Check,
+    Outcome,
     failed,
     passed,
     skipped,
     unknown,
 )
+from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
-from .each_card import card
+from .each_card import Judged, card
 
 CLUSTER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 CLIQUE = re.compile(r"[0-9]{1,10}")
@@ -68,7 +70,7 @@ def health_of(name):
     return rule
 
 
-def fabric(gpu):
+def fabric(gpu: Evidence) -> Judged:
     """The card has joined the NVSwitch fabric and the fabric's health names no trouble; others are left out."""
     if gpu.absent("health", "fabric_state"):
         return SKIP, None, "no fabric"
@@ -80,7 +82,7 @@ def fabric(gpu):
     return (FAIL if words else PASS, f"{state}, {status}", f"joined, but {words}")
 
 
-def partition(gpu):
+def partition(gpu: Evidence) -> Judged:
     """The fabric manager has put the card into a partition; drivers from 590 on tell where partitions are in use."""
     if gpu.absent("health", "fabric_partition"):
         return SKIP, None, "no partitions, or this driver does not tell"
@@ -88,7 +90,7 @@ def partition(gpu):
     return (PASS if inside else FAIL, "yes" if inside else "no", "no partition of the fabric is assigned")
 
 
-def domain(readings, expected):
+def domain(readings: Evidence, expected: Evidence) -> Outcome:
     """All cards of a node that joined a fabric are in one domain: one cluster and one clique."""
     gpus = answering_gpus(readings)
     if not gpus:

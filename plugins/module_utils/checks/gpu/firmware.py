@@ -5,7 +5,21 @@ import re
 from typing import Any, Dict
 
 from ...gpu.cards import architecture_named
-from ...verdict.check import FAIL, QUICK, REBOOT, REPLACE, WARN, Check, failed, passed, skipped, unknown, warned
+from ...verdict.check import (
+    FAIL,
+    QUICK,
+    REBOOT,
+    REPLACE,
+    WARN,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
 from .identity import is_vgpu
 
@@ -15,7 +29,7 @@ VERSION = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
 PARTS, BUILD_PARTS = 5, 4
 
 
-def vbios(readings, expected):
+def vbios(readings: Evidence, expected: Evidence) -> Outcome:
     """Cards of one model carry one firmware: different ones behave differently under one load.
 
     The last of the five parts names the board of a maker and the place of a GPU on a board with several (K80, M10), and
@@ -42,7 +56,7 @@ def build_of(version):
     return (len(parts),) + tuple(parts[:BUILD_PARTS] if len(parts) == PARTS else parts)
 
 
-def inforom(readings, expected):
+def inforom(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi warns of nothing beside its answer, such as a corrupted InfoROM, and reads each InfoROM's version."""
     if not readings.flag("nvidia_smi", "reachable"):
         return unknown("the driver cannot be asked", action=ASK_FIRST)
@@ -61,7 +75,7 @@ def inforom(readings, expected):
     return passed(0, 0, f"nvidia-smi warns of nothing; InfoROM {', '.join(sorted(versions))}")
 
 
-def gsp_firmware(readings, expected):
+def gsp_firmware(readings: Evidence, expected: Evidence) -> Outcome:
     """The firmware of the card's own processor (GSP) is of the driver's branch; cards that run without it are left out.
 
     From Blackwell on no card runs without it.

@@ -2,7 +2,8 @@
 """Checks of how warm each card and its memory is, and of what cools it."""
 
 from ...verdict.check import DRAIN, FAIL, PASS, SKIP, WARN
-from .each_card import Limit, card
+from ...verdict.evidence import Evidence
+from .each_card import Judged, Limit, card
 
 LIMITS = {
     "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),
@@ -15,7 +16,7 @@ def limit(name):
     return LIMITS[name].value
 
 
-def temperature(gpu):
+def temperature(gpu: Evidence) -> Judged:
     """The card is colder than the temperature at which it slows down; within 5 degrees of it is a warning.
 
     From Hopper on a card tells the margin itself (T.Limit), below zero when it is hotter than its limit.
@@ -39,7 +40,7 @@ def temperature(gpu):
     return (PASS if margin > limit("temperature_band") else WARN, now, words)
 
 
-def memory_temperature(gpu):
+def memory_temperature(gpu: Evidence) -> Judged:
     """The memory is colder than the limit that the card names for it, 95 C where it names none."""
     if gpu.absent("health", "temperature_memory_c"):
         return SKIP, None, "the card does not tell the temperature of its memory"
@@ -52,7 +53,7 @@ def memory_temperature(gpu):
     return (PASS if most - now > limit("temperature_band") else WARN, now, words)
 
 
-def fan(gpu):
+def fan(gpu: Evidence) -> Judged:
     """The fan turns when the card is warm; passively cooled cards have none."""
     if gpu.absent("health", "fan_speed"):
         return SKIP, None, "the card has no fan of its own"

@@ -15,12 +15,14 @@ from ...verdict.check import (
     SKIP,
     WARN,
     Check,
+    Outcome,
     failed,
     passed,
     unknown,
 )
+from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus, card_row
-from .each_card import card
+from .each_card import Judged, card
 from .repair import RESET_IT, reset
 
 LICENSED = re.compile(r"Licensed\b", re.IGNORECASE)
@@ -34,7 +36,7 @@ def is_vgpu(gpu):
     return told and gpu.text("health", "virtualization").lower() in VGPU
 
 
-def known_card(gpu):
+def known_card(gpu: Evidence) -> Judged:
     """The card has a row among the known ones; without it, what it may lack is guessed on the strict side."""
     row = card_row(gpu)
     if row.listed:
@@ -46,13 +48,13 @@ def known_card(gpu):
     return WARN, row.name, words
 
 
-def compute_mode(gpu):
+def compute_mode(gpu: Evidence) -> Judged:
     """Compute mode is Default, so that several programs may use the card one after another and side by side."""
     mode = gpu.text("health", "compute_mode")
     return (PASS if mode == "Default" else FAIL, mode, f"compute mode is {mode}")
 
 
-def mig_mode(gpu):
+def mig_mode(gpu: Evidence) -> Judged:
     """The card is not cut into MIG slices: trainings here use whole cards."""
     if gpu.absent("mig_mode"):
         return PASS, "none", "no MIG"
@@ -64,7 +66,7 @@ def mig_mode(gpu):
     return (PASS if mode == "Disabled" else WARN, mode, f"MIG is {mode}")
 
 
-def recovery_action(gpu):
+def recovery_action(gpu: Evidence) -> Judged:
     """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give."""
     if gpu.absent("recovery_action"):
         return SKIP, None, "the driver is too old to say"
@@ -78,7 +80,7 @@ def recover(gpus):
     return "When nobody works on the node, run: systemctl reboot" if "reboot" in asked else reset(gpus)
 
 
-def graphics(gpu):
+def graphics(gpu: Evidence) -> Judged:
     """No desktop or display server uses the card: it takes memory and time from trainings."""
     found = [process for process in gpu.each("processes") if "G" in process.text("type")]
     # Programs of other users and containers may have no name; that they draw is told by their kind.
@@ -86,7 +88,7 @@ def graphics(gpu):
     return (WARN if names else PASS, ", ".join(names) or "none", f"graphics programs: {', '.join(names)}")
 
 
-def vgpu_license(gpu):
+def vgpu_license(gpu: Evidence) -> Judged:
     """A vGPU has its licence: without one the host limits what it computes."""
     if not is_vgpu(gpu) or gpu.absent("health", "vgpu_license"):
         return SKIP, None, "no vGPU, or none that needs a licence"
@@ -97,7 +99,7 @@ def vgpu_license(gpu):
     return (WARN if "(unrestricted)" in state.lower() else FAIL, state, words)
 
 
-def identity(readings, expected):
+def identity(readings: Evidence, expected: Evidence) -> Outcome:
     """Each card has a UUID of its own: two equal ones mean a card that answers for another."""
     gpus = answering_gpus(readings)
     if not gpus:

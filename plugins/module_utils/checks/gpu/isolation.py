@@ -4,7 +4,17 @@
 A virtual machine needs both, and they are its host's business; so is all of this in a container.
 """
 
-from ...verdict.check import STANDARD, WARN, Check, passed, skipped, unknown, warned
+from ...verdict.check import (
+    STANDARD,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from ..host.system import in_container
 
 BARE_METAL = "none"
@@ -17,7 +27,7 @@ ACS_OFF = "switch ACS off in the firmware. Leave it on where this host runs virt
 SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
 
 
-def no_way_to_judge(readings, expected):
+def no_way_to_judge(readings: Evidence, expected: Evidence) -> str:
     """Why there is nothing to judge, or ""."""
     if expected.number("gpu_count") < 2:
         return "there is one GPU"
@@ -27,7 +37,7 @@ def no_way_to_judge(readings, expected):
     return "" if machine == BARE_METAL else f"a virtual machine ({machine}): its host decides"
 
 
-def iommu(readings, expected):
+def iommu(readings: Evidence, expected: Evidence) -> Outcome:
     """The IOMMU is off or passes the GPUs' transfers through: translating them bends the way between two GPUs."""
     reason = no_way_to_judge(readings, expected)
     if reason:
@@ -45,7 +55,7 @@ def iommu(readings, expected):
     return passed(value, "off or identity", f"IOMMU: {value}")
 
 
-def acs(readings, expected):
+def acs(readings: Evidence, expected: Evidence) -> Outcome:
     """No bridge between processor and GPU has access control switched on: it sends what GPUs tell each other upwards.
 
     The register lies in a part of the configuration space that only root may read.

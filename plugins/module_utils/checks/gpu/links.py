@@ -2,12 +2,25 @@
 """Checks of the wires between cards: NVLink, and the way between two GPUs."""
 
 from ...gpu.cards import card_of
-from ...verdict.check import FAIL, POWER_CYCLE, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
+from ...verdict.check import (
+    FAIL,
+    POWER_CYCLE,
+    STANDARD,
+    WARN,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 
 NO_WAY = "X"
 
 
-def nvlink(readings, expected):
+def nvlink(readings: Evidence, expected: Evidence) -> Outcome:
     """Every NVLink of a card is up. Cards on boards must have them; a card without its bridge has none up, and is left.
 
     On boards without switches a part of the links leads to GPUs that a virtual machine was not given: a warning there.
@@ -44,7 +57,7 @@ def nvlink(readings, expected):
     return passed(min(value), "all", f"{len(value)} cards, all links are up")
 
 
-def nvlink_errors(readings, expected):
+def nvlink_errors(readings: Evidence, expected: Evidence) -> Outcome:
     """No NVLink had an error since the driver was loaded."""
     if readings.absent("nvlink"):
         return skipped("no card of this node has NVLink")
@@ -67,7 +80,7 @@ def nvlink_errors(readings, expected):
     return passed(0, 0, f"no error on {len(cards)} cards")
 
 
-def topology(readings, expected):
+def topology(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi knows a way from every GPU to every other one."""
     if readings.absent("gpu_ways"):
         return skipped("there is one GPU")

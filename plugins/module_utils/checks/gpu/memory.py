@@ -2,9 +2,23 @@
 """Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
 
 from ...gpu.cards import architecture_named
-from ...verdict.check import FAIL, PASS, QUICK, REBOOT, REPLACE, SKIP, WARN, Check, failed, passed, unknown
+from ...verdict.check import (
+    FAIL,
+    PASS,
+    QUICK,
+    REBOOT,
+    REPLACE,
+    SKIP,
+    WARN,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    unknown,
+)
+from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus, card_row
-from .each_card import DIAGNOSE, Limit, card, over_gpus
+from .each_card import DIAGNOSE, Judged, Limit, card, over_gpus
 from .identity import is_vgpu
 
 LIMITS = {
@@ -25,7 +39,7 @@ def limit(name):
     return LIMITS[name].value
 
 
-def ecc_pending(gpu):
+def ecc_pending(gpu: Evidence) -> Judged:
     """The ECC mode of the next boot is the one of now: otherwise a setting waits for a reboot that nobody planned."""
     if gpu.absent("ecc_mode"):
         return SKIP, None, "no ECC"
@@ -33,7 +47,7 @@ def ecc_pending(gpu):
     return (PASS if now == later else WARN, later, f"ECC is {now} and will be {later} after a reboot")
 
 
-def ecc_corrected(gpu):
+def ecc_corrected(gpu: Evidence) -> Judged:
     """Corrected memory errors since the driver was loaded stay below ten million."""
     if gpu.absent("ecc_mode") or gpu.one_of(("Enabled", "Disabled"), "ecc_mode") == "Disabled":
         return SKIP, None, "no ECC, or it is off"
@@ -43,7 +57,7 @@ def ecc_corrected(gpu):
     return (PASS if number <= limit("ecc_corrected") else WARN, number, f"{number} corrected errors")
 
 
-def sram(gpu):
+def sram(gpu: Evidence) -> Judged:
     """At most four uncorrected errors of the chip's own memory over its life, and the driver's own limit not passed."""
     if gpu.absent("health", "sram_uncorrected_aggregate"):
         return SKIP, None, "this driver or card does not count errors of the chip's own memory"
@@ -59,7 +73,7 @@ def retires_pages(gpu):
     return architecture_named(gpu.text("architecture")).memory_repair == "pages"
 
 
-def retired_count(gpu):
+def retired_count(gpu: Evidence) -> Judged:
     """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
     # Asked in this order: a card that nobody has listed has no architecture that could be read.
     if gpu.absent("health", "retired_pages_single_bit") or not retires_pages(gpu):
@@ -72,7 +86,7 @@ def retired_count(gpu):
     return (PASS if double <= limit("retired_pages_double_bit") else WARN, number, words)
 
 
-def remapped_count(gpu):
+def remapped_count(gpu: Evidence) -> Judged:
     """Fewer than 512 memory rows are remapped, which is all that a card can; any for uncorrected errors is told."""
     if gpu.absent("health", "remapped_rows_uncorrected"):
         return SKIP, None, "this card does not remap rows, or does not say in this mode"
@@ -93,7 +107,7 @@ def expected_memory_mib(gpu):
     return gib and gib * 1024
 
 
-def memory_size(readings, expected):
+def memory_size(readings: Evidence, expected: Evidence) -> Outcome:
     """Each card shows memory, as much as its model was made with, and as much as the node's other cards of its model.
 
     Memory in use is not taken off: total is what the card has. One tenth is left for ECC and what firmware keeps; cards
@@ -127,7 +141,7 @@ def is_twin(gpu, other):
     return gpu.text("name") == other.text("name") and modes[0] == modes[1]
 
 
-def bar1(readings, expected):
+def bar1(readings: Evidence, expected: Evidence) -> Outcome:
     """The window through which the processor reaches the card's memory is there, as large as on others of its model.
 
     Without it peer access cannot work, and with a small one it is slow. How large it should be differs by model,
@@ -156,7 +170,7 @@ def same_kind(gpu):
     return gpu.text("name"), None if gpu.absent("mig_mode") else gpu.text("mig_mode")
 
 
-def idle_memory(gpu):
+def idle_memory(gpu: Evidence) -> Judged:
     """Memory of a card that nobody uses is empty; what stays behind is a program that nvidia-smi does not show."""
     processes = gpu.each("processes")
     if processes:

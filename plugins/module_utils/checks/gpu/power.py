@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what holds each card's clocks down, and of its power."""
 
-from ...verdict.check import DRAIN, FAIL, PASS, QUICK, SKIP, WARN, Check
-from ...verdict.evidence import Unreadable
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    PASS,
+    QUICK,
+    SKIP,
+    WARN,
+    Check,
+    Outcome,
+)
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from ...verdict.expectations import wanted_slowdowns
 from ..host.tuning import TUNE, tuned_to
-from .each_card import Limit, card, over_gpus
+from .each_card import Judged, Limit, card, over_gpus
 
 LIMITS = {
     "power_tolerance": Limit(1, "W", "own: readings are rounded"),
@@ -23,7 +35,7 @@ def limit(name):
     return LIMITS[name].value
 
 
-def throttle(readings, expected):
+def throttle(readings: Evidence, expected: Evidence) -> Outcome:
     """Neither heat nor power supply holds the clocks down; idle and the ordinary power limit are no fault.
 
     What the inventory says is by design on this host (verify_expected_slowdowns) is no fault there.
@@ -47,7 +59,7 @@ def held_down(gpu, by_design):
     return (FAIL if bad else PASS, words or "none", f"clocks are held down by {words}")
 
 
-def throttle_history(readings, expected):
+def throttle_history(readings: Evidence, expected: Evidence) -> Outcome:
     """The hardware held the clocks down for heat or power for at most a minute, or 1 % of the time since boot.
 
     The ordinary power limit (SW power cap) and the driver's own care (SW thermal) count on healthy cards, too.
@@ -73,7 +85,7 @@ def held_for(gpu, by_design, readings):
     return (WARN if share > limit("held_share") else PASS, seconds, words)
 
 
-def power_draw(gpu):
+def power_draw(gpu: Evidence) -> Judged:
     """The card tells what it draws: more than nothing, and not half as much again as it may."""
     if gpu.absent("power_draw_w"):
         return SKIP, None, "this card does not measure its power"
@@ -87,7 +99,7 @@ def power_draw(gpu):
     return (WARN if lies else PASS, now, f"it draws {now:g} W and may draw {most:g} W")
 
 
-def module_power(gpu):
+def module_power(gpu: Evidence) -> Judged:
     """The module on which GPU and Grace processor sit may draw what it was delivered with."""
     if gpu.absent("health", "module_power_limit_w"):
         return SKIP, None, "this card has no module with a power limit of its own"
@@ -96,7 +108,7 @@ def module_power(gpu):
     return (PASS if fits else WARN, now, f"limited to {now:g} W, delivered with {default:g} W")
 
 
-def power_limit(readings, expected):
+def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
     """The power limit is the card's own, or the one that system_tuning was told to set.
 
     A lowered one costs speed that nobody looks for here.
@@ -112,7 +124,7 @@ def power_limit(readings, expected):
     )
 
 
-def own_limit(gpu):
+def own_limit(gpu: Evidence) -> Judged:
     if gpu.absent("health", "power_default_w"):
         return SKIP, None, "this card has no power limit"
     now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")

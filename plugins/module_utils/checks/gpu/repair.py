@@ -2,7 +2,8 @@
 """Checks of what the card does about its own broken parts: repairs that wait, spare rows, errors over its life."""
 
 from ...verdict.check import FAIL, PASS, REPLACE, RESET, SKIP, WARN
-from .each_card import DIAGNOSE, Limit, addresses, card
+from ...verdict.evidence import Evidence
+from .each_card import DIAGNOSE, Judged, Limit, addresses, card
 
 LIMITS = {
     "dram_uncorrected": Limit(512, "errors", "own: as many as rows that can be remapped, DCGM's limit of them"),
@@ -26,7 +27,7 @@ def pending(part, name):
     return rule
 
 
-def unrepairable(gpu):
+def unrepairable(gpu: Evidence) -> Judged:
     """The driver does not call the card's memory beyond repair, which is its last word; drivers from 590 on say it."""
     if gpu.absent("health", "unrepairable_memory"):
         return SKIP, None, "this driver or card does not say whether memory is beyond repair"
@@ -34,7 +35,7 @@ def unrepairable(gpu):
     return (FAIL if flag else PASS, "yes" if flag else "no", "the driver calls the memory beyond repair")
 
 
-def dram(gpu):
+def dram(gpu: Evidence) -> Judged:
     """No uncorrected error of the card's memory over its life; each is repaired, so that a few are history."""
     if gpu.absent("health", "dram_uncorrected_aggregate"):
         return SKIP, None, "this card does not count errors of its memory, or not in this mode"
@@ -45,7 +46,7 @@ def dram(gpu):
     return (WARN if number else PASS, number, words)
 
 
-def spare_rows(gpu):
+def spare_rows(gpu: Evidence) -> Judged:
     """Every bank of memory has spare rows left: without one, the next uncorrectable error there is a failed remap."""
     if gpu.absent("health", "spare_rows_none"):
         return SKIP, None, "this card does not tell how many spare rows its banks have"
@@ -56,7 +57,7 @@ def spare_rows(gpu):
     return (WARN if low else PASS, empty, words)
 
 
-def slices(gpu):
+def slices(gpu: Evidence) -> Judged:
     """No MIG slice had an uncorrected error since the driver was loaded."""
     if gpu.absent("health", "mig_uncorrected_volatile"):
         return SKIP, None, "not cut into MIG slices"

@@ -3,7 +3,16 @@
 
 from typing import NamedTuple
 
-from ...verdict.check import QUICK, WARN, Check, passed, unknown, warned
+from ...verdict.check import (
+    QUICK,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from ...verdict.report import age_seconds
 from .strikes_kept import identities, label, parse_strikes, same_card
 
@@ -24,7 +33,7 @@ DAY_S = 86400
 FILE = "/var/lib/gpuwright/strikes.json"
 
 
-def strikes(readings, expected):
+def strikes(readings: Evidence, expected: Evidence) -> Outcome:
     """No card of this node had a failure in three boots or more of the last 30 days, the present one included.
 
     Strikes count by serial number (UUID where a card has none), whichever slot, driver or boot. After two reboots that

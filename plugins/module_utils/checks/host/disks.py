@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the disks' health."""
 
-from ...verdict.check import FAIL, REPLACE, STANDARD, Check, failed, passed, skipped, unknown, warned
+from ...verdict.check import (
+    FAIL,
+    REPLACE,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from .system import in_container
 
 WORN_PERCENT = 100
 LIVE = ("live", "running")
 
 
-def disks(readings, expected):
+def disks(readings: Evidence, expected: Evidence) -> Outcome:
     """No disk calls itself failing, none has used up its planned life, and the kernel still talks to all of them.
 
     Virtual disks have no health of their own. smartctl is no part of the toolkit: without it the kernel's word alone is

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the adapters for InfiniBand and RoCE."""
 
-from ...verdict.check import STANDARD, WARN, Check, passed, skipped, unknown, warned
+from ...verdict.check import (
+    STANDARD,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 
 FLAPS = 5
 
 
-def infiniband(readings, expected):
+def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
     """Every port of an RDMA adapter is active, and went down fewer than five times since it was set up."""
     if readings.absent("infiniband"):
         return skipped("this node has no InfiniBand or RoCE adapter")

@@ -1,7 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the services of a training node run that no other check looks at."""
 
-from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, warned
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from .services_reading import UNITS
 
 ACTIVE = "active"
@@ -13,7 +24,7 @@ ENDS_AS_THE_NODE_IS = "gpuwright-boot-check.service"
 STATES = ("active", "inactive", "failed", "activating", "deactivating", "reloading", "maintenance")
 
 
-def services(readings, expected):
+def services(readings: Evidence, expected: Evidence) -> Outcome:
     """Every service that the inventory names is active; the toolkit's own units are switched on and have not failed."""
     named = [(row.text("unit"), row.one_of(STATES, "active")) for row in readings.each("services", "inventory")]
     own = readings.each("services", "toolkit")

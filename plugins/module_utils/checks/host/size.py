@@ -1,8 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the host has the processors and the memory that it was bought with."""
 
-from ...verdict.check import FAIL, POWER_CYCLE, QUICK, Check, failed, passed, skipped
-from ...verdict.evidence import Unreadable
+from ...verdict.check import (
+    FAIL,
+    POWER_CYCLE,
+    QUICK,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+)
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from ..gpu.each_card import Limit
 from .system import in_container
 
@@ -19,7 +31,7 @@ def near(found_mib, wanted_gib):
     return abs(found_mib - wanted_gib * MIB) * 100 <= LIMITS["memory_percent"].value * wanted_gib * MIB
 
 
-def size(readings, expected):
+def size(readings: Evidence, expected: Evidence) -> Outcome:
     """Sockets and logical processors are exactly, memory and swap within 5 %, what the inventory expects."""
     wishes = {name: expected.number("host", name) for name in expected.names("host")}
     if not wishes:
@@ -29,7 +41,7 @@ def size(readings, expected):
     wrong = []
     for name, wanted in sorted(wishes.items()):
         if name in COUNTED:
-            found = readings.number(*COUNTED[name])
+            found: float = readings.number(*COUNTED[name])
             fits = found == wanted
         elif name in WEIGHED:
             found = readings.number(*WEIGHED[name])

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the host below the driver: its environment, its clock, its processors."""
 
-from ...verdict.check import QUICK, WARN, Check, passed, skipped, warned
+from ...verdict.check import (
+    QUICK,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    skipped,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from .tuning import TUNE, tuned_to
 
 # Variables that make every CUDA program slower, different or stop; DCGM's list (checkForBadEnvVaribles).
@@ -26,7 +35,7 @@ SET_GOVERNOR = TUNE + " ; by hand: cpupower frequency-set -g {}"
 GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
 
 
-def environment(readings, expected):
+def environment(readings: Evidence, expected: Evidence) -> Outcome:
     """No variable that disturbs CUDA programs is set for everybody in /etc/environment."""
     names = {name.text() for name in readings.each("host", "environment")}
     bad = sorted(names.intersection(BAD_VARIABLES))
@@ -43,7 +52,7 @@ def in_container(readings):
     return f"this node is a container ({readings.text('host', 'container')}): look on its host"
 
 
-def clock_source(readings, expected):
+def clock_source(readings: Evidence, expected: Evidence) -> Outcome:
     """The kernel reads time from a fast clock; a slow one (hpet, acpi_pm) costs every program that asks often."""
     if in_container(readings):
         return skipped(in_container(readings))
@@ -53,7 +62,7 @@ def clock_source(readings, expected):
     return passed(value, "tsc", f"the clock source is {value}")
 
 
-def governor(readings, expected):
+def governor(readings: Evidence, expected: Evidence) -> Outcome:
     """Every processor has the governor `performance`, or the one that system_tuning was told to set.
 
     Others slow down the thread that feeds the GPU between steps.
@@ -72,7 +81,7 @@ def governor(readings, expected):
     return passed(wanted, wanted, f"all processors run with {wanted}{why}")
 
 
-def blocked_tasks(readings, expected):
+def blocked_tasks(readings: Evidence, expected: Evidence) -> Outcome:
     """No task of the driver is in uninterruptible sleep at this moment: such a one goes only with a power cycle."""
     names = [name.text() for name in readings.each("host", "blocked_tasks", "nvidia")]
     others = readings.each("host", "blocked_tasks", "others")

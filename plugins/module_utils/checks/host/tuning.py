@@ -2,7 +2,17 @@
 """Whether the host still has the settings that system_tuning gave it."""
 
 from ...tuning.catalogue import BY_NAME
-from ...verdict.check import QUICK, WARN, Check, passed, skipped, unknown, warned
+from ...verdict.check import (
+    QUICK,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import Evidence
 
 TUNE = "Run: ansible-playbook playbooks/system.yml --tags system_tuning"
 ACTION = TUNE + " ; on the node, sudo gpu-tune shows all settings"
@@ -16,7 +26,7 @@ def tuned_to(readings, name):
     return wanted[name].text("wanted") if name in wanted else ""
 
 
-def tuning(readings, expected):
+def tuning(readings: Evidence, expected: Evidence) -> Outcome:
     """Every setting that was applied is still in force; tuned, sysctl.d, a reboot or a hand may have changed it."""
     if readings.absent("tuning"):
         return skipped("this node is not tuned: /etc/gpuwright/tuning.json is not there")

@@ -15,12 +15,16 @@ from ...verdict.check import (
     RESET,
     WARN,
     Check,
+    Outcome,
     failed,
     skipped,
     unknown,
     warned,
 )
-from ...verdict.evidence import Unreadable
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from .event_names import event_id
 from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
 
@@ -82,7 +86,7 @@ def _of_gpu(readings, event):
     return UNCORRECTED if event["pci_id"] in cards else WATCH
 
 
-def log_whole(readings, expected):
+def log_whole(readings: Evidence, expected: Evidence) -> Outcome:
     """The log is all that the kernel wrote since the boot: nothing dropped, suppressed or missed (WARN: how many)."""
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)

@@ -20,7 +20,7 @@ Pair = Tuple[Event, Judged]
 Rows = Optional[List[Dict[str, Any]]]
 
 
-def xid(readings, expected):
+def xid(readings: Evidence, expected: Evidence) -> Outcome:
     """No Xid of this boot asks for an action, by NVIDIA's catalogue; programs' errors and unknown codes are warned of.
 
     The log must be readable and reach back to the boot. The words of the line decide where they say more than the code
@@ -36,7 +36,7 @@ def xid(readings, expected):
     return _outcome(readings, "xid", _companions(readings, pairs), overrides, "no Xid since the boot")
 
 
-def sxid(readings, expected):
+def sxid(readings: Evidence, expected: Evidence) -> Outcome:
     """No fatal SXid (error of an NVSwitch) in this boot; one that is not fatal, or does not say, is warned of.
 
     The line's own word decides. A reload of the driver closes it.
@@ -50,7 +50,7 @@ def sxid(readings, expected):
     return _outcome(readings, "sxid", pairs, overrides, "no SXid since the boot")
 
 
-def gpu_lost(readings, expected):
+def gpu_lost(readings: Evidence, expected: Evidence) -> Outcome:
     """No GPU has fallen off the bus in this boot, said by an Xid 79 or in the driver's words alone.
 
     Nothing closes it before the next boot: no reset, no reload of the driver, no override, no acknowledgement.

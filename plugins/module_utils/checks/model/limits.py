@@ -3,8 +3,19 @@
 
 import re
 
-from ...verdict.check import STANDARD, WARN, Check, passed, skipped, warned
-from ...verdict.evidence import Unreadable
+from ...verdict.check import (
+    STANDARD,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    skipped,
+    warned,
+)
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from ..host.system import in_container
 from ..smoke.training import why_not_run
 
@@ -13,7 +24,7 @@ MEMLOCK_MIB = 16384
 FILES = 1048576
 
 
-def limits(readings, expected):
+def limits(readings: Evidence, expected: Evidence) -> Outcome:
     """A training may pin 16 GiB of memory or more, and open 1048576 files: data workers pass files on.
 
     What the smoke test had counts, since it runs as trainings do; a container cannot have more than its host gives it.

@@ -6,10 +6,12 @@ from ...verdict.check import (
     FAIL,
     STANDARD,
     Check,
+    Outcome,
     failed,
     passed,
     unknown,
 )
+from ...verdict.evidence import Evidence
 from ..collect_standard import ROOT_ONLY
 from ..framework.files import TRAINER, damage
 
@@ -17,7 +19,7 @@ NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin
 ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
 
 
-def trainer_installed(readings, expected):
+def trainer_installed(readings: Evidence, expected: Evidence) -> Outcome:
     """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
     if readings.absent("venv"):
         return failed("no venv", "ok", f"there is no venv at {expected.wish('venv')}")
@@ -31,7 +33,7 @@ def trainer_installed(readings, expected):
     return passed(version, "importable", f"gan_trainer {version}")
 
 
-def trainer_user(readings, expected):
+def trainer_user(readings: Evidence, expected: Evidence) -> Outcome:
     """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
     name = expected.text("trainer_user")
     if readings.absent("trainer_user"):
@@ -63,7 +65,7 @@ def close_again(paths):
     return "Run: chown -Rh root:root {0} ; chmod -R go-w {0} ; then find out who changed it.".format(" ".join(folders))
 
 
-def permissions(readings, expected):
+def permissions(readings: Evidence, expected: Evidence) -> Outcome:
     """Only root may change programs, shared code, venv and expectations."""
     missing = [path.text() for path in readings.each("permissions", "missing")]
     number = readings.number("permissions", "unsafe_count")

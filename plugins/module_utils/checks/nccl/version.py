@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of NCCL."""
 
-from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, skipped
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    skipped,
+)
+from ...verdict.evidence import Evidence
 from ..cuda.toolkit import compare_version
 from ..reinstall import reinstall
 
 NCCL = "/usr/lib64/libnccl.so.2"
 
 
-def nccl_version(readings, expected):
+def nccl_version(readings: Evidence, expected: Evidence) -> Outcome:
     """The library that programs load is of the planned version."""
     wanted = expected.wish("plan", "nccl", "version")
     if not wanted:

@@ -5,6 +5,7 @@ A model without a published floor is SKIP with what was measured, never PASS: wh
 """
 
 import functools
+from typing import List, Tuple
 
 from ...gpu import floors
 from ...verdict.check import (
@@ -24,6 +25,7 @@ from ...verdict.check import (
     unknown,
     warned,
 )
+from ...verdict.evidence import Evidence
 
 ON_CPU = "measured on the CPU, which says nothing about a GPU"
 SLOW_LINK = "Reseat the card and its riser. The link under load: lspci -vv -d 10de: | grep -E '^[0-9a-f]|LnkSta:'"
@@ -36,7 +38,7 @@ NOISE = 1.1
 WRONG_NODE = "Compare nvidia-smi topo -m with the server's manual; switch on ACPI's NUMA tables (SRAT) in the firmware."
 
 
-def devices_of(readings, expected):
+def devices_of(readings: Evidence, expected: Evidence) -> Tuple[List[Evidence], str, str]:
     """(devices, reason to skip, reason to doubt): the measured GPUs, and why they are none or too few."""
     performance = readings.at("performance")
     busy = [who.text() for who in performance.each("busy")]

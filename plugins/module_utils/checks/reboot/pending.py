@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of a reboot that is due."""
 
-from ...verdict.check import FAIL, QUICK, REBOOT, Check, failed, passed
+from ...verdict.check import (
+    FAIL,
+    QUICK,
+    REBOOT,
+    Check,
+    Outcome,
+    failed,
+    passed,
+)
+from ...verdict.evidence import Evidence
 
 
-def reboot_pending(readings, expected):
+def reboot_pending(readings: Evidence, expected: Evidence) -> Outcome:
     """Nothing of what is installed waits for a reboot; computed from the state of the node, not from what a run did."""
     if not readings.flag("probe", "reboot", "required"):
         return passed("no", "no", "no reboot is needed")

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what trainings are started with: allocators, and gpu-run."""
 
-from ...verdict.check import DRAIN, FAIL, STANDARD, Check, failed, passed, skipped, unknown
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+)
+from ...verdict.evidence import Evidence
 from ..driver.files import bad_program
 from ..reinstall import reinstall
 
 
-def allocator(readings, expected):
+def allocator(readings: Evidence, expected: Evidence) -> Outcome:
     """Each planned allocator library passes the launcher's own test: there, loadable, and changed by root only."""
     names = [name for name in ("jemalloc", "tcmalloc") if expected.wish("plan", "runtime", name)]
     if not names:
@@ -21,7 +32,7 @@ def allocator(readings, expected):
     return passed(", ".join(names), ", ".join(names), f"{' and '.join(names)} can be preloaded")
 
 
-def launcher(readings, expected):
+def launcher(readings: Evidence, expected: Evidence) -> Outcome:
     """gpu-run is a program that everybody may run and only root may change, and it can read its policy."""
     if readings.absent("launcher", "file"):
         return failed("missing", "runnable", "/usr/local/bin/gpu-run is not there")

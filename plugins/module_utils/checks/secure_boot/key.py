@@ -2,8 +2,21 @@
 """Check of Secure Boot: whether the firmware takes the key with which DKMS signs."""
 
 from ...host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, NOT_ENROLLED, STAGED
-from ...verdict.check import FAIL, QUICK, REBOOT, Check, failed, passed, unknown, warned
-from ...verdict.evidence import Unreadable
+from ...verdict.check import (
+    FAIL,
+    QUICK,
+    REBOOT,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from ..driver.loaded import NO_SYSFS
 
 NOT_TRUSTED = {
@@ -14,7 +27,7 @@ NOT_TRUSTED = {
 }
 
 
-def secure_boot(readings, expected):
+def secure_boot(readings: Evidence, expected: Evidence) -> Outcome:
     """Secure Boot is off, or the key with which DKMS signs is enrolled; driver.module_signer looks at the module."""
     state = readings.text("probe", "secure_boot")
     if state == "unsupported" and not readings.each("probe", "gpus"):

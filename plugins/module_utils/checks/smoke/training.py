@@ -5,8 +5,23 @@ import functools
 import re
 
 from ...gpu import floors
-from ...verdict.check import DRAIN, FAIL, STANDARD, WARN, Check, failed, passed, skipped, unknown, warned
-from ...verdict.evidence import Unreadable
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    WARN,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    skipped,
+    unknown,
+    warned,
+)
+from ...verdict.evidence import (
+    Evidence,
+    Unreadable,
+)
 from ...verdict.report import age_words
 
 BUSY = "the smoke test was not run, since the GPUs were in use: {}"
@@ -61,7 +76,7 @@ def where_run(judge):
 
 
 @where_run
-def amp(readings, expected):
+def amp(readings: Evidence, expected: Evidence) -> Outcome:
     """The test found no problem, ran where it was told to, on every GPU, and really trained in both precisions.
 
     The test itself judges losses, steps and memory; here its numbers must also bear it out: a scaler that skips every
@@ -106,7 +121,7 @@ def age(smoke):
 
 
 @where_run
-def speed_ratio(readings, expected):
+def speed_ratio(readings: Evidence, expected: Evidence) -> Outcome:
     """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN 5 % above that."""
     if expected.text("smoke_device") == "cpu":
         return skipped("trained on the CPU, whose half precision says nothing about a GPU")
@@ -117,7 +132,7 @@ def speed_ratio(readings, expected):
     slow = min(values, key=lambda name: values[name])
     limits = floors.amp_floor(architectures[0])
     words = f"{slow}: {values[slow]:g} times as fast as float32"
-    if limits.floor is None:
+    if limits.floor is None or limits.warn is None:
         return skipped(f"no published floor for {architectures[0]}; measured {words}")
     words += f"; floor {limits.floor:g} ({limits.source})"
     if values[slow] < limits.floor:
@@ -128,7 +143,7 @@ def speed_ratio(readings, expected):
 
 
 @where_run
-def parallel(readings, expected):
+def parallel(readings: Evidence, expected: Evidence) -> Outcome:
     """A training over all GPUs at once ended with the same gradients and parameters in every one of them.
 
     On a CPU two processes stand for the GPUs, so that the software is tried.
@@ -154,7 +169,7 @@ def parallel(readings, expected):
 
 
 @where_run
-def sandbox(readings, expected):
+def sandbox(readings: Evidence, expected: Evidence) -> Outcome:
     """The smoke test ran in the sandbox of the training service, so what it says holds for trainings as a service."""
     if readings.absent("smoke", "sandbox"):
         reason = readings.text("smoke", "sandbox_because")

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of what keeps other checks quiet: a waiver that cannot be followed must not go unseen."""
 
-from ...verdict.check import QUICK, WARN, Check, passed, warned
+from ...verdict.check import (
+    QUICK,
+    WARN,
+    Check,
+    Outcome,
+    passed,
+    warned,
+)
+from ...verdict.evidence import Evidence
 from .rules import asked_skips, parse_entries, problems_of_skips
 
 RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge anew what is still accepted"
 
 
-def valid(readings, expected):
+def valid(readings: Evidence, expected: Evidence) -> Outcome:
     """The file of acknowledgements can be believed, none of them is for a check that may not be waived, and every check
     that the inventory switches off exists and may be switched off. One that is not so has no effect and is a WARN.
 

@@ -5,7 +5,7 @@ A field that no row of the table allows to be absent is UNKNOWN when it reads N/
 reading failed.
 """
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 from ..cards import ARCHITECTURES, card_of, is_strict, may_lack_ecc, may_lack_mig
 from .values import UNKNOWN
@@ -151,12 +151,12 @@ RULES = (
 )
 
 
-def may_be_absent(field, card):
+def may_be_absent(field: str, card: Card) -> bool:
     """Whether "N/A" in `field` is true of such a card."""
     return any(field in rule.fields and _holds(rule, card) for rule in RULES)
 
 
-def _holds(rule, card):
+def _holds(rule: Rule, card: Card) -> bool:
     row = card_of(card.name, card.device_id)
     return (
         (not rule.architectures or card.architecture in rule.architectures)
@@ -171,6 +171,6 @@ def _holds(rule, card):
     )
 
 
-def believed(value, field, card):
+def believed(value: Any, field: str, card: Card) -> Any:
     """`value`, or UNKNOWN for None where this card must have one."""
     return UNKNOWN if value is None and not may_be_absent(field, card) else value

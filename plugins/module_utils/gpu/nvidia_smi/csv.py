@@ -6,6 +6,7 @@ decided by `absent`, as for the XML.
 """
 
 import re
+from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from ...host.bounded import run_bounded
 from ..devices import describe_device
@@ -71,12 +72,14 @@ class UnreadableCsv(Exception):
     """The text is not the table that was asked for; the message says what is wrong with it."""
 
 
-def unknown_fields(fields):
+def unknown_fields(fields: Iterable[str]) -> List[str]:
     """Those of `fields` that this reader has no form for."""
     return [field for field in fields if field not in FIELDS]
 
 
-def query_fields(fields, timeout, executable="nvidia-smi"):
+def query_fields(
+    fields: Sequence[str], timeout: float, executable: str = "nvidia-smi"
+) -> Tuple[List[Dict[str, Any]], str]:
     """`(records, problem)`: what `parse_csv` returns and "", or [] and a sentence with the next step.
 
     `timeout` in seconds; a field outside FIELDS raises ValueError.
@@ -96,7 +99,7 @@ def query_fields(fields, timeout, executable="nvidia-smi"):
         return [], f"nvidia-smi's table cannot be read: {error}. Next: nvidia-smi --help-query-gpu"
 
 
-def parse_csv(text, fields):
+def parse_csv(text: str, fields: Sequence[str]) -> List[Dict[str, Any]]:
     """`[{pci_id, name, values: {field: value}}]` of a table with header and units; raises `UnreadableCsv`.
 
     `fields` are the columns in their order and begin with IDENTITY. As in the XML, None is "the card has no such
@@ -111,7 +114,7 @@ def parse_csv(text, fields):
     return [_record(line.split(", "), fields) for line in lines[1:]]
 
 
-def _record(cells, fields):
+def _record(cells: Sequence[str], fields: Sequence[str]) -> Dict[str, Any]:
     if len(cells) != len(fields):
         raise UnreadableCsv(f"a line has {len(cells)} values instead of {len(fields)}")
     words = {field: cells[number] for number, field in enumerate(fields)}
@@ -132,7 +135,7 @@ def _record(cells, fields):
     }
 
 
-def read_field(field, text, card):
+def read_field(field: str, text: str, card: Card) -> Any:
     """One value in its form."""
     name, form, unit = FIELDS[field]
     if form in (COUNT, AMOUNT):

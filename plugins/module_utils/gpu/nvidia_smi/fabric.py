@@ -5,12 +5,15 @@ Drivers from 535 on have the block, from 550 on `health` in it, from 580 on its 
 writes N/A everywhere. Names as in nvml.h (NVML_GPU_FABRIC_HEALTH_MASK_*).
 """
 
+from typing import Any, Dict
+from xml.etree.ElementTree import Element
+
 from .tags import flag_at, members, text_at
 
 HEALTH = "fabric/health"
 
 
-def read_fabric(gpu):
+def read_fabric(gpu: Element) -> Dict[str, Any]:
     """State, status, domain, and each word of the health; flags are True where the fabric has the trouble."""
     found = {
         "fabric_state": text_at(gpu, "fabric/state"),
@@ -21,7 +24,7 @@ def read_fabric(gpu):
     return dict(members(gpu, "fabric", lambda _gpu: found), **members(gpu, HEALTH, _read_health))
 
 
-def _read_health(gpu):
+def _read_health(gpu: Element) -> Dict[str, Any]:
     return {
         "fabric_summary": text_at(gpu, HEALTH + "/summary"),
         "fabric_bandwidth": text_at(gpu, HEALTH + "/bandwidth"),

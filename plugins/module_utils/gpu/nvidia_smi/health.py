@@ -5,12 +5,26 @@ As everywhere in these readers: None is "this card or driver has no such thing",
 """
 
 import re
+from typing import Any, Dict, List, Optional
+from xml.etree.ElementTree import Element
 
-from .absent import believed
+from .absent import (
+    Card,
+    believed,
+)
 from .fabric import read_fabric
 from .repair import read_repair
 from .tags import amount_at, mode_at, number_at, text_at
-from .values import NOT_THERE, UNKNOWN, clean, first_known, read_mode, read_number, read_text
+from .values import (
+    NOT_THERE,
+    UNKNOWN,
+    Count,
+    clean,
+    first_known,
+    read_mode,
+    read_number,
+    read_text,
+)
 
 WIDTH = re.compile(r"([0-9]{1,2})x$")
 # In the place of what a newer driver no longer tells of any card.
@@ -21,7 +35,7 @@ POWER_BLOCKS = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limi
 COUNTERS = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
 
 
-def read_health(gpu, card):
+def read_health(gpu: Element, card: Card) -> Dict[str, Any]:
     """One flat record of the element `gpu`; `card` decides which value may be absent."""
     found = {
         "vbios": read_text(gpu.findtext("vbios_version")),
@@ -47,7 +61,7 @@ def read_health(gpu, card):
     return {field: believed(value, field, card) for field, value in found.items()}
 
 
-def read_heat(gpu):
+def read_heat(gpu: Element) -> Dict[str, Any]:
     """Degrees Celsius, and the speed of the fans in percent of their highest."""
     return {
         "temperature_slowdown_c": number_at(gpu, "temperature/gpu_temp_slow_threshold", "C"),
@@ -58,7 +72,7 @@ def read_heat(gpu):
     }
 
 
-def read_power(gpu):
+def read_power(gpu: Element) -> Dict[str, Any]:
     """Watts; `module_*` are those of the module on which GPU and Grace processor sit together."""
     return {
         "power_default_w": watts(gpu, "default_power_limit"),
@@ -67,7 +81,7 @@ def read_power(gpu):
     }
 
 
-def read_link(gpu):
+def read_link(gpu: Element) -> Dict[str, Any]:
     """The PCIe link: lanes, generations, and packets that were sent again since the driver was loaded."""
     info = "pci/pci_gpu_link_info/pcie_gen/"
     return {
@@ -82,13 +96,13 @@ def read_link(gpu):
     }
 
 
-def read_warnings(text, begin, end):
+def read_warnings(text: str, begin: int, end: int) -> List[str]:
     """What nvidia-smi wrote around its XML that warns of something, such as a corrupted InfoROM."""
     around = (text[:begin] + "\n" + text[end:]).splitlines()
     return [clean(line) for line in around if "warning" in line.lower() or "corrupt" in line.lower()]
 
 
-def watts(gpu, *names):
+def watts(gpu: Element, *names: str) -> Count:
     """Watts, from whichever of the blocks and names this driver has; UNKNOWN when one is a word for an error."""
     tags = [gpu.find(f"{block}/{name}") for name in names for block in POWER_BLOCKS]
     found = [(read_number(tag.text, "W", whole=False), clean(tag.text)) for tag in tags if tag is not None]
@@ -96,7 +110,7 @@ def watts(gpu, *names):
     return UNKNOWN if failed else first_known(value for value, _text in found)
 
 
-def _clocks(gpu, block):
+def _clocks(gpu: Element, block: str) -> Optional[str]:
     """ "MEMORY,GRAPHICS" in MHz, as nvidia-smi --applications-clocks takes them; DEPRECATED where they are no more."""
     texts = [gpu.findtext(f"{block}/{name}") for name in ("mem_clock", "graphics_clock")]
     if all(GONE in clean(text) for text in texts):
@@ -107,7 +121,7 @@ def _clocks(gpu, block):
     return UNKNOWN if None in numbers or UNKNOWN in numbers else "{},{}".format(*numbers)
 
 
-def _width(gpu, name):
+def _width(gpu: Element, name: str) -> Count:
     """Lanes of the PCIe link."""
     text = clean(gpu.findtext("pci/pci_gpu_link_info/link_widths/" + name))
     match = WIDTH.match(text)

@@ -4,9 +4,9 @@
 Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); its messages come on standard output.
 """
 
-from typing import NamedTuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from ...host.bounded import run_bounded
+from ...host.bounded import Finished, run_bounded
 from .values import LOST_WORDS, UNKNOWN, clean
 from .xml import UnreadableXml, around_log, has_log, parse_log
 
@@ -81,12 +81,12 @@ BY_TEXT = (
 )
 
 
-def query(timeout=DEFAULT_TIMEOUT_SECONDS, executable="nvidia-smi"):
+def query(timeout: float = DEFAULT_TIMEOUT_SECONDS, executable: str = "nvidia-smi") -> Dict[str, Any]:
     """The record that docs/node.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
     return record_of(run_bounded([executable, "-q", "-x"], timeout), timeout)
 
 
-def record_of(finished, timeout=DEFAULT_TIMEOUT_SECONDS):
+def record_of(finished: Finished, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> Dict[str, Any]:
     """The same of an answer that was given before: a `bounded.Finished`."""
     meaning, log = interpret(finished)
     if finished.timed_out:
@@ -105,7 +105,7 @@ def record_of(finished, timeout=DEFAULT_TIMEOUT_SECONDS):
     }
 
 
-def interpret(finished):
+def interpret(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, Any]]]:
     """(`Meaning`, parsed log or None) of a `bounded.Finished`."""
     if finished.missing:
         return Meaning("not_installed", finished.problem, INSTALL), None
@@ -117,21 +117,21 @@ def interpret(finished):
     if finished.rc is None:
         return Meaning("failed", finished.problem, "ls -l $(which -a nvidia-smi)"), None
     if finished.rc != 0:
-        return _meaning_of_failure(finished), None
+        return _meaning_of_failure(finished.rc, finished), None
     return _meaning_of_answer(finished)
 
 
-def _meaning_of_failure(finished):
+def _meaning_of_failure(rc: int, finished: Finished) -> Meaning:
     # Words inside the XML are values, such as the "Insufficient Permissions" of one feature; those around it count.
     text = around_log(finished.stdout) + finished.stderr
-    meaning = BY_EXIT_STATUS.get(finished.rc) or _by_text(text) or _lost_inside(finished.stdout)
+    meaning = BY_EXIT_STATUS.get(rc) or _by_text(text) or _lost_inside(finished.stdout)
     if meaning is None:
-        how = f"was killed by signal {-finished.rc}" if finished.rc < 0 else "failed"
+        how = f"was killed by signal {-rc}" if rc < 0 else "failed"
         meaning = Meaning("failed", f"nvidia-smi {how}", KERNEL_LOG)
-    return meaning._replace(message=_with_words(meaning.message, finished.rc, text))
+    return meaning._replace(message=_with_words(meaning.message, rc, text))
 
 
-def _meaning_of_answer(finished):
+def _meaning_of_answer(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, Any]]]:
     """An exit status of 0 proves nothing: the text may be a sentence instead of XML."""
     try:
         log = parse_log(finished.stdout)
@@ -159,18 +159,18 @@ def _meaning_of_answer(finished):
     return Meaning("ok", f"{count} GPU{'' if count == 1 else 's'}", ""), log
 
 
-def _lost_inside(text):
+def _lost_inside(text: str) -> Optional[Meaning]:
     """What even a damaged answer tells: a lost card is the one thing that no other value can be mistaken for."""
     return LOST if any(words in text for words in LOST_WORDS) else None
 
 
-def _by_text(text):
+def _by_text(text: str) -> Optional[Meaning]:
     for words, meaning in BY_TEXT:
         if words in text:
             return meaning
     return None
 
 
-def _with_words(message, rc, text):
+def _with_words(message: str, rc: Optional[int], text: str) -> str:
     words = clean(text)
     return f"{message} (exit status {rc}{': ' + words if words else ''})"

@@ -2,15 +2,22 @@
 """What nvidia-smi's XML tells of errors in a card's memory and of what was done, or waits to be done, about them."""
 
 import re
+from typing import Any, Dict, Optional
+from xml.etree.ElementTree import Element
 
 from .tags import flag_at, members, number_at
-from .values import UNKNOWN, read_number, total
+from .values import (
+    UNKNOWN,
+    Count,
+    read_number,
+    total,
+)
 
 HISTOGRAM = "remapped_rows/row_remapper_histogram"
 SOURCES = "ecc_errors/aggregate_uncorrectable_sram_sources"
 
 
-def read_repair(gpu):
+def read_repair(gpu: Element) -> Dict[str, Any]:
     """Counts and flags; `spare_rows_*` are banks of memory by how many spare rows each has left."""
     found = {
         "ecc_corrected_volatile": _corrected(gpu.find("ecc_errors/volatile")),
@@ -30,24 +37,24 @@ def read_repair(gpu):
     return dict(found, **members(gpu, HISTOGRAM, _spare_rows))
 
 
-def _spare_rows(gpu):
+def _spare_rows(gpu: Element) -> Dict[str, Any]:
     kinds = ("low", "none")
     return {
         "spare_rows_" + kind: number_at(gpu, f"{HISTOGRAM}/row_remapper_histogram_{kind}", "bank(s)") for kind in kinds
     }
 
 
-def uncorrected(errors):
+def uncorrected(errors: Optional[Element]) -> Count:
     """Uncorrected errors in the block `volatile`: double bits up to Volta, by kind of memory from Turing on."""
     return _sum(errors, "double_bit", "uncorrectable")
 
 
-def _corrected(errors):
+def _corrected(errors: Optional[Element]) -> Count:
     """Corrected errors in the block `volatile`: single bits up to Volta, by kind of memory from Turing on."""
     return _sum(errors, "single_bit", "correctable")
 
 
-def _sum(errors, older, kind):
+def _sum(errors: Optional[Element], older: str, kind: str) -> Count:
     if errors is None:
         return UNKNOWN
     if errors.find(older) is not None:
@@ -60,18 +67,18 @@ def _sum(errors, older, kind):
     return total(value for tag, value in counts.items() if re.match("[sd]ram_" + kind, tag))
 
 
-def _sram(errors):
+def _sram(errors: Optional[Element]) -> Count:
     """Errors of the memory inside the chip over its life; None where the driver counts them in another way."""
     kinds = [] if errors is None else [error for error in errors if error.tag.startswith("sram_uncorrectable")]
     return total(read_number(error.text, "") for error in kinds) if kinds else None
 
 
-def _sram_sources(sources):
+def _sram_sources(sources: Optional[Element]) -> Count:
     """The same errors by the unit that had them; drivers from 535 on tell."""
     return total(read_number(unit.text, "") for unit in sources) if sources is not None and len(sources) else None
 
 
-def _dram(errors):
+def _dram(errors: Optional[Element]) -> Count:
     """Uncorrected errors of the card's memory over its life: all double bits up to Volta."""
     if errors is None:
         return None
@@ -80,7 +87,7 @@ def _dram(errors):
     return number_at(errors, "dram_uncorrectable")
 
 
-def _slices(devices):
+def _slices(devices: Optional[Element]) -> Count:
     """Uncorrected errors that MIG's slices count since the driver was loaded; None without a slice."""
     path = "mig_device/ecc_error_count/volatile_count"
     counts = [] if devices is None else [count for block in devices.findall(path) for count in block]

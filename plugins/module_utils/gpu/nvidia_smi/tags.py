@@ -4,43 +4,56 @@
 None because a driver or card has no such thing, and UNKNOWN because nothing says what it is, are never mixed.
 """
 
-from .values import NOT_THERE, UNKNOWN, clean, read_flag, read_mode, read_number, read_text
+from typing import Any, Callable, Dict, Optional
+from xml.etree.ElementTree import Element
+
+from .values import (
+    NOT_THERE,
+    UNKNOWN,
+    Count,
+    Flag,
+    clean,
+    read_flag,
+    read_mode,
+    read_number,
+    read_text,
+)
 
 
-def number_at(gpu, path, unit=""):
+def number_at(gpu: Element, path: str, unit: str = "") -> Count:
     """A whole number in `unit`."""
     tag = gpu.find(path)
     return None if tag is None else read_number(tag.text, unit)
 
 
-def amount_at(gpu, path, unit):
+def amount_at(gpu: Element, path: str, unit: str) -> Count:
     """A number with or without a fraction in `unit`."""
     tag = gpu.find(path)
     return None if tag is None else read_number(tag.text, unit, whole=False)
 
 
-def text_at(gpu, path):
+def text_at(gpu: Element, path: str) -> Optional[str]:
     tag = gpu.find(path)
     return None if tag is None else read_text(tag.text)
 
 
-def flag_at(gpu, path):
+def flag_at(gpu: Element, path: str) -> Flag:
     tag = gpu.find(path)
     return None if tag is None else read_flag(tag.text)
 
 
-def mode_at(gpu, path):
+def mode_at(gpu: Element, path: str) -> Optional[str]:
     tag = gpu.find(path)
     return None if tag is None else read_mode(tag.text)
 
 
-def unread_block(gpu, path):
+def unread_block(gpu: Element, path: str) -> bool:
     """Whether the whole block is there and holds a word for an error, such as ERR!, in the place of its members."""
     block = gpu.find(path)
     return block is not None and len(block) == 0 and clean(block.text) not in NOT_THERE + ("",)
 
 
-def members(gpu, path, read):
+def members(gpu: Element, path: str, read: Callable[[Element], Dict[str, Any]]) -> Dict[str, Any]:
     """`read(gpu)`, a record; UNKNOWN in all of it when the block at `path` is one word for an error."""
     found = read(gpu)
     return dict.fromkeys(found, UNKNOWN) if unread_block(gpu, path) else found

@@ -6,6 +6,7 @@ Vocabulary from captures of drivers 418 to 595 on data-centre, workstation and c
 """
 
 import re
+from typing import Any, Iterable, Optional, Union
 
 UNKNOWN = "unknown"
 # "There is no such thing"; whether that is true of this card is the caller's question.
@@ -45,16 +46,19 @@ FLAGS = {
 }
 MODES = ("Enabled", "Disabled")
 LONGEST_TEXT = 200
+# A value, None or UNKNOWN.
+Count = Union[int, float, str, None]
+Flag = Union[bool, str, None]
 
 
-def clean(text):
+def clean(text: Optional[str]) -> str:
     """One line of at most 200 printable characters, without brackets around the whole as in [N/A]; "" for None."""
     text = (text or "").lstrip()[: 2 * LONGEST_TEXT]
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:LONGEST_TEXT]
     return text[1:-1].strip() if text.startswith("[") and text.endswith("]") else text
 
 
-def read_number(text, unit, whole=True):
+def read_number(text: Optional[str], unit: str, whole: bool = True) -> Count:
     """The number before exactly this `unit` ("" for a plain count); None for N/A, else UNKNOWN."""
     text = clean(text)
     if text in NOT_THERE:
@@ -67,13 +71,13 @@ def read_number(text, unit, whole=True):
     return float(match.group(1))
 
 
-def read_flag(text):
+def read_flag(text: Optional[str]) -> Flag:
     """True for Yes, Active, True and Pending, False for their opposites; None for N/A, else UNKNOWN."""
     text = clean(text)
     return None if text in NOT_THERE else FLAGS.get(text, UNKNOWN)
 
 
-def read_mode(text):
+def read_mode(text: Optional[str]) -> Optional[str]:
     """Enabled or Disabled; None for N/A, else UNKNOWN."""
     text = clean(text)
     if text in NOT_THERE:
@@ -81,7 +85,7 @@ def read_mode(text):
     return text if text in MODES else UNKNOWN
 
 
-def read_version(text):
+def read_version(text: Optional[str]) -> Optional[str]:
     """A dotted number such as "580.95.05"; None for N/A, else UNKNOWN."""
     text = clean(text)
     if text in NOT_THERE:
@@ -89,7 +93,7 @@ def read_version(text):
     return text if re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){1,3}$", text) else UNKNOWN
 
 
-def read_text(text):
+def read_text(text: Optional[str]) -> Optional[str]:
     """Free text such as a name; None for N/A, UNKNOWN for nothing at all or one of nvidia-smi's words for an error."""
     text = clean(text)
     if text in NOT_THERE:
@@ -98,7 +102,7 @@ def read_text(text):
     return UNKNOWN if is_error or "functionality has been deprecated" in text else text
 
 
-def first_known(values):
+def first_known(values: Iterable[Any]) -> Any:
     """The first real value; without one, UNKNOWN unless all of them, and at least one, are None."""
     values = list(values)
     for value in values:
@@ -107,7 +111,7 @@ def first_known(values):
     return UNKNOWN if UNKNOWN in values or not values else None
 
 
-def any_flag(flags):
+def any_flag(flags: Iterable[Flag]) -> Flag:
     """True when one is; UNKNOWN when one is, when only some are None, or for none at all; None for all; else False."""
     flags = list(flags)
     if True in flags:
@@ -117,9 +121,10 @@ def any_flag(flags):
     return (None if set(flags) == {None} else UNKNOWN) if None in flags else False
 
 
-def total(counts):
+def total(counts: Iterable[Count]) -> Count:
     """The sum of counters; None when all are None, UNKNOWN when only some are, for the missing one may count."""
     counts = list(counts)
     if counts and set(counts) == {None}:
         return None
-    return UNKNOWN if not counts or UNKNOWN in counts or None in counts else sum(counts)
+    known = [count for count in counts if isinstance(count, (int, float))]
+    return sum(known) if known and len(known) == len(counts) else UNKNOWN

@@ -6,7 +6,9 @@ and the DTD is not looked at.
 """
 
 import re
+from typing import Any, Dict, List, Optional, Union
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from ..devices import ARCHITECTURES, describe_device
 from .absent import Card, believed
@@ -16,6 +18,7 @@ from .values import (
     LOST_WORDS,
     NEEDS_RESET,
     UNKNOWN,
+    Flag,
     any_flag,
     clean,
     first_known,
@@ -38,7 +41,7 @@ class UnreadableXml(Exception):
     """The text is not the XML of nvidia-smi; the message says what is wrong with it."""
 
 
-def parse_log(text):
+def parse_log(text: str) -> Dict[str, Any]:
     """`{driver_version, cuda_version, attached_gpus, gpus, warnings}` from the text; raises `UnreadableXml`."""
     text = COMMENT.sub("", text)
     root = _parse(text)
@@ -52,31 +55,31 @@ def parse_log(text):
     }
 
 
-def has_log(text):
+def has_log(text: str) -> bool:
     """Whether nvidia-smi's XML, whole or damaged, is in the text."""
     return "<" + ROOT_TAG in COMMENT.sub("", text)
 
 
-def around_log(text):
+def around_log(text: str) -> str:
     """What nvidia-smi wrote before and behind its XML."""
     text = COMMENT.sub("", text)
     begin, end = text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")
     return text if begin < 0 else text[:begin] + "\n" + (text[end:] if end >= begin else "")
 
 
-def _version(root, *names):
+def _version(root: Element, *names: str) -> Optional[str]:
     """The first of the elements that there is; the older of the two names is announced to go with CUDA 14."""
     texts = [root.findtext(name) for name in names if root.find(name) is not None]
     return first_known(read_version(DEPRECATION.sub("", text or "")) for text in texts)
 
 
-def _branch(version):
+def _branch(version: Optional[str]) -> Optional[int]:
     """580 of "580.95.05"; None of a version that cannot be read."""
     number = (version or "").partition(".")[0]
     return int(number) if number.isdigit() else None
 
 
-def _parse(text):
+def _parse(text: str) -> Element:
     # nvidia-smi may write warnings before and behind its XML.
     begin, end = text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")
     if begin < 0:
@@ -92,7 +95,7 @@ def _parse(text):
         raise UnreadableXml(f"it is damaged: {error}")
 
 
-def read_gpu(gpu, driver=None):
+def read_gpu(gpu: Element, driver: Optional[int] = None) -> Dict[str, Any]:
     """One record, see docs/node.md; N/A is None only where this kind of card, or this driver, may say so."""
     name = read_text(gpu.findtext("product_name")) or UNKNOWN
     architecture, device_id = _architecture(gpu), _device_id(gpu)
@@ -127,12 +130,12 @@ def read_gpu(gpu, driver=None):
     return dict(found, lost=_is_lost(gpu), processes=_processes(gpu), health=read_health(gpu, card))
 
 
-def _is_lost(gpu):
+def _is_lost(gpu: Element) -> bool:
     """Whether one value of this card is the driver's word for a card that no longer answers on the bus."""
     return any(words in clean(tag.text) for tag in gpu.iter() for words in LOST_WORDS)
 
 
-def _architecture(gpu):
+def _architecture(gpu: Element) -> str:
     """In the words of the device table; drivers before 470 do not write it, so the table is asked first."""
     known = describe_device(_device_id(gpu)).architecture
     if known != "unknown":
@@ -141,32 +144,32 @@ def _architecture(gpu):
     return word if word in ARCHITECTURES else UNKNOWN
 
 
-def _device_id(gpu):
+def _device_id(gpu: Element) -> str:
     """ "1db4" of "1DB410DE", device before vendor; "" for anything else."""
     match = re.match(r"([0-9A-F]{4})10DE$", clean(gpu.findtext("pci/pci_device_id")), re.IGNORECASE)
     return match.group(1).lower() if match else ""
 
 
-def _pci_id(gpu):
+def _pci_id(gpu: Element) -> str:
     """The address as sysfs writes it: nvidia-smi has capitals and a domain of eight digits."""
     address = clean(gpu.get("id") or gpu.findtext("pci/pci_bus_id"))
     match = re.match(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$", address)
     return f"{int(match.group(1), 16):04x}:{match.group(2).lower()}" if match else UNKNOWN
 
 
-def _mig_mode(gpu, card):
+def _mig_mode(gpu: Element, card: Card) -> Optional[str]:
     text = gpu.findtext("mig_mode/current_mig")
     # Drivers before 450 know no MIG and have no such tag.
     return believed(None if text is None else read_mode(text), "mig_mode", card)
 
 
-def _retirement_pending(gpu):
+def _retirement_pending(gpu: Element) -> Flag:
     """Drivers of 470 and newer write both names for one thing, and only one of them reading N/A is a failed reading."""
     tags = [gpu.find("retired_pages/" + name) for name in ("pending_retirement", "pending_blacklist")]
     return any_flag(read_flag(tag.text) for tag in tags if tag is not None)
 
 
-def _remapped(gpu, name):
+def _remapped(gpu: Element, name: str) -> Flag:
     """None for "N/A" in the place of the whole block (cards without row remapping, drivers without the block, MIG)."""
     rows = gpu.find("remapped_rows")
     if rows is None:
@@ -174,7 +177,7 @@ def _remapped(gpu, name):
     return read_flag(rows.text) if len(rows) == 0 else read_flag(rows.findtext(name))
 
 
-def _recovery_action(gpu):
+def _recovery_action(gpu: Element) -> Optional[str]:
     """none, or what the driver asks for in its own words; None when it is too old (before 535) to ask."""
     action = gpu.findtext("gpu_recovery_action")
     text = None if action is None else read_text(action)
@@ -194,7 +197,7 @@ def _recovery_action(gpu):
     return UNKNOWN if UNKNOWN in flags else "none"
 
 
-def _throttle_reasons(gpu):
+def _throttle_reasons(gpu: Element) -> Union[None, str, List[str]]:
     """Names, without their long prefix, of the reasons that hold the clocks down; UNKNOWN when one is unreadable."""
     block = gpu.find("clocks_event_reasons")
     block = gpu.find("clocks_throttle_reasons") if block is None else block
@@ -206,7 +209,7 @@ def _throttle_reasons(gpu):
     return sorted(clean(name) for name, flag in reasons if flag) if reasons else None
 
 
-def _processes(gpu):
+def _processes(gpu: Element) -> Union[str, List[Dict[str, Any]]]:
     """Programs on this GPU with pid, kind (C compute, G graphics), name and memory in MiB; UNKNOWN without a list."""
     block = gpu.find("processes")
     if block is None or (len(block) == 0 and clean(block.text)):

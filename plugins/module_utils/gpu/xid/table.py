@@ -63,11 +63,13 @@ class Row(NamedTuple):
     repeat: int = 0
 
 
-def _fails(meaning, remedy=RESET, action=RESET_GPU, source="C", variants=()):
+def _fails(
+    meaning: str, remedy: str = RESET, action: str = RESET_GPU, source: str = "C", variants: Tuple[Variant, ...] = ()
+) -> Row:
     return Row(FAIL, meaning, remedy, action, source, variants)
 
 
-def _by_word(unit):
+def _by_word(unit: str) -> Row:
     """Xid 144 to 150 of NVLink 5: the line says Fatal or Nonfatal; without the word it is taken for fatal.
 
     The last word counts: a program's name, which stands before it, may be any word.

@@ -100,7 +100,7 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
     else:
         save(result, root)
         if policy["allocator"] != "calibrated":
-            _say("written, but the policy names {}, which goes before it".format(policy["allocator"]))
+            _say("written, but the policy names {}, which takes precedence".format(policy["allocator"]))
     return 0
 
 

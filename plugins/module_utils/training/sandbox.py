@@ -34,7 +34,7 @@ Service.__doc__ = (
 
 
 class SandboxError(Exception):
-    """The sandbox cannot be had; the message says why."""
+    """The sandbox cannot be made; the message says why."""
 
 
 def read_service(path, root="/"):

@@ -31,7 +31,7 @@ NR_OPEN = "/proc/sys/fs/nr_open"
 OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
 
 Plan = collections.namedtuple("Plan", "settings skipped knobs files")
-Plan.__doc__ = """What a host shall have.
+Plan.__doc__ = """What a host is meant to have.
 
 settings  rows of tuning.json    skipped  [{name, reason}]
 knobs     {concrete key: value}  files    {path: (text, mode)}
@@ -39,7 +39,7 @@ knobs     {concrete key: value}  files    {path: (text, mode)}
 
 
 class Refused(Exception):
-    """What is asked for cannot be had; the message says which setting, what was expected and what to do."""
+    """What is asked for is not possible on this host; the message says which setting, what was expected and what to do."""
 
 
 def check_wishes(wishes):

@@ -95,7 +95,7 @@ def make_bundle(path: str, root: str, level: str, masked: bool, examine: Callabl
 
 
 def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]]:
-    """The report, {} where the node's expectations cannot be had, and it and they as answers."""
+    """The report, {} where the node's expectations cannot be read, and it and they as answers."""
     what, expected = "the readings and checks of this moment", "what the node was judged by"
     shown = EXPECTATIONS_PATH if path == below(root, EXPECTATIONS_PATH) else path
     try:

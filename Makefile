@@ -34,7 +34,7 @@ test-corpus: ## judge saved answers of nvidia-smi, kernel logs and bundles: make
 	@PYTHONPATH=tests/node_library $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor.program import main; sys.exit(main())' \
 	  --replay '$(CORPUS)' || [ $$? -ne 2 ]
 
-lint: venv ## ansible-lint, yamllint, ruff, vermin, and the forms of GitHub's files
+lint: venv ## ansible-lint, yamllint, ruff, vermin, mypy, and the forms of GitHub's files
 	@$(RUN) lint
 
 unit: venv ## modules, plan, filters, tools; under a real Python 3.6 too where there is one
@@ -139,4 +139,4 @@ matrix-refresh: venv ## what came out since the matrix was written, and rows for
 	@$(VENV)/bin/python tools/matrix_refresh.py $(if $(filter true,$(WRITE)),--write)
 
 clean: ## remove what was built here (not the image cache)
-	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache
+	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache .mypy_cache

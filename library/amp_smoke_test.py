@@ -170,7 +170,7 @@ def main():
     if module.check_mode:
         module.exit_json(changed=False, skipped=True, msg="the smoke test trains on the GPUs, so check mode skips it")
     if not params["timeout"] > 0:
-        module.fail_json(msg="timeout is {} s, expected a number above 0".format(params["timeout"]))
+        module.fail_json(msg=f"timeout is {params['timeout']} s, expected a number above 0")
     command = []
     try:
         command = smoke_command(params["launcher"], params["python"], params["device"], params["steps"])

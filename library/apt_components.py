@@ -86,7 +86,7 @@ def update(seconds):
     """What went wrong while apt read its package lists, empty for nothing."""
     # Without this option apt calls a repository that it could not reach a warning.
     done = run_bounded(["apt-get", "update", "--quiet=2", "--option", "APT::Update::Error-Mode=any"], seconds)
-    return "" if done.rc == 0 else (done.problem or done.stderr.strip() or "exit status {}".format(done.rc))
+    return "" if done.rc == 0 else (done.problem or done.stderr.strip() or f"exit status {done.rc}")
 
 
 def main():
@@ -105,12 +105,10 @@ def main():
         if not own_targets(targets) and not module.check_mode:
             problem = update(seconds)
             if problem:
-                module.fail_json(
-                    msg="apt cannot read its package lists: {}. Nothing was changed.".format(problem[-600:])
-                )
+                module.fail_json(msg=f"apt cannot read its package lists: {problem[-600:]}. Nothing was changed.")
             targets = read_targets()
     except OSError as error:
-        module.fail_json(msg="{}. Look at: apt-get update".format(error))
+        module.fail_json(msg=f"{error}. Look at: apt-get update")
     if not own_targets(targets) and not module.check_mode:
         module.fail_json(
             msg="No configured apt source is Debian's or Ubuntu's own (apt-get indextargets shows none with the "

@@ -158,14 +158,14 @@ def wanted_selection(params):
     for package in params["install"]:
         check_name("a member of install", package.replace("*", "x"))
     if params["install"] and not is_version(params["version"]):
-        raise StreamError("version is {!r}: expected a branch such as 580 beside install".format(params["version"]))
+        raise StreamError(f"version is {params['version']!r}: expected a branch such as 580 beside install")
     if not 0 < params["timeout"] <= 86400:
-        raise StreamError("timeout is {}: expected seconds above 0 and up to 86400".format(params["timeout"]))
+        raise StreamError(f"timeout is {params['timeout']}: expected seconds above 0 and up to 86400")
     if params["state"] == "enabled":
         check_name("stream", params["stream"])
         return Selection("enabled", params["stream"])
     if params["stream"]:
-        raise StreamError("stream is {}, but state {} takes none".format(params["stream"], params["state"]))
+        raise StreamError(f"stream is {params['stream']}, but state {params['state']} takes none")
     return Selection("disabled" if params["state"] == "disabled" else "", "")
 
 
@@ -218,16 +218,15 @@ def prove(name, wanted):
     after = read_selection(name)
     if after != wanted:
         raise StreamError(
-            "dnf reported success, but recorded {!r} instead of {!r}. Next: dnf module list {}".format(
-                describe(name, after).strip(), describe(name, wanted).strip(), name
-            )
+            f"dnf reported success, but recorded {describe(name, after).strip()!r} instead of "
+            f"{describe(name, wanted).strip()!r}. Next: dnf module list {name}"
         )
 
 
 def describe(name, selection):
     """One line for a diff."""
     words = " ".join(part for part in selection if part) or "not selected"
-    return "module {}: {}\n".format(name, words)
+    return f"module {name}: {words}\n"
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ DOCUMENTATION = r"""
 module: file_tree
 short_description: Keep a folder of small text files exactly as given
 description:
-  - Writes what differs, removes what does not belong there, leaves the rest. ansible.builtin.copy needs a second for every file
-    of a folder on every run; this needs one task.
+  - Writes what differs, removes what does not belong there, leaves the rest. ansible.builtin.copy needs a second for
+    every file of a folder on every run; this needs one task.
   - Files get mode 0644, folders 0755, and belong to root.
 options:
   dest:
@@ -68,9 +68,7 @@ def main():
     )
     dest, files = module.params["dest"], module.params["files"]
     if not files:
-        module.fail_json(
-            msg="files is empty: that would remove everything below {}. Use ansible.builtin.file".format(dest)
-        )
+        module.fail_json(msg=f"files is empty: that would remove everything below {dest}. Use ansible.builtin.file")
     try:
         to_write, to_remove = tree_changes(dest, files)
         if not module.check_mode:
@@ -78,7 +76,7 @@ def main():
         python = first_interpreter(module.params["compile_for"])
         compiled = compile_modules(dest, python, write=not module.check_mode) if python else []
     except (OSError, ValueError) as error:
-        module.fail_json(msg="{} was not brought up to date: {}. Mend that and run again".format(dest, error))
+        module.fail_json(msg=f"{dest} was not brought up to date: {error}. Mend that and run again")
     changed = bool(to_write or to_remove or compiled)
     module.exit_json(changed=changed, written=to_write, removed=to_remove, compiled=compiled)
 

@@ -52,7 +52,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 gpu_node_plan:
-  description: The plan, as docs/plan.md describes it. It is returned as a fact.
+  description: The plan, as docs/plan.md describes it. It is returned as a fact. Every part is in
+    roles/preflight/files/gpu_node_plan.schema.json of the collection.
   type: dict
   returned: success
   sample: {"schema": 1, "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms"}}

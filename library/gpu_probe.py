@@ -53,7 +53,8 @@ ansible_facts:
   type: dict
   contains:
     gpu_node:
-      description: The host. Memory and disk space are in MiB, versions are strings.
+      description: The host. Memory and disk space are in MiB, versions are strings. Every part with its units is in
+        roles/preflight/files/gpu_node.schema.json of the collection.
       type: dict
       contains:
         schema:
@@ -154,7 +155,7 @@ def main():
     agents = module.params["agents"]
     problems = [problem for problem in map(agent_problem, agents) if problem]
     if problems:
-        module.fail_json(msg="agents: {}".format("; ".join(problems)))
+        module.fail_json(msg=f"agents: {'; '.join(problems)}")
     host = probe(kernels=[name for name in module.params["kernels"] if name], agents=agents)
     module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 

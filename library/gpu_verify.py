@@ -173,12 +173,12 @@ def wrong_parameter(params, check_mode):
     """What is wrong with the parameters beside the expectations, "" when nothing is."""
     seconds = params["nvidia_smi_timeout"]
     if not seconds > 0:
-        return "nvidia_smi_timeout: {} is no time to wait; expected seconds above 0".format(seconds)
+        return f"nvidia_smi_timeout: {seconds} is no time to wait; expected seconds above 0"
     for name in ("report_path", "verified_path"):
         path = params[name]
         # On a fresh node the folder would have been made by an earlier task, which check mode only announced.
         if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
-            return "{}: {}: expected an absolute path in an existing folder".format(name, path)
+            return f"{name}: {path}: expected an absolute path in an existing folder"
     return ""
 
 
@@ -187,7 +187,7 @@ def count_strikes(module, report):
     try:
         keep_strikes(report)
     except (OSError, ValueError) as error:
-        module.warn("strikes are not counted: {}".format(error))
+        module.warn(f"strikes are not counted: {error}")
 
 
 def main():
@@ -214,7 +214,7 @@ def main():
         try:
             write_report(report, params["report_path"], params["verified_path"])
         except OSError as error:
-            module.fail_json(msg="the report cannot be written: {}".format(error))
+            module.fail_json(msg=f"the report cannot be written: {error}")
         # A report elsewhere is somebody's copy, and not what this node is held to.
         if os.path.dirname(params["report_path"] or "") == FOLDER and os.geteuid() == 0:
             count_strikes(module, report)

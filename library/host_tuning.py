@@ -105,7 +105,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.tuning import store
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.disk import NotHere
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.plan import Refused, make_plan
 
-AGAIN = "What was found before is kept in {}. Mend this and run again".format(tuning_store.BEFORE)
+AGAIN = f"What was found before is kept in {tuning_store.BEFORE}. Mend this and run again"
 
 
 def main():
@@ -137,9 +137,9 @@ def main():
         if not module.check_mode:
             tuning.apply("/", plan, work, before)
     except Refused as error:
-        module.fail_json(msg="{}. Nothing was changed".format(error))
+        module.fail_json(msg=f"{error}. Nothing was changed")
     except (NotHere, OSError, ValueError) as error:
-        module.fail_json(msg="the settings are not complete: {}. {}".format(error, AGAIN))
+        module.fail_json(msg=f"the settings are not complete: {error}. {AGAIN}")
     module.exit_json(
         changed=changed,
         diff={"before": diff[0], "after": diff[1]},

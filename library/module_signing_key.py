@@ -83,7 +83,7 @@ def main():
     password_hash = module.params["password_hash"].strip()
     problem = hash_problem(password_hash)
     if problem:
-        module.fail_json(msg="password_hash: {}.".format(problem))
+        module.fail_json(msg=f"password_hash: {problem}.")
     try:
         outcome = prepare("/", place, password_hash, check=module.check_mode)
     except Refused as refusal:

@@ -197,13 +197,13 @@ def main():
     timeout, executable = module.params["timeout"], module.params["executable"]
     # The comparison is written so that "nan" fails it too.
     if not 0 < timeout <= 3600:
-        module.fail_json(msg="timeout is {}: expected seconds above 0 and up to 3600".format(timeout))
+        module.fail_json(msg=f"timeout is {timeout}: expected seconds above 0 and up to 3600")
     if not executable.strip():
         module.fail_json(msg="executable is empty: expected a program such as nvidia-smi")
     try:
         records, problem = query_fields(module.params["fields"], timeout, executable)
     except ValueError as error:
-        module.fail_json(msg="fields: {}".format(error))
+        module.fail_json(msg=f"fields: {error}")
     module.exit_json(changed=False, fields=records, fields_problem=problem, **query(timeout, executable))
 
 

@@ -121,10 +121,8 @@ def main():
     )
     if wrong:
         module.fail_json(
-            msg="operator_lock was asked without {}: its action plugin was not found. "
-            "Run the playbooks of this project, or name it in full in your own: gpuwright.node.operator_lock".format(
-                wrong[0]
-            )
+            msg=f"operator_lock was asked without {wrong[0]}: its action plugin was not found. "
+            "Run the playbooks of this project, or name it in full in your own: gpuwright.node.operator_lock"
         )
     try:
         if state == "released" and not module.check_mode:
@@ -134,8 +132,8 @@ def main():
         answer = take(claim, module.params["replaces"]) if taking else look(claim["run"])
     except OSError as error:
         module.fail_json(
-            msg="The lock of one run at a time cannot be kept in {}: {}. Nothing was changed here. "
-            "Make room there (df -h /run) or mend it, then run again".format(FOLDER, error)
+            msg=f"The lock of one run at a time cannot be kept in {FOLDER}: {error}. Nothing was changed here. "
+            "Make room there (df -h /run) or mend it, then run again"
         )
     module.exit_json(changed=False, **_shown(answer, claim["run"]))
 

@@ -171,7 +171,7 @@ def main():
         )
         problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:
-        module.fail_json(msg="{} is missing in host, plan or space: gpu_node, gpu_node_plan expected".format(error))
+        module.fail_json(msg=f"{error} is missing in host, plan or space: gpu_node, gpu_node_plan expected")
     module.exit_json(changed=False, problems=problems, read_only=read_only_folders(facts))
 
 

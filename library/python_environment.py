@@ -84,7 +84,7 @@ def main():
     try:
         because = judge_environment(**module.params)
     except OSError as error:
-        module.fail_json(msg="{}: {}. Mend that and run again".format(module.params["path"], error))
+        module.fail_json(msg=f"{module.params['path']}: {error}. Mend that and run again")
     module.exit_json(changed=False, whole=not because, because=because)
 
 

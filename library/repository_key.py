@@ -137,7 +137,7 @@ def main():
         except ValueError:
             text, left_out = pinned_key(fetched(module), fingerprint)
     except OSError as error:
-        module.fail_json(msg="The key of {} cannot be read: {}".format(module.params["url"], error))
+        module.fail_json(msg=f"The key of {module.params['url']} cannot be read: {error}")
     answer = {"changed": there != text.encode(), "left_out": left_out}
     if answer["changed"] and not module.check_mode:
         backup = write(module, path, text)

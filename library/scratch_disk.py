@@ -62,7 +62,7 @@ def main():
     except scratch.Refused as error:
         module.fail_json(msg=str(error))
     except OSError as error:
-        module.fail_json(msg="the scratch file system was not made: {}. Nothing mounts it".format(error))
+        module.fail_json(msg=f"the scratch file system was not made: {error}. Nothing mounts it")
     module.exit_json(changed=changed, disk=disk, uuid=scratch.uuid_for(serial))
 
 

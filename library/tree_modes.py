@@ -55,7 +55,7 @@ def main():
             for name, bits in found:
                 os.chmod(name, bits)
     except OSError as error:
-        module.fail_json(msg="The modes below {} cannot be repaired: {}. Mend that and run again".format(path, error))
+        module.fail_json(msg=f"The modes below {path} cannot be repaired: {error}. Mend that and run again")
     module.exit_json(changed=bool(found), repaired=len(found), examples=[name for name, _bits in found[:MOST_EXAMPLES]])
 
 

@@ -116,7 +116,7 @@ def main():
     params = module.params
     problems = [problem for problem in map(agent_problem, params["agents"]) if problem]
     if problems:
-        module.fail_json(msg="agents: {}".format("; ".join(problems)))
+        module.fail_json(msg=f"agents: {'; '.join(problems)}")
     environment = os.path.realpath(params["environment"]) if params["environment"] else ""
     if environment and os.path.dirname(environment) == os.path.realpath(params["venvs"]):
         environment = os.path.join(params["venvs"], os.path.basename(environment))
@@ -125,7 +125,7 @@ def main():
     who = describe_all(rows)
     # `msg` is what the summary shows of a look that is repeated.
     module.exit_json(
-        changed=False, in_way=rows, who=who, msg="in use by {}".format(who) if who else "", uptime_s=uptime(), **found
+        changed=False, in_way=rows, who=who, msg=f"in use by {who}" if who else "", uptime_s=uptime(), **found
     )
 
 

@@ -35,6 +35,7 @@ LINTERS = {
     "ruff check": ("ruff", "check"),
     "ruff format": ("ruff", "format", "--check"),
     "vermin": ("vermin", "-t=3.6-", "--no-tips", "--violations", "library", "plugins/module_utils"),
+    "mypy": ("mypy",),
     "actionlint": ("python", "tests/actionlint.py", *WORKFLOWS),
     "workflows": (*SCHEMA, "vendor.github-workflows", *WORKFLOWS),
     "workflow timeouts": (*SCHEMA, "custom.github-workflows-require-timeout", *WORKFLOWS),

@@ -22,7 +22,8 @@ lane = importlib.import_module("test_field_mutation")
 
 def count(cases: list[tuple[Any, ...]]) -> dict[str, Any]:
     """The sums over all answers; a mutant counts for the first of the checks that must notice it."""
-    fields, mutants, unnoticed, of_check = 0, 0, 0, Counter()
+    fields, mutants, unnoticed = 0, 0, 0
+    of_check: Counter[str] = Counter()
     for model, driver, mig in cases:
         tried = list(lane.broken(model, driver, mig))
         fields += len({path for path, *_rest in tried})

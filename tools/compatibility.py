@@ -51,6 +51,14 @@ def served(matrix: dict[str, Any], serves: Callable[[str, dict[str, Any]], bool]
     return ", ".join(name for name, row in matrix["architectures"].items() if serves(name, row)) or "none"
 
 
+def compiled_by(cuda: str) -> Callable[[str, dict[str, Any]], bool]:
+    return lambda _name, kind: support.compiles(kind, cuda)
+
+
+def code_in(cudnn: dict[str, Any]) -> Callable[[str, dict[str, Any]], bool]:
+    return lambda name, kind: support.has_code(name, kind, cudnn)
+
+
 def driven(matrix: dict[str, Any], branch: str, flavour: str) -> str:
     known = flavour in matrix["drivers"][branch]["flavours"]
     return served(matrix, lambda _name, row: known and support.drives(row, flavour, branch))
@@ -163,14 +171,14 @@ def page(matrix: dict[str, Any]) -> str:
     lines += ["## CUDA toolkits", ""]
     rows = [
         [name, row["matching_driver"], matrix["cuda_majors"][name.split(".")[0]]["minimum_driver"],
-         served(matrix, lambda _name, kind, cuda=name: support.compiles(kind, cuda)), mark(row)]
+         served(matrix, compiled_by(name)), mark(row)]
         for name, row in sorted(matrix["cuda"].items(), key=lambda item: version(item[0]))
     ]  # fmt: skip
     lines += table(["toolkit", "came with driver", "runs from driver", "compiles for", "source"], rows)
     lines += ["## cuDNN", ""]
     rows = [
         [row["version"], row["cuda_from"] + " to " + (row["cuda_to"] or row["cuda_major"] + ".x"),
-         served(matrix, lambda name, kind, cudnn=row: support.has_code(name, kind, cudnn)), mark(row)]
+         served(matrix, code_in(row)), mark(row)]
         for row in matrix["cudnn"]
     ]  # fmt: skip
     lines += table(["cuDNN", "CUDA", "has code for", "source"], rows)

@@ -33,7 +33,7 @@ def shipped_plans() -> list[dict[str, Any]]:
     files = sorted((REPOSITORY / "roles/preflight/files/matrix").glob("*.yml"))
     matrix = {name: rows for file in files for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
     systems = [f"{row['id']} {row['version']}" for row in matrix["os_releases"]]
-    found = {}
+    found: dict[str, Any] = {}
     for profile in matrix["profiles"]:
         for system in systems:
             for card in CARDS:

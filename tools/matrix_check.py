@@ -32,7 +32,7 @@ MATRIX = REPOSITORY / "roles/preflight/files/matrix"
 
 def requirements(lines: list[str], python: str, extra: str = "") -> dict[str, SpecifierSet]:
     """`{package: versions}` of what is demanded on 64-bit Linux; `extra` names an optional part."""
-    here = {**default_environment(), "python_version": python, "python_full_version": python + ".0"}
+    here: dict[str, Any] = {**default_environment(), "python_version": python, "python_full_version": python + ".0"}
     here |= {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64", "extra": extra}
     found: dict[str, SpecifierSet] = {}
     for line in map(Requirement, lines):

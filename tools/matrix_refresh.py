@@ -172,7 +172,7 @@ def driver_news(matrix: dict[str, Any], address: str, day: str) -> Iterator[News
         known = matrix["released"]["driver_version"].get(branch)
         if int(branch) > int(last):
             old = matrix["drivers"][last]
-            row = {"status": STATUS.get(str(details.get("type")), "unknown"), "eol": ""}
+            row: dict[str, Any] = {"status": STATUS.get(str(details.get("type")), "unknown"), "eol": ""}
             row |= {name: old[name] for name in ("preferred_flavour", "packages")}
             row["flavours"] = {
                 name: {"stream": f"{branch}-{one['stream'].split('-', 1)[1]}"} for name, one in old["flavours"].items()

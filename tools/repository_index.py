@@ -38,7 +38,7 @@ def read(url: str) -> bytes:
     except (OSError, http.client.HTTPException, ValueError) as error:
         code = getattr(error, "code", None)
         reason = f"the server answers {code}" if code else "it cannot be reached"
-        raise NoAnswerError(reason if "://" in url else f"{error.strerror or error}") from None
+        raise NoAnswerError(reason if "://" in url else f"{getattr(error, 'strerror', None) or error}") from None
 
 
 def packages(url: str, kind: str) -> dict[str, set[str]]:

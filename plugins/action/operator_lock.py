@@ -103,6 +103,7 @@ class ActionModule(ActionBase):
                 "quiet_minutes": {"type": "float", "default": 120},
             }
         )
+        task_vars = task_vars or {}
         host = task_vars["inventory_hostname"]
         if options["takeover"] not in ("", "break"):
             raise AnsibleActionFail(

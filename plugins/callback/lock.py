@@ -63,7 +63,7 @@ class CallbackModule(CallbackBase):
         self.disabled = not first_callback("lock")
         self._held: set[str] = set()
         self._passwords: dict[str, str] = {}
-        self._play: Play | None = None
+        self._play: Any = None
         self._marker: Any = None
         self._looked = False
 

@@ -58,6 +58,7 @@ class CallbackModule(Default):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "gpuwright.node.screen"
+    _display: Any
 
     def __init__(self) -> None:
         super().__init__()

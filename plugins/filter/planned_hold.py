@@ -92,7 +92,7 @@ def planned_hold(
         # What dnf is asked for has no architecture and may have no release; a lock is a pattern of all of it.
         wanted = next_version(match["name"]).rstrip("*").rstrip("-") if match else ""
         pattern = wanted + "*" if wanted.endswith(".") else wanted
-        lines.append(line if not wanted else f"{match['name']}-{pattern}{'*' if '-' in pattern else '-*'}")
+        lines.append(f"{match['name']}-{pattern}{'*' if '-' in pattern else '-*'}" if match and wanted else line)
     return "".join(f"{line}\n" for line in lines)
 
 

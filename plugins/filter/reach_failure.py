@@ -206,8 +206,8 @@ def _words(text: str, host: str, variables: Any) -> dict[str, str]:
     methods = re.search(r"Permission denied (\([\w,-]+\))", text)
     keyed = re.search(r"[Hh]ost key for (\S+) has changed|host key is known for (\S+)", text)
     address = str(variables.get("ansible_host") or host or "the host")
-    if name or asked or told:
-        address = name.group(1) if name else asked.group(1) if asked else told.group(2)
+    for match, group in ((told, 2), (asked, 1), (name, 1)):
+        address = match.group(group) if match else address
     if keyed:
         address = (keyed.group(1) or keyed.group(2)).strip("[]").partition("]:")[0]
     port = asked.group(2) if asked else str(variables.get("ansible_port") or 22)

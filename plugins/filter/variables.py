@@ -19,6 +19,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
 from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import CHECKS
 from ansible_collections.gpuwright.node.plugins.module_utils.checks.waivers.rules import problems_of_skips
+from ansible_collections.gpuwright.node.plugins.module_utils.launch.job import read_job
+from ansible_collections.gpuwright.node.plugins.module_utils.launch.runtime_policy import LaunchError
 from jinja2 import Undefined
 
 # The trainer's settings are known from its own files, without torch.
@@ -52,6 +54,9 @@ LEAST = {
 LONGEST_VALUE = 60
 SKIP_CHECKS = "verify_skip_checks"
 TRAINER_CONFIGS = "model_trainer_configs"
+JOBS = "model_trainer_jobs"
+JOB_KEYS = ("command", "gpus", "processes", "torchrun", "share", "environment")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What a systemd instance and a file name take as they stand.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # What is said on the command line to the run as a whole.
@@ -133,6 +138,9 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
     if name == TRAINER_CONFIGS:
         yield from _problems_of_configs(value)
         return
+    if name == JOBS:
+        yield from _problems_of_jobs(value)
+        return
     check = _check_by_name(name) if wanted == "str" else None
     if check and not (value == "" and spec.get("default", "") == ""):
         problem = check(value)
@@ -174,6 +182,31 @@ def _problems_of_configs(value: Any) -> Iterator[str]:
         except trainer_config.ConfigError as error:
             for line in str(error).splitlines():
                 yield f"{where}: {line}"
+
+
+def _problems_of_jobs(value: Any) -> Iterator[str]:
+    """What gpu-job would refuse at the service's start, in its own words."""
+    if not isinstance(value, Mapping):
+        yield f"{JOBS}: must be a dict of name: job, such as {{faces: {{command: python train.py}}}}"
+        return
+    for name, job in value.items():
+        where = f"{JOBS}.{name}"
+        if not isinstance(name, str) or not INSTANCE.fullmatch(name):
+            yield f"{where}: must be a name of letters, digits, -, _ and ., for the service gpu-job@NAME"
+            continue
+        if not isinstance(job, Mapping) or not set(job) <= set(JOB_KEYS):
+            yield f"{where}: must be a dict with keys of {', '.join(JOB_KEYS)}"
+            continue
+        environment = job.get("environment", {})
+        if not isinstance(environment, Mapping) or not all(VARIABLE.fullmatch(str(key)) for key in environment):
+            yield f"{where}.environment: must be a dict of names such as SEED and their values"
+        if not isinstance(job.get("share", False), bool):
+            yield f"{where}.share: must be true or false"
+        texts = {f"GPU_JOB_{key.upper()}": str(job[key]) for key in JOB_KEYS[:4] if key in job}
+        try:
+            read_job(texts, [])
+        except LaunchError as error:
+            yield f"{where}: {error}"
 
 
 def _plain(value: Any) -> Any:

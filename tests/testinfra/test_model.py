@@ -60,6 +60,53 @@ def test_the_service_trains_and_leaves_a_checkpoint(host: Host) -> None:
             host.run("rm -rf /srv/gan/runs/trial /etc/gpuwright/train-gan/trial.yml")
 
 
+PROGRAM = """
+import os, sys, time
+import torch
+rank = os.environ.get("RANK", "0")
+with open(f"{sys.argv[1]}.{rank}", "w") as file:
+    print(os.environ.get("WORLD_SIZE", "1"), os.environ["WORD"], torch.__version__, file=file)
+time.sleep(600)
+"""
+
+
+@pytest.mark.el8
+def test_a_program_of_somebody_else_runs_as_a_service_on_gpus_of_its_own(host: Host, trainer: str) -> None:
+    """One process for each GPU; a second service is told who has them, and has them when the first has ended."""
+    gpus = len(host.check_output("nvidia-smi -L").splitlines())
+    runs = "/srv/gan/runs"
+
+    def job(name: str) -> None:
+        line = f"python {runs}/program.py {runs}/{name}"
+        text = f'GPU_JOB_COMMAND="{line}"\nWORD="a \\"b\\" $HOME"\n'
+        host.check_output("printf %s %s > %s", "%s", text, f"/etc/gpuwright/jobs/{name}.env")
+        host.check_output("systemctl start gpu-job@%s", name)
+
+    def wait_for(command: str, *words: str) -> bool:
+        return any(host.run(command, *words).rc == 0 or time.sleep(1) for _ in range(120))
+
+    def journal(name: str) -> str:
+        return host.run("journalctl -u gpu-job@%s --no-pager -n 30", name).stdout
+
+    with host.sudo():
+        host.check_output("printf %s %s > %s", "%s", PROGRAM, f"{runs}/program.py")
+        try:
+            job("first")
+            for rank in range(gpus):
+                assert wait_for("test -s %s", f"{runs}/first.{rank}"), journal("first")
+                told = host.file(f"{runs}/first.{rank}")
+                assert told.content_string.startswith(f'{gpus} a "b" $HOME ') and told.user == trainer
+            job("second")
+            assert wait_for("journalctl -u gpu-job@second | grep -q %s", "in use by gpu-job@first"), journal("second")
+            assert not host.file(f"{runs}/second.0").exists
+            host.check_output("systemctl stop gpu-job@first")
+            # systemd asks again every 30 seconds.
+            assert wait_for("test -s %s", f"{runs}/second.0"), journal("second")
+        finally:
+            host.run("systemctl stop gpu-job@first gpu-job@second")
+            host.run(f"rm -f {runs}/program.py {runs}/first.* {runs}/second.* /etc/gpuwright/jobs/*.env")
+
+
 def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, as_trainer, wish: dict) -> None:
     """CPUs, allocator, environment and limits of the process that trains, as its own user sees them in /proc."""
     policy = json.loads(host.file("/etc/gpuwright/runtime.json").content_string)
@@ -71,6 +118,7 @@ def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, a
         )
         # Root's umask may be 027, and the trainer reads it.
         host.check_output("chmod 0644 /etc/gpuwright/train-gan/seen.yml")
+        host.check_output("echo GPU_JOB_PROCESSES=one > /etc/gpuwright/train-gan/seen.env")
         try:
             host.check_output("systemctl start train-gan@seen")
             for _ in range(90):
@@ -85,7 +133,7 @@ def test_the_running_service_is_what_the_policy_says(host: Host, trainer: str, a
             limits = as_trainer(f"cat /proc/{pid}/limits").stdout
         finally:
             host.run("systemctl stop train-gan@seen")
-            host.run("rm -rf %s /etc/gpuwright/train-gan/seen.yml", f"{runs}/seen")
+            host.run("rm -rf %s /etc/gpuwright/train-gan/seen.yml /etc/gpuwright/train-gan/seen.env", f"{runs}/seen")
     assert "libtorch_cpu" in maps
     seen = dict(line.split(":", 1) for line in status.splitlines())
     assert seen["Uid"].split() == [host.check_output("id -u %s", trainer)] * 4

@@ -128,7 +128,6 @@ def run_module(ansible_path: Path, tmp_path: Path, node_python: str) -> Callable
         environment = {
             "PATH": f"{tmp_path / 'fake_bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "PYTHONPATH": str(ansible_path),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "LANG": "C.UTF-8",
             "HOME": str(tmp_path),
         }

@@ -82,7 +82,7 @@ def read_unit_state(unit):
     done = run_bounded(["systemctl", "is-active", unit], timeout=SYSTEMCTL_SECONDS)
     word = done.stdout.strip()
     if done.rc is None or not word:
-        raise OSError(done.problem or "systemctl is-active {} said nothing".format(unit))
+        raise OSError(done.problem or f"systemctl is-active {unit} said nothing")
     return word
 
 
@@ -93,14 +93,14 @@ def read_fabric_version():
         return None
     match = re.search(r"version is\s*:\s*([0-9][0-9.]*)", done.stdout)
     if done.rc != 0 or not match:
-        raise OSError(done.problem or "nv-fabricmanager --version says {!r}".format(done.stdout.strip()[:200]))
+        raise OSError(done.problem or f"nv-fabricmanager --version says {done.stdout.strip()[:200]!r}")
     return match.group(1)
 
 
 def read_device_nodes(root, host, user):
     account = read_account(root, user)
     if account is None:
-        raise ValueError("there is no user {} who could open them".format(user))
+        raise ValueError(f"there is no user {user} who could open them")
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     return read_device_access(root, host["nvidia"]["device_nodes"], account)

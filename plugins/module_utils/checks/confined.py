@@ -33,7 +33,7 @@ def kept_away(readings):
         who = _who(readings, manager)
     except Unreadable:
         return None
-    return "{} has no GPU: this says nothing of the node".format(who), ACTIONS.get(manager, CONTAINER_ACTION)
+    return f"{who} has no GPU: this says nothing of the node", ACTIONS.get(manager, CONTAINER_ACTION)
 
 
 def given_some(readings):
@@ -46,7 +46,7 @@ def given_some(readings):
         away = denied or max(0, len(readings.each("probe", "gpus")) - cards)
         if not away or denied == cards:
             return None
-        return away, "{} has some of the GPUs".format(_who(readings, manager)), ACTIONS.get(manager, CONTAINER_ACTION)
+        return away, f"{_who(readings, manager)} has some of the GPUs", ACTIONS.get(manager, CONTAINER_ACTION)
     except Unreadable:
         return None
 
@@ -70,5 +70,5 @@ def _who(readings, manager):
     job = readings.wish("confinement", "job")
     name = NAMES.get(manager, manager)
     if job:
-        return "this {} job ({})".format(name, job)
+        return f"this {name} job ({job})"
     return "this {} {}".format(name, {"kubernetes": "pod", "slurm": "job"}.get(manager, "container"))

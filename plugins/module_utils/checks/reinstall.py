@@ -43,9 +43,9 @@ def reinstall(readings: Evidence, path: str, tags: str, packages: Tuple[str, ...
     """
     there = packages_of(readings) if packages else None
     if there is not None and not any(name.startswith(packages) for name in there):
-        return "Run: ansible-playbook site.yml --tags {}".format(tags)
+        return f"Run: ansible-playbook site.yml --tags {tags}"
     command = REINSTALL[manager_of(readings)].format(path=path, name=path.rsplit("/", 2)[-1])
-    return "Run: {} ; where no package has it: ansible-playbook site.yml --tags {}".format(command, tags)
+    return f"Run: {command} ; where no package has it: ansible-playbook site.yml --tags {tags}"
 
 
 def install(readings: Evidence, package: str) -> str:

@@ -5,7 +5,7 @@ An action that can be typed has its command behind "Run: ", or is a run of ansib
 """
 
 import re
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Sequence
 
 from ..checks.all import CHECKS
 from ..verdict.check import DEEP, POWER_CYCLE, REPLACE
@@ -170,16 +170,16 @@ def proof(check_id: str) -> str:
         command = "ansible-playbook site.yml --tags verify"
     else:
         command = "sudo gpu-doctor" + (" --level deep" if row is not None and row.level == DEEP else "")
-    return "{} says PASS for {}".format(command, check_id)
+    return f"{command} says PASS for {check_id}"
 
 
 def done_by(check_id: str, action: str, remedy: str = "") -> List[str]:
     """Parts of a sentence: who acts, and for what nobody can type also how to tell that it is done. A finding that
     another check explains is done when that one is."""
-    parts = ["to be done by {}".format(who_acts(action, remedy, check_id))]
+    parts = [f"to be done by {who_acts(action, remedy, check_id)}"]
     if not is_typed(action) and not ELSEWHERE.match(action):
         hand = BY_HAND.get(check_id)
-        parts += ["done when {}".format(", and ".join(([hand.seen] if hand else []) + [proof(check_id)]))]
+        parts += [f"done when {', and '.join(([hand.seen] if hand else []) + [proof(check_id)])}"]
     return parts
 
 
@@ -191,7 +191,7 @@ def hand_note(record: Dict) -> str:
     return sentence_of(done_by(record["id"], action, record.get("remedy", "")))
 
 
-def sentence_of(parts: List[str]) -> str:
+def sentence_of(parts: Sequence[str]) -> str:
     """The parts as one sentence."""
     text = "; ".join(parts)
     return text[0].upper() + text[1:] + "."

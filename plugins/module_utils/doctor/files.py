@@ -35,7 +35,7 @@ def refuse(parser, options):
     others = ALONE + (("json",) if options.replay is None else ("expectations",))
     for other in others:
         if getattr(options, other, None):
-            parser.error("{} --{}: only one of them".format(name, other))
+            parser.error(f"{name} --{other}: only one of them")
 
 
 def replay_option(options):
@@ -43,7 +43,7 @@ def replay_option(options):
     from .replay.judge_files import replay
 
     if not os.path.exists(options.replay):
-        print("gpu-doctor: {}: there is no such file or folder".format(options.replay), file=sys.stderr)
+        print(f"gpu-doctor: {options.replay}: there is no such file or folder", file=sys.stderr)
         return USAGE_ERROR
     return replay(options.replay, options.json)
 
@@ -57,18 +57,18 @@ def bundle_option(options, root, examine):
             options.bundle, root, options.level, not options.unmasked, examine, options.expectations or ""
         )
     except FileExistsError as error:
-        print("gpu-doctor: {}: {}".format(options.bundle or error.filename2, error.strerror), file=sys.stderr)
+        print(f"gpu-doctor: {options.bundle or error.filename2}: {error.strerror}", file=sys.stderr)
         return USAGE_ERROR
     except OSError as error:
-        print("gpu-doctor: the bundle cannot be written: {}".format(error.strerror or error), file=sys.stderr)
+        print(f"gpu-doctor: the bundle cannot be written: {error.strerror or error}", file=sys.stderr)
         return NOT_DONE
     missing = [row for row in made.rows if not row["name"]]
-    print("{}: {} files, {:.1f} MB".format(made.path, len(made.rows) - len(missing), made.size / 1e6))
+    print(f"{made.path}: {len(made.rows) - len(missing)} files, {made.size / 1e6:.1f} MB")
     if missing:
         print("not in it (manifest.json says why): " + ", ".join(row["file"] for row in missing))
     if options.unmasked:
         print("nothing is masked: it names hosts, users, addresses and serial numbers")
     else:
-        said = ", ".join("{} {}".format(number, kind) for kind, number in made.masked.items()) or "nothing found"
-        print("masked: {}; look into it before you send it on".format(said))
+        said = ", ".join(f"{number} {kind}" for kind, number in made.masked.items()) or "nothing found"
+        print(f"masked: {said}; look into it before you send it on")
     return 0

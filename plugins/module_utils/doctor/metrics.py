@@ -2,6 +2,7 @@
 """A report for other programs: metrics for Prometheus, one line for Nagios, and the environment for people."""
 
 import datetime
+from typing import Any, Dict
 
 from ..verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
@@ -16,6 +17,8 @@ WAIVED_HELP = "Always 1; a check that root has acknowledged (acknowledgement) or
 STRIKES_HELP = "Failures of a card, once in a boot; counted across boots, drivers and slots."
 CHECK_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP."
 NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"}
+# What torch.cuda.is_available() said; None where nobody asked.
+YES_NO: Dict[Any, str] = {True: "yes", False: "no"}
 
 
 def escaped(text):
@@ -46,16 +49,16 @@ def metrics(report, level, seconds):
     for name, kind, words, samples in families + gpu_families(gpus or []):
         if not samples:
             continue
-        lines.extend(["# HELP {} {}".format(name, words), "# TYPE {} {}".format(name, kind)])
+        lines.extend([f"# HELP {name} {words}", f"# TYPE {name} {kind}"])
         lines.extend(_sample(name, labels, value) for labels, value in samples)
     return "\n".join(lines) + "\n"
 
 
 def _sample(name, labels, value):
-    inside = ",".join('{}="{}"'.format(key, escaped(labels[key])) for key in sorted(labels))
+    inside = ",".join(f'{key}="{escaped(labels[key])}"' for key in sorted(labels))
     # Not {:g}, which would cut bytes and the seconds of this century to six digits.
-    number = "{:d}".format(value) if isinstance(value, int) else repr(round(value, 6))
-    return "{}{} {}".format(name, "{" + inside + "}" if inside else "", number)
+    number = f"{value:d}" if isinstance(value, int) else repr(round(value, 6))
+    return f"{name}{'{' + inside + '}' if inside else ''} {number}"
 
 
 def _expected(report):
@@ -98,9 +101,9 @@ def nagios_line(checks, verdict):
     number = {status: sum(check["status"] == status for check in checks) for status in STATUS_VALUE}
     worst = first_finding(checks, verdict)
     # A bar would begin the performance data.
-    words = printable("{}: {}".format(worst["id"], worst["message"])) if worst else summary_line(checks)
-    data = " ".join("{}={}".format(status.lower(), number[status]) for status in (FAIL, UNKNOWN, WARN, PASS, SKIP))
-    return "GPU {}: {} | {}".format(NAGIOS_WORD.get(verdict, "UNKNOWN"), words.replace("|", "/"), data)
+    words = printable(f"{worst['id']}: {worst['message']}") if worst else summary_line(checks)
+    data = " ".join(f"{status.lower()}={number[status]}" for status in (FAIL, UNKNOWN, WARN, PASS, SKIP))
+    return f"GPU {NAGIOS_WORD.get(verdict, 'UNKNOWN')}: {words.replace('|', '/')} | {data}"
 
 
 def environment_lines(readings):
@@ -115,16 +118,14 @@ def environment_lines(readings):
         ("PyTorch", versions.get("torch")),
         ("CUDA runtime", torch.get("build")),
         ("cuDNN", torch.get("cudnn")),
-        ("CUDA usable", {True: "yes", False: "no"}.get(torch.get("cuda_available"))),
+        ("CUDA usable", YES_NO.get(torch.get("cuda_available"))),
     ]
     for device in torch.get("devices") or []:
         text = "{name}, capability {capability}, {memory_mib} MiB, {multiprocessors} multiprocessors, {tensor}".format(
             tensor="Tensor Cores" if device.get("tensor_cores") else "no Tensor Cores", **device
         )
-        rows.append(("GPU {}".format(device.get("index")), text))
+        rows.append((f"GPU {device.get('index')}", text))
     if torch.get("product"):
         rows.append(("matrix product", torch["product"]))
-    lines = [
-        "{:<15} {}".format(name, printable(str(value if value is not None else "unknown"))) for name, value in rows
-    ]
+    lines = [f"{name:<15} {printable(str(value if value is not None else 'unknown'))}" for name, value in rows]
     return lines + [""]

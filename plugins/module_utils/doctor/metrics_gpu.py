@@ -100,7 +100,7 @@ def _cards(gpus):
     cards = []
     for index, gpu in enumerate(gpus):
         name = str(gpu.get("pci_id"))
-        name = "{} (GPU {})".format(name, index) if name in seen or name == UNREAD else name
+        name = f"{name} (GPU {index})" if name in seen or name == UNREAD else name
         seen.add(name)
         cards.append(({"pci_id": name}, gpu))
     return cards

@@ -92,7 +92,7 @@ def main(arguments=None, root="/"):
     try:
         expectations = parse_expectations(read_json(path))
     except (OSError, ValueError) as error:
-        print("gpu-doctor: {}: {}".format(path, reason(error)), file=sys.stderr)
+        print(f"gpu-doctor: {path}: {reason(error)}", file=sys.stderr)
         print("gpu-doctor: the role verify writes this file: ansible-playbook site.yml --tags verify", file=sys.stderr)
         if options.record:
             forget_record(root)
@@ -114,7 +114,7 @@ def main(arguments=None, root="/"):
         if options.prom not in (None, "-"):
             write_text(options.prom, metrics(report, options.level, seconds))
     except (OSError, ValueError) as error:
-        print("gpu-doctor: {}: {}".format(path, reason(error)), file=sys.stderr)
+        print(f"gpu-doctor: {path}: {reason(error)}", file=sys.stderr)
         return UNKNOWN_STATUS
     if options.prom == "-":
         print_utf8(metrics(report, options.level, seconds))
@@ -126,7 +126,7 @@ def main(arguments=None, root="/"):
     elif not options.prom:
         print_report(report, options.json, options.all)
         if as_user and not options.json:
-            print("root's last check: {}".format(recorded_words(read_recorded(root), read_uptime(root))))
+            print(f"root's last check: {recorded_words(read_recorded(root), read_uptime(root))}")
     return exit_status(report["verdict"])
 
 
@@ -150,7 +150,7 @@ def parse(arguments):
     output.add_argument("--gate", action="store_true", help=GATE)
     output.add_argument("--explain", metavar="ID", help="say what a check asks, its rule and what to do; check nothing")
     add_waiver_options(parser, output)
-    record = "also keep the result in {} for --gate; it counts for SECONDS".format(RECORD_PATH)
+    record = f"also keep the result in {RECORD_PATH} for --gate; it counts for SECONDS"
     parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
     add_file_options(parser)
@@ -177,25 +177,25 @@ def explain(name):
     check_id = name.partition("@")[0].partition(":")[0]
     for check in CHECKS:
         if check.id == check_id:
-            print("{} ({} layer)".format(check.id, check.layer))
+            print(f"{check.id} ({check.layer} layer)")
             parts = (
                 ("question", check.question),
                 ("rule", check.judge.__doc__),
                 ("waivers", "none may be given: " + check.firm_because if check.firm_because else "may be given"),
                 ("if not", check.action),
                 ("by whom", sentence_of(done_by(check.id, check.action, check.remedy))),
-                ("level", "{}; ends in {} at worst".format(check.level, check.severity)),
+                ("level", f"{check.level}; ends in {check.severity} at worst"),
                 ("source", check.source or "the plan, or the inventory"),
             )
             for title, text in parts:
                 lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10, break_on_hyphens=False)
-                print("\n".join("{:<10}{}".format("" if index else title, line) for index, line in enumerate(lines)))
+                print("\n".join(f"{'' if index else title:<10}{line}" for index, line in enumerate(lines)))
             return 0
     near = near_checks(check_id)
     if near:
-        print("gpu-doctor: there is no check {!r}: did you mean {}?".format(name, " or ".join(near)), file=sys.stderr)
+        print(f"gpu-doctor: there is no check {name!r}: did you mean {' or '.join(near)}?", file=sys.stderr)
         return USAGE_ERROR
-    print("gpu-doctor: there is no check {!r}; the checks are:".format(name), file=sys.stderr)
+    print(f"gpu-doctor: there is no check {name!r}; the checks are:", file=sys.stderr)
     print("\n".join("  " + check.id for check in CHECKS), file=sys.stderr)
     return USAGE_ERROR
 
@@ -238,14 +238,14 @@ def count_strikes(report, root):
     try:
         keep_strikes(report, root)
     except (OSError, ValueError) as error:
-        print("gpu-doctor: strikes are not counted: {}".format(printable(str(error))), file=sys.stderr)
+        print(f"gpu-doctor: strikes are not counted: {printable(str(error))}", file=sys.stderr)
 
 
 def print_findings(report):
     """For the journal: what is not good, and the verdict."""
     for line in finding_lines(report["checks"]):
         print(line)
-    print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))
+    print(f"{report['host']}: {report['verdict']} ({summary_line(report['checks'])})")
 
 
 def print_report(report, as_json, everything=False):
@@ -257,4 +257,4 @@ def print_report(report, as_json, everything=False):
     # What is bad stands last: a terminal shows the end.
     print("\n".join(environment + [""] * bool(environment) + report_lines(report["checks"], columns, everything)))
     print()
-    print("{}: {} ({})".format(report["host"], report["verdict"], summary_line(report["checks"])))
+    print(f"{report['host']}: {report['verdict']} ({summary_line(report['checks'])})")

@@ -32,12 +32,12 @@ def read_recorded(root: str = "/") -> Recorded:
     try:
         record = read_roots(below(root, RECORD_PATH))
     except OSError as error:
-        return Recorded(None, "{}: {}".format(RECORD_PATH, error.strerror))
+        return Recorded(None, f"{RECORD_PATH}: {error.strerror}")
     except ValueError as error:
-        return Recorded(None, "{} is damaged ({})".format(RECORD_PATH, error))
+        return Recorded(None, f"{RECORD_PATH} is damaged ({error})")
     problem = doubt(record, read_text(root, BOOT_ID_PATH), read_uptime(root))
     if not problem and not isinstance(record.get("checks"), list):
-        problem = "{} is of an older release and lists no checks".format(RECORD_PATH)
+        problem = f"{RECORD_PATH} is of an older release and lists no checks"
     return Recorded(record, problem)
 
 
@@ -45,7 +45,7 @@ def recorded_words(found: Recorded, uptime_s: Optional[float]) -> str:
     """For example "PASS, 3 minutes ago (2026-01-05T10:00:00Z, level quick); it counts for 2700 s"."""
     record = found.record
     if found.problem or record is None or uptime_s is None:
-        return "none that counts: {}; for a new one: sudo {}".format(found.problem or "no uptime", CHECK_NOW)
+        return f"none that counts: {found.problem or 'no uptime'}; for a new one: sudo {CHECK_NOW}"
     age = age_words(int(uptime_s - record["uptime_s"]))
     words = "{}, {} ({}, level {}, gpuwright-check.service); it counts for {:.0f} s"
     return words.format(record["verdict"], age, record["time"], record.get("level"), record["holds_s"])
@@ -56,7 +56,7 @@ def nagios_of_recorded(root: str = "/") -> Tuple[str, int]:
     found = read_recorded(root)
     words = recorded_words(found, read_uptime(root))
     if found.problem or found.record is None:
-        return "GPU UNKNOWN: root's last check: {}".format(words), NAGIOS_STATUS[UNKNOWN]
+        return f"GPU UNKNOWN: root's last check: {words}", NAGIOS_STATUS[UNKNOWN]
     line, verdict = nagios_line(found.record["checks"], found.record["verdict"]), found.record["verdict"]
     text, _bar, data = line.partition(" | ")
-    return "{}; checked by root: {} | {}".format(text, words, data), NAGIOS_STATUS.get(verdict, NAGIOS_STATUS[UNKNOWN])
+    return f"{text}; checked by root: {words} | {data}", NAGIOS_STATUS.get(verdict, NAGIOS_STATUS[UNKNOWN])

@@ -49,27 +49,27 @@ def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool) 
     lines = []
     for check in checks:
         if everything or "waived" in check:
-            lines += _wrapped("{:<7}  {}: {}".format(SKIP, check["id"], check["message"]), columns)
+            lines += _wrapped(f"{SKIP:<7}  {check['id']}: {check['message']}", columns)
     quiet = [check["id"] for check in checks if not (everything or "waived" in check)]
     if quiet:
-        words = "{:<7}  {} checks say nothing of this node; gpu-doctor --all tells why".format(SKIP, len(quiet))
+        words = f"{SKIP:<7}  {len(quiet)} checks say nothing of this node; gpu-doctor --all tells why"
         lines += _wrapped(words, columns)
     return lines
 
 
 def finding_block(check: Dict, follows: List[str], columns: Optional[int], everything: bool = False) -> List[str]:
     """One finding: what, found and expected, what to do, by whom if by hand, and what follows from it."""
-    lines = _wrapped("{:<7}  {}: {}".format(check["status"], check["id"], check["message"]), columns)
+    lines = _wrapped(f"{check['status']:<7}  {check['id']}: {check['message']}", columns)
     if check["status"] != UNKNOWN and check["value"] is not None and check["expected"] is not None:
-        lines += _wrapped("found {}, expected {}".format(check["value"], check["expected"]), columns, MARGIN)
+        lines += _wrapped(f"found {check['value']}, expected {check['expected']}", columns, MARGIN)
     if everything and check.get("caused_by"):
-        lines += _wrapped("because of {}".format(check["caused_by"]), columns, MARGIN)
+        lines += _wrapped(f"because of {check['caused_by']}", columns, MARGIN)
     if check["action"]:
         lines += action_lines(printable(check["action"]), columns)
         note = hand_note(check)
         lines += _wrapped(note, columns, MARGIN) if note else []
     if follows:
-        lines += _wrapped("{} more because of this: {}".format(len(follows), in_families(follows)), columns, MARGIN)
+        lines += _wrapped(f"{len(follows)} more because of this: {in_families(follows)}", columns, MARGIN)
     return lines
 
 
@@ -91,7 +91,7 @@ def in_families(names: List[str]) -> str:
     words = []
     for family in sorted(families):
         members = families[family]
-        words += ["{} of {}.*".format(len(members), family)] if len(members) > FEW else members
+        words += [f"{len(members)} of {family}.*"] if len(members) > FEW else members
     return ", ".join(words)
 
 
@@ -109,8 +109,8 @@ def finding_lines(checks: List[Dict]) -> List[str]:
     for status, message, action in order:
         names = same[(status, message, action)]
         follows = [name for cause in names for name in consequences(checks, cause)]
-        more = " ({} more because of this: {})".format(len(follows), in_families(follows)) if follows else ""
-        lines.append(printable("{} {}: {} -> {}{}".format(status, ", ".join(names), message, action, more)))
+        more = f" ({len(follows)} more because of this: {in_families(follows)})" if follows else ""
+        lines.append(printable(f"{status} {', '.join(names)}: {message} -> {action}{more}"))
     return lines
 
 

@@ -7,6 +7,7 @@ have changed says nothing about this moment, and the check stays skipped.
 
 import os
 import stat
+from typing import Any, Dict
 
 from ..host.files import below, read_text
 from ..verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, digest
@@ -31,7 +32,7 @@ def with_roots_results(checks, expectations, now, root="/"):
 def roots_results(expectations, now, root="/"):
     """`{id: record}` of root's last results of this boot under these expectations, the newest of each check."""
     boot_id = read_text(root, BOOT_ID_PATH)
-    found = {}
+    found: Dict[str, Any] = {}
     for path, parts in ((REPORT_PATH, _of_report), (RECORD_PATH, _of_boot_check)):
         try:
             record = read_roots(below(root, path))
@@ -51,7 +52,7 @@ def read_roots(path):
     """The JSON record of a file that root alone may change; ValueError for another."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ValueError("{} may be changed by others than root".format(path))
+        raise ValueError(f"{path} may be changed by others than root")
     return read_json(path)
 
 
@@ -70,9 +71,7 @@ def _is_record(check):
 
 
 def _aged(check, age_s):
-    return dict(
-        {name: check[name] for name in KEYS}, message="{}; seen by root {}".format(check["message"], age_words(age_s))
-    )
+    return dict({name: check[name] for name in KEYS}, message=f"{check['message']}; seen by root {age_words(age_s)}")
 
 
 def _only_root(check):

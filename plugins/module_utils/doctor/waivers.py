@@ -26,15 +26,13 @@ EVENT_FORM = "kernel.xid:CODE@ADDRESS, kernel.sxid:CODE@ADDRESS or kernel.CHECK:
 
 def add_waiver_options(parser, output):
     """Add the options to a parser and to its group of options of which only one may be given."""
-    words = "root accepts a check that FAILs, or one event of the kernel's log ({}); it counts as WARN".format(
-        EVENT_FORM
-    )
+    words = f"root accepts a check that FAILs, or one event of the kernel's log ({EVENT_FORM}); it counts as WARN"
     output.add_argument("--acknowledge", metavar="ID", help=words)
     output.add_argument("--withdraw", metavar="ID", help="take an acknowledgement back")
     output.add_argument("--acknowledgements", action="store_true", help="list what is acknowledged")
     output.add_argument("--strikes", action="store_true", help="list the cards that have failed, by serial number")
     parser.add_argument("--reason", metavar="TEXT", help="why it is accepted; needed by --acknowledge")
-    how_long = "how long: 30m, 12h, 7d (default {}, at most {}d)".format(DEFAULT_FOR, LONGEST_DAYS)
+    how_long = f"how long: 30m, 12h, 7d (default {DEFAULT_FOR}, at most {LONGEST_DAYS}d)"
     parser.add_argument("--for", metavar="TIME", dest="how_long", help=how_long)
 
 
@@ -93,7 +91,7 @@ def _say(*lines):
 
 def _require_root(option):
     if os.geteuid() != 0:
-        raise Refused("{} changes what opens the gate and is for root: run it with sudo".format(option))
+        raise Refused(f"{option} changes what opens the gate and is for root: run it with sudo")
 
 
 def _expectations(path):
@@ -112,11 +110,11 @@ def _acknowledge(options, root, expectations, examine):
         # Python 3.6 keeps bytes that a C locale cannot decode as surrogates.
         reason = acknowledgements.parse_reason(os.fsencode(options.reason).decode("utf-8", "replace"))
     except ValueError as error:
-        raise Refused("--reason: {}".format(error))
+        raise Refused(f"--reason: {error}")
     try:
         seconds = acknowledgements.parse_duration(options.how_long or DEFAULT_FOR)
     except ValueError as error:
-        raise Refused("--for: {}".format(error))
+        raise Refused(f"--for: {error}")
     name = in_one_spelling(options.acknowledge)
     check = check_named(name)
     report = examine(expectations, root, check.level if check else QUICK, True)
@@ -164,10 +162,10 @@ def _withdraw(name, root):
         gone = [e for e in kept if e["id"] == name or is_event(e) and e["id"].startswith(name + ":")]
         if not gone:
             there = ", ".join(entry["id"] for entry in kept) or "nothing is"
-            raise Refused("{} is not acknowledged; acknowledged: {}".format(name, there))
+            raise Refused(f"{name} is not acknowledged; acknowledged: {there}")
         acknowledgements.write_acknowledgements(root, [entry for entry in kept if entry not in gone])
     for entry in gone:
-        _say("withdrawn: {}".format(entry["id"]))
+        _say(f"withdrawn: {entry['id']}")
 
 
 def _refresh(root, expectations, examine):
@@ -180,5 +178,5 @@ def _refresh(root, expectations, examine):
     if level in LEVELS and isinstance(holds_s, int) and holds_s > 0:
         keep_record(examine(expectations, root, level, True), level, holds_s, root)
     else:
-        _say("no check is recorded on this node; the gate follows the next one: {}".format(CHECK_NOW))
-    _say("gate {}".format(gate(root)[1]))
+        _say(f"no check is recorded on this node; the gate follows the next one: {CHECK_NOW}")
+    _say(f"gate {gate(root)[1]}")

@@ -68,9 +68,9 @@ def is_agent(name: str, more: Iterable[str] = ()) -> bool:
 def agent_problem(name: str) -> str:
     """Why `name` cannot be the name of an agent, one sentence, "" when it can."""
     if not name.strip() or "/" in name or name != name.strip():
-        return "{!r} is no name of a process; expected one as `ps -o comm` shows it, without a path".format(name)
+        return f"{name!r} is no name of a process; expected one as `ps -o comm` shows it, without a path"
     if TRAININGS.fullmatch(name):
-        return "{!r} is a name that trainings have, too; name the program itself, as `ps -o comm` shows it".format(name)
+        return f"{name!r} is a name that trainings have, too; name the program itself, as `ps -o comm` shows it"
     return ""
 
 
@@ -80,7 +80,7 @@ def describe_process(root: str, pid: int, name: str) -> Process:
 
 
 def _user(root: str, pid: int) -> Optional[str]:
-    lines = (read_text(root, "/proc/{}/status".format(pid)) or "").splitlines()
+    lines = (read_text(root, f"/proc/{pid}/status") or "").splitlines()
     words = next((line.split()[1:] for line in lines if line.startswith("Uid:")), [])
     uid = to_int(words[0]) if words else None
     if uid is None:
@@ -91,13 +91,13 @@ def _user(root: str, pid: int) -> Optional[str]:
         names = [fields[0] for fields in read_lines(root, "/etc/passwd") if fields[2:3] == [str(uid)]]
     except (KeyError, OSError, OverflowError):
         names = []
-    return names[0] if names else "uid {}".format(uid)
+    return names[0] if names else f"uid {uid}"
 
 
 def _since(root: str, pid: int) -> Optional[str]:
     """proc(5): field 22 of stat counts clock ticks from the boot, which /proc/stat has as btime in s since 1970."""
     # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
-    fields = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(")")[2].split()
+    fields = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
     lines = [line.split() for line in (read_text(root, "/proc/stat") or "").splitlines()]
     boot = next((to_int(words[1]) for words in lines if len(words) > 1 and words[0] == "btime"), None)
     ticks = to_int(fields[19]) if len(fields) > 19 else None

@@ -5,13 +5,20 @@ NVIDIA numbers its devices in blocks, one chip to a block, so a card without a n
 table and its sources are roles/preflight/files/matrix/devices.yml; gpu/cards.py reads it.
 """
 
-import collections
+from typing import NamedTuple, Optional
 
 from .cards import BY_ID, CHIPS, card_of, chip_of, name_of_id
 
 NVIDIA_VENDOR = "10de"
 
-Device = collections.namedtuple("Device", "name architecture compute_capability")
+
+class Device(NamedTuple):
+    """What an id alone tells; compute_capability ("7.0") is None where the chip has none or is not known."""
+
+    name: str
+    architecture: str
+    compute_capability: Optional[str]
+
 
 NAMES = {device_id: name_of_id(device_id) for device_id in BY_ID}
 ARCHITECTURES = {chip.architecture for chip in CHIPS.values()}
@@ -24,7 +31,7 @@ def describe_device(device_id):
     """
     device_id = device_id.lower()
     chip = chip_of(card_of(device_id=device_id))
-    name = NAMES.get(device_id) or "unknown {}:{}".format(NVIDIA_VENDOR, device_id)
+    name = NAMES.get(device_id) or f"unknown {NVIDIA_VENDOR}:{device_id}"
     return Device(name, chip.architecture, chip.compute_capability or None)
 
 

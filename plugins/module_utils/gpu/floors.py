@@ -6,7 +6,7 @@ check of the field itself enforces. Where nobody has published a measurement the
 The figures and their sources are rows of roles/preflight/files/matrix/devices.yml and architectures.yml.
 """
 
-import collections
+from typing import NamedTuple, Optional
 
 from .cards import architecture_named, card_of
 from .device_table import KNOWN_GOOD
@@ -17,8 +17,15 @@ WARN_BAND = 1.05
 # GB/s each way of a link of sixteen lanes, by generation: the rate of the standard less its coding.
 SIXTEEN_LANES = {2: 8.0, 3: 15.75, 4: 31.5, 5: 63.0}
 
-Floor = collections.namedtuple("Floor", "floor warn peak unit source")
-Floor.__doc__ = """Limits of one measure on one model; floor, warn and peak are None where nobody has published one."""
+
+class Floor(NamedTuple):
+    """Limits of one measure on one model; floor, warn and peak are None where nobody has published one."""
+
+    floor: Optional[float]
+    warn: Optional[float]
+    peak: Optional[float]
+    unit: str
+    source: str
 
 
 def unit_of(measure):
@@ -48,7 +55,7 @@ def _floor(known, measure, peak):
     if known is None:
         return Floor(None, None, peak, unit_of(measure), "")
     good = known.measures[measure]
-    text = known.text if known.share == 1 else "{:g} x {:g}: {}".format(known.share, good, known.text)
+    text = known.text if known.share == 1 else f"{known.share:g} x {good:g}: {known.text}"
     floor = good * known.share
     return Floor(round(floor, 3), round(floor * WARN_BAND, 3), peak, unit_of(measure), text)
 
@@ -57,8 +64,9 @@ def peak_of(model, measure):
     """The maker's figure, None where the table has none."""
     card = card_of(model)
     if measure.startswith(("h2d", "d2h")):
-        whole = SIXTEEN_LANES.get(card.pcie_generation)
-        return None if whole is None else whole * card.pcie_lanes / 16
+        if card.pcie_generation not in SIXTEEN_LANES or card.pcie_lanes is None:
+            return None
+        return SIXTEEN_LANES[card.pcie_generation] * card.pcie_lanes / 16
     return card.peaks.get(measure)
 
 
@@ -68,5 +76,5 @@ def amp_floor(architecture):
     if row.amp_ratio is None:
         return Floor(None, None, None, "x", "")
     floor = row.amp_ratio * SHARE
-    text = "{:g} x {:g}: {}".format(SHARE, row.amp_ratio, row.amp_text)
+    text = f"{SHARE:g} x {row.amp_ratio:g}: {row.amp_text}"
     return Floor(round(floor, 3), round(floor * WARN_BAND, 3), None, "x", text)

@@ -6,6 +6,7 @@ Functions raise OSError or ValueError for what cannot be read; `attempt.attempt`
 
 import os
 import stat
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from .files import below, names_in, resolve
 
@@ -15,22 +16,22 @@ CHARACTER_DEVICES = "/dev/char"
 EXAMPLES = 10
 
 
-def read_lines(root, path):
+def read_lines(root: str, path: str) -> List[List[str]]:
     """The fields of each line of a file such as /etc/passwd; raises OSError with a reason a person understands."""
     try:
         # A neighbour's name in another encoding must not hide the line that is looked for.
         with open(below(root, path), encoding="utf-8", errors="surrogateescape") as file:
             return [line.rstrip("\n").split(":") for line in file if line.strip() and not line.startswith("#")]
     except PermissionError:
-        raise PermissionError("{} is readable by root only".format(path))
+        raise PermissionError(f"{path} is readable by root only")
 
 
-def read_account(root, name):
+def read_account(root: str, name: str) -> Optional[Dict[str, Any]]:
     """uid, gid, groups and shell of a local user, or None when /etc/passwd has none of that name."""
     for fields in read_lines(root, "/etc/passwd"):
         if fields[0] == name:
             if len(fields) != PASSWD_FIELDS:
-                raise ValueError("the line of {} in /etc/passwd has {} fields".format(name, len(fields)))
+                raise ValueError(f"the line of {name} in /etc/passwd has {len(fields)} fields")
             groups = [line for line in read_lines(root, "/etc/group") if len(line) == 4]
             gids = {int(fields[3])} | {int(line[2]) for line in groups if name in line[3].split(",")}
             names = sorted(line[0] for line in groups if int(line[2]) in gids)
@@ -38,16 +39,16 @@ def read_account(root, name):
     return None
 
 
-def read_password_state(root, name):
+def read_password_state(root: str, name: str) -> str:
     """locked, empty or set: what /etc/shadow holds for the user."""
     for fields in read_lines(root, "/etc/shadow"):
         if fields[0] == name and len(fields) > 1:
             # A hash never starts with these two; passwd -l puts "!" before it.
             return "locked" if fields[1][:1] in ("!", "*") else ("set" if fields[1] else "empty")
-    raise ValueError("/etc/shadow has no line of {}".format(name))
+    raise ValueError(f"/etc/shadow has no line of {name}")
 
 
-def allows(mode, owner, group, account, wanted):
+def allows(mode: int, owner: int, group: int, account: Mapping[str, Any], wanted: int) -> bool:
     """Whether permission bits let the account do `wanted` (4 read, 2 write, 1 execute); in the kernel's own order."""
     if account["uid"] == 0:
         return True
@@ -58,7 +59,9 @@ def allows(mode, owner, group, account, wanted):
     return mode & wanted == wanted
 
 
-def read_device_access(root, paths, account, look=os.stat):
+def read_device_access(
+    root: str, paths: Iterable[str], account: Mapping[str, Any], look: Callable[[str], os.stat_result] = os.stat
+) -> Dict[str, Dict[str, Any]]:
     """`{path: {readable, writable, mode, owner, group}}` for the account; access lists (setfacl) are not looked at.
 
     owner  "uid:gid"          group  its name, or its number where /etc/group has none          look  stands for os.stat
@@ -70,39 +73,37 @@ def read_device_access(root, paths, account, look=os.stat):
         found[path] = {
             "readable": allows(status.st_mode, status.st_uid, status.st_gid, account, 4),
             "writable": allows(status.st_mode, status.st_uid, status.st_gid, account, 2),
-            "mode": "{:04o}".format(stat.S_IMODE(status.st_mode)),
-            "owner": "{}:{}".format(status.st_uid, status.st_gid),
+            "mode": f"{stat.S_IMODE(status.st_mode):04o}",
+            "owner": f"{status.st_uid}:{status.st_gid}",
             "group": groups.get(str(status.st_gid), str(status.st_gid)),
         }
     return found
 
 
-def read_device_links(root, paths):
+def read_device_links(root: str, paths: Iterable[str]) -> Dict[str, bool]:
     """`{path: flag}`: whether /dev/char has a link to this device node, under the node's number."""
-    links = {
-        (name, resolve(root, "{}/{}".format(CHARACTER_DEVICES, name))) for name in names_in(root, CHARACTER_DEVICES)
-    }
+    links = {(name, resolve(root, f"{CHARACTER_DEVICES}/{name}")) for name in names_in(root, CHARACTER_DEVICES)}
     return {path: (number_of(below(root, path)), below(root, path)) in links for path in paths}
 
 
-def number_of(full):
+def number_of(full: str) -> str:
     """ "195:0", as /dev/char names a device."""
     number = os.stat(full).st_rdev
-    return "{}:{}".format(os.major(number), os.minor(number))
+    return f"{os.major(number)}:{os.minor(number)}"
 
 
-def why_unsafe(mode, owner, group):
+def why_unsafe(mode: int, owner: int, group: int) -> str:
     """Why somebody else than root could change such a file, or ""."""
     if owner != 0:
-        return "owned by uid {}".format(owner)
+        return f"owned by uid {owner}"
     if mode & stat.S_IWOTH:
-        return "writable by everybody (mode {:04o})".format(stat.S_IMODE(mode))
+        return f"writable by everybody (mode {stat.S_IMODE(mode):04o})"
     if mode & stat.S_IWGRP and group != 0:
-        return "writable by group {} (mode {:04o})".format(group, stat.S_IMODE(mode))
+        return f"writable by group {group} (mode {stat.S_IMODE(mode):04o})"
     return ""
 
 
-def read_file(root, path):
+def read_file(root: str, path: str) -> Optional[Dict[str, Any]]:
     """What `path` leads to: is_file, executable, mode, and why it is unsafe or ""; None when nothing is there."""
     full = resolve(root, path)
     if full is None:
@@ -111,36 +112,38 @@ def read_file(root, path):
     return {
         "is_file": stat.S_ISREG(status.st_mode),
         "executable": status.st_mode & 0o111 == 0o111,
-        "mode": "{:04o}".format(stat.S_IMODE(status.st_mode)),
+        "mode": f"{stat.S_IMODE(status.st_mode):04o}",
         "unsafe": why_unsafe(status.st_mode, status.st_uid, status.st_gid),
     }
 
 
-def read_unsafe_files(root, paths):
+def read_unsafe_files(root: str, paths: Iterable[str]) -> Dict[str, Any]:
     """Walk `paths` and report what others than root may change.
 
     Returns `{missing: [path], looked_at: number, unsafe_count: number, unsafe: [examples]}`; raises OSError for a
     folder that cannot be listed, since what it holds is then not known.
     """
-    found = {"missing": [], "looked_at": 0, "unsafe_count": 0, "unsafe": []}
+    missing: List[str] = []
+    unsafe: List[str] = []
+    looked_at = unsafe_count = 0
     for path in paths:
         full = below(root, path)
         if not os.path.lexists(full):
-            found["missing"].append(path)
+            missing.append(path)
             continue
         for name in _walk(full):
             status = os.lstat(name)
-            found["looked_at"] += 1
+            looked_at += 1
             # The mode of a link is never used; what it leads to is looked at where it lies.
             reason = "" if stat.S_ISLNK(status.st_mode) else why_unsafe(status.st_mode, status.st_uid, status.st_gid)
             if reason:
-                found["unsafe_count"] += 1
-                if len(found["unsafe"]) < EXAMPLES:
-                    found["unsafe"].append("{}: {}".format(path + name[len(full) :], reason))
-    return found
+                unsafe_count += 1
+                if len(unsafe) < EXAMPLES:
+                    unsafe.append(f"{path + name[len(full) :]}: {reason}")
+    return {"missing": missing, "looked_at": looked_at, "unsafe_count": unsafe_count, "unsafe": unsafe}
 
 
-def _walk(full):
+def _walk(full: str) -> Iterator[str]:
     yield full
     if os.path.islink(full) or not os.path.isdir(full):
         return
@@ -151,5 +154,5 @@ def _walk(full):
             yield os.path.join(folder, name)
 
 
-def _raise(error):
+def _raise(error: OSError) -> None:
     raise error

@@ -28,7 +28,7 @@ def find_account(name: str, root: str = "/") -> Account:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise ValueError("there is no user {}".format(name))
+        raise ValueError(f"there is no user {name}")
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid))
 
 
@@ -41,7 +41,7 @@ def ordinary_account(name: str, root: str = "/") -> Account:
         return Account(str(os.geteuid()), os.geteuid(), os.getegid(), os.getgroups())
     account = find_account(name, root)
     if not 0 < account.uid <= HIGHEST_ID:
-        raise ValueError("user {} has uid {}, and this is not run as root".format(name, account.uid))
+        raise ValueError(f"user {name} has uid {account.uid}, and this is not run as root")
     return account
 
 
@@ -52,7 +52,7 @@ def _account_below(root: str, name: str) -> Account:
             groups = [line for line in read_lines(root, "/etc/group") if len(line) > 3]
             more = {int(line[2]) for line in groups if name in line[3].split(",")}
             return Account(name, uid, gid, sorted(more | {gid}))
-    raise ValueError("there is no user {}".format(name))
+    raise ValueError(f"there is no user {name}")
 
 
 def giving_up_root(account: Account) -> Callable[[], None]:

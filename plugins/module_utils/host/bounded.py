@@ -6,13 +6,13 @@ waits for ever (`timeout(1)` and `subprocess.run(timeout=...)` included). So not
 is read without blocking, at the deadline its process group gets a signal, and the child is left to the kernel.
 """
 
-import collections
 import os
 import selectors
 import shutil
 import signal
 import subprocess
 import time
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .program_path import cleaned_list, search_folders
 
@@ -21,20 +21,29 @@ DEFAULT_LIMIT_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 65536
 POLL_SECONDS = 0.02
 
-Finished = collections.namedtuple("Finished", "rc stdout stderr timed_out missing truncated problem")
-Finished.__doc__ = """What became of a program.
 
-rc         exit status, negative for a signal; None when the program was not started, timed out or was cut off
-stdout     text, undecodable bytes replaced; what had arrived by the deadline when there was one
-stderr     the same
-timed_out  the deadline passed; the program may still exist, unkillable
-missing    there is no such program
-truncated  the program wrote more than the limit and was stopped
-problem    one sentence when rc is None, else ""
-"""
+class Finished(NamedTuple):
+    """What became of a program.
+
+    rc         exit status, negative for a signal; None when the program was not started, timed out or was cut off
+    stdout     text, undecodable bytes replaced; what had arrived by the deadline when there was one
+    stderr     the same
+    timed_out  the deadline passed; the program may still exist, unkillable
+    missing    there is no such program
+    truncated  the program wrote more than the limit and was stopped
+    problem    one sentence when rc is None, else ""
+    """
+
+    rc: Optional[int]
+    stdout: str
+    stderr: str
+    timed_out: bool
+    missing: bool
+    truncated: bool
+    problem: str
 
 
-def find_program(name, environment=None):
+def find_program(name: str, environment: Optional[Mapping[str, str]] = None) -> Optional[str]:
     """Full path of the executable `name`, or None; looks in PATH, then in the folders that PATH may lack.
 
     Never in the working directory, and for root never where somebody else could put a program (`program_path`).
@@ -45,7 +54,7 @@ def find_program(name, environment=None):
     return shutil.which(name, path=os.pathsep.join(search_folders(path)))
 
 
-def program_environment():
+def program_environment() -> Dict[str, str]:
     """The caller's environment with untranslated messages, so that they can be compared with known texts.
 
     What the program starts or loads itself does not come from the working directory either.
@@ -60,8 +69,13 @@ def program_environment():
 
 
 def run_bounded(
-    command, timeout, limit_bytes=DEFAULT_LIMIT_BYTES, stop_signal=signal.SIGKILL, environment=None, before_start=None
-):
+    command: Sequence[str],
+    timeout: float,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    stop_signal: int = signal.SIGKILL,
+    environment: Optional[Mapping[str, str]] = None,
+    before_start: Optional[Callable[[], None]] = None,
+) -> Finished:
     """Run `command` (a list, no shell) for at most `timeout` seconds: a `Finished`; never raises for the program.
 
     `limit_bytes` bounds stdout and stderr each. `stop_signal` goes to the whole process group at the deadline; SIGTERM
@@ -87,8 +101,9 @@ def run_bounded(
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         # ValueError: an argument that no program can be given, such as one with a null byte.
-        problem = "{} cannot be run: {}".format(executable, getattr(error, "strerror", None) or error)
+        problem = f"{executable} cannot be run: {getattr(error, 'strerror', None) or error}"
         return Finished(None, "", "", False, False, False, problem)
+    assert child.stdout is not None and child.stderr is not None
     with child.stdout, child.stderr:
         output, state = _collect(child, deadline, limit_bytes)
     texts = [bytes(output[stream]).decode("utf-8", "replace") for stream in (child.stdout, child.stderr)]
@@ -96,28 +111,28 @@ def run_bounded(
         return Finished(child.returncode, texts[0], texts[1], False, False, False, "")
     _signal_group(child, stop_signal)
     if state == "too much":
-        problem = "{} wrote more than {} bytes and was stopped".format(executable, limit_bytes)
+        problem = f"{executable} wrote more than {limit_bytes} bytes and was stopped"
         return Finished(None, texts[0], texts[1], False, False, True, problem)
-    problem = "{} did not finish within {:g} s and was sent signal {:d}".format(executable, timeout, stop_signal)
+    problem = f"{executable} did not finish within {timeout:g} s and was sent signal {stop_signal:d}"
     return Finished(None, texts[0], texts[1], True, False, False, problem)
 
 
-def _not_started(name):
+def _not_started(name: str) -> Finished:
     """The answer for a program that the search did not find: absent, or a file without permission to run."""
     if os.path.dirname(name) and not os.path.isabs(name):
-        problem = "{} is not run: expected the name of a program or its absolute path".format(name)
+        problem = f"{name} is not run: expected the name of a program or its absolute path"
         return Finished(None, "", "", False, True, False, problem)
     folders = search_folders(os.environ.get("PATH", ""))
     candidates = [name] if os.path.dirname(name) else [os.path.join(folder, name) for folder in folders]
     for candidate in candidates:
         if os.path.isfile(candidate):
-            return Finished(None, "", "", False, False, False, "{} is not executable".format(candidate))
-    return Finished(None, "", "", False, True, False, "{} is not installed (not found in PATH)".format(name))
+            return Finished(None, "", "", False, False, False, f"{candidate} is not executable")
+    return Finished(None, "", "", False, True, False, f"{name} is not installed (not found in PATH)")
 
 
-def _collect(child, deadline, limit_bytes):
+def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int) -> Tuple[Dict[Any, bytearray], str]:
     """Read until the child has ended, the deadline passes or a stream exceeds its limit: ({stream: bytes}, state)."""
-    output = {child.stdout: bytearray(), child.stderr: bytearray()}
+    output: Dict[Any, bytearray] = {child.stdout: bytearray(), child.stderr: bytearray()}
     with selectors.DefaultSelector() as selector:
         for stream in output:
             os.set_blocking(stream.fileno(), False)
@@ -142,7 +157,7 @@ def _collect(child, deadline, limit_bytes):
                 return output, "timed out"
 
 
-def _read_ready(selector, wait, output):
+def _read_ready(selector: selectors.BaseSelector, wait: float, output: Dict[Any, bytearray]) -> bool:
     """One chunk from every stream that has some; True when anything arrived."""
     got_any = False
     for key, _events in selector.select(wait):
@@ -158,7 +173,7 @@ def _read_ready(selector, wait, output):
     return got_any
 
 
-def _signal_group(child, stop_signal):
+def _signal_group(child: "subprocess.Popen[bytes]", stop_signal: int) -> None:
     try:
         os.killpg(child.pid, stop_signal)
     except (ProcessLookupError, PermissionError):

@@ -3,6 +3,7 @@
 
 import json
 import os
+from typing import Iterable, List, Optional
 
 from .bounded import run_bounded
 
@@ -44,12 +45,12 @@ print(json.dumps(sorted(stale)))
 """
 
 
-def first_interpreter(candidates):
+def first_interpreter(candidates: Iterable[str]) -> Optional[str]:
     """The first of the paths that is there, as the tools' own first lines choose; None without any."""
     return next((path for path in candidates if os.access(path, os.X_OK)), None)
 
 
-def compile_modules(folder, python, write):
+def compile_modules(folder: str, python: str, write: bool) -> List[str]:
     """Modules below `folder` whose compiled file was missing, stale or unreadable for others under `python`, by name.
 
     Writes them when `write` is true. Raises OSError where the interpreter or the compilation fails.
@@ -60,5 +61,5 @@ def compile_modules(folder, python, write):
     done = run_bounded(command, SECONDS, environment=environment)
     if done.rc != 0:
         last = done.problem or "".join(done.stderr.strip().splitlines()[-1:])
-        raise OSError("{} cannot compile it: {}".format(python, last))
+        raise OSError(f"{python} cannot compile it: {last}")
     return json.loads(done.stdout)

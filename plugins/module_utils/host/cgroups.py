@@ -10,14 +10,19 @@ import os
 
 from .files import exists, read_text, to_int
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Optional
+
 UNIFIED = "/sys/fs/cgroup"
 # Where systemd, Docker and Kubernetes mount the CPU controller of version 1.
 LEGACY = ("/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu")
 
 
-def cpu_quota(root="/"):
+def cpu_quota(root: str = "/") -> "Optional[float]":
     """CPUs' worth of time that the tightest cgroup around this process grants, None when nothing limits it."""
-    limits = []
+    limits: "List[Optional[float]]" = []
     for line in (read_text(root, "/proc/self/cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -29,7 +34,7 @@ def cpu_quota(root="/"):
     return min((limit for limit in limits if limit), default=None)
 
 
-def _upwards(mount, path):
+def _upwards(mount: str, path: str) -> "List[str]":
     """Folders of a cgroup and of all above it; in a container the inner ones may not be there, and read as nothing."""
     path = os.path.normpath("/" + path.strip("/"))
     folders = [mount]
@@ -39,16 +44,16 @@ def _upwards(mount, path):
     return folders
 
 
-def _unified_limit(root, folder):
+def _unified_limit(root: str, folder: str) -> "Optional[float]":
     words = (read_text(root, folder + "/cpu.max") or "").split()
     return _ratio(words[0], words[1]) if len(words) == 2 else None
 
 
-def _legacy_limit(root, folder):
+def _legacy_limit(root: str, folder: str) -> "Optional[float]":
     return _ratio(read_text(root, folder + "/cpu.cfs_quota_us"), read_text(root, folder + "/cpu.cfs_period_us"))
 
 
-def _ratio(quota, period):
+def _ratio(quota: "Optional[str]", period: "Optional[str]") -> "Optional[float]":
     """Quota over period as CPUs; None for "max", for -1 and for what is no number."""
-    quota, period = to_int(quota), to_int(period)
-    return quota / period if quota and period and quota > 0 and period > 0 else None
+    allowed, each = to_int(quota), to_int(period)
+    return allowed / each if allowed and each and allowed > 0 and each > 0 else None

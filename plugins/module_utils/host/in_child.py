@@ -33,7 +33,7 @@ def examine_each(examine: Callable[[Any], Any], things: Sequence[Any], seconds: 
     return answers + [None] * (len(things) - len(answers))
 
 
-def _examine_some(examine, things, seconds):
+def _examine_some(examine: Callable[[Any], Any], things: Sequence[Any], seconds: float) -> List[Any]:
     """The answers of one child, up to the thing at which it stopped."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -48,7 +48,7 @@ def _examine_some(examine, things, seconds):
     return [json.loads(line.decode("ascii")) for line in lines]
 
 
-def _answer(examine, things, reading, writing):
+def _answer(examine: Callable[[Any], Any], things: Sequence[Any], reading: int, writing: int) -> None:
     """In the child: one line for each thing, then its end."""
     try:
         os.close(reading)
@@ -65,7 +65,7 @@ def _answer(examine, things, reading, writing):
         os._exit(0)
 
 
-def _read_lines(reading, wanted, seconds):
+def _read_lines(reading: int, wanted: int, seconds: float) -> List[bytes]:
     """Complete lines, until there are as many as wanted, the child has ended or nothing came for that long."""
     data = b""
     deadline = time.monotonic() + seconds
@@ -80,7 +80,7 @@ def _read_lines(reading, wanted, seconds):
     return data.split(b"\n")[:-1]
 
 
-def _leave(child):
+def _leave(child: int) -> None:
     """End the child; one that cannot be killed is left to the kernel."""
     try:
         os.kill(child, signal.SIGKILL)

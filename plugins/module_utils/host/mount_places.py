@@ -21,7 +21,7 @@ MOST_BYTES = 8 * 1024 * 1024
 def read_mounts(root: str, pid: object) -> List[Mount]:
     """The mounts that a process (its id, or "self") has, later ones over earlier ones; empty when unreadable."""
     try:
-        with open(below(root, "/proc/{}/mountinfo".format(pid)), "rb") as file:
+        with open(below(root, f"/proc/{pid}/mountinfo"), "rb") as file:
             text = file.read(MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
@@ -30,7 +30,7 @@ def read_mounts(root: str, pid: object) -> List[Mount]:
     return [Mount(row[2], _unescape(row[3]), _unescape(row[4])) for row in rows if len(row) > 5]
 
 
-def _unescape(text):
+def _unescape(text: str) -> str:
     return ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), text)
 
 

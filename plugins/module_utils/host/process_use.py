@@ -7,7 +7,7 @@ the process has mapped into its memory, and the name by which it was called.
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Match, Optional, Pattern, Union
 
 from .files import below, names_in, read_text, resolve
 from .mount_places import Place, place_of, read_mounts, rest_below
@@ -78,14 +78,14 @@ class Folder(object):
             place = place_of(self.mounts(pid), path)
             names = [_rest_of_place(self.place, place)] if place else names
         name = next((rest.split("/")[0] for rest in names if rest), "")
-        target = _link(self.root, "{}/{}".format(self.real, name)) if name else None
+        target = _link(self.root, f"{self.real}/{name}") if name else None
         name = os.path.basename(target.rstrip("/")) if target else name
-        return "{}/{}".format(self.venvs, name) if name else ""
+        return f"{self.venvs}/{name}" if name else ""
 
 
-def _groups(root, pid):
+def _groups(root: str, pid: int) -> Dict[str, str]:
     """{controllers: path} of a process's control groups (cgroups(7))."""
-    lines = [line.split(":", 2) for line in (read_text(root, "/proc/{}/cgroup".format(pid)) or "").splitlines()]
+    lines = [line.split(":", 2) for line in (read_text(root, f"/proc/{pid}/cgroup") or "").splitlines()]
     return {fields[1]: fields[2] for fields in lines if len(fields) == 3}
 
 
@@ -93,18 +93,18 @@ def _rest_of_place(folder: Place, place: Place) -> Optional[str]:
     return rest_below(folder.path, place.path) if folder.device == place.device else None
 
 
-def _namespace(root, pid):
-    return _link(root, "/proc/{}/ns/mnt".format(pid))
+def _namespace(root: str, pid: Union[int, str]) -> Optional[str]:
+    return _link(root, f"/proc/{pid}/ns/mnt")
 
 
-def _link(root, path):
+def _link(root: str, path: str) -> Optional[str]:
     try:
         return _text(os.readlink(below(root, path)))
     except (OSError, ValueError):
         return None
 
 
-def _text(name):
+def _text(name: str) -> str:
     """A file name as text that any program can print."""
     return os.fsencode(name).decode("utf-8", "replace")
 
@@ -120,7 +120,7 @@ def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
     group = "\n".join(folder.groups(pid))
     container, unit = _last(CONTAINER, group), _last(UNIT, group)
     # A service inside a container, or a container that a service runs: the inner one tells more.
-    inner_is_unit = bool(unit) and (not container or unit.start() > container.start())
+    inner_is_unit = unit is not None and (container is None or unit.start() > container.start())
     found = {
         "name": command_name(root, pid),
         "cards": [],
@@ -131,7 +131,7 @@ def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
         "denied": False,
         "job": _first(JOB, group, 1) if "slurm" in group else "",
         "container": container.group(3)[:12] if container and not inner_is_unit else "",
-        "unit": unit.group(1) if inner_is_unit else "",
+        "unit": unit.group(1) if unit and inner_is_unit else "",
     }  # type: Dict[str, Any]
     paths = _guarded(found, lambda: _open_files(root, home))
     used = [_link(root, home + "/exe") or ""] + _guarded(found, lambda: list(_mapped(root, home)))
@@ -150,21 +150,21 @@ def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
     return found if any(found[name] for name in said) else {}
 
 
-def _living(root, pid):
+def _living(root: str, pid: int) -> str:
     """The folder of the process, or where its first thread has ended before others, that of one that lives."""
-    home = "/proc/{}".format(pid)
+    home = f"/proc/{pid}"
     if not _is_zombie(root, home):
         return home
-    others = ["{}/task/{}".format(home, name) for name in names_in(root, home + "/task")]
+    others = [f"{home}/task/{name}" for name in names_in(root, home + "/task")]
     return next((task for task in others if not _is_zombie(root, task)), home)
 
 
-def _is_zombie(root, home):
+def _is_zombie(root: str, home: str) -> bool:
     fields = (read_text(root, home + "/stat") or "").rpartition(")")[2].split()
     return fields[:1] in (["Z"], ["X"])
 
 
-def _guarded(found, read):
+def _guarded(found: Dict[str, Any], read: Callable[[], List[str]]) -> List[str]:
     """The list that `read` gives; a process that has ended has nothing, one that may not be examined is marked."""
     try:
         return read()
@@ -175,7 +175,7 @@ def _guarded(found, read):
     return []
 
 
-def _open_files(root, home) -> List[str]:
+def _open_files(root: str, home: str) -> List[str]:
     folder = below(root, home + "/fd")
     paths = []
     for name in os.listdir(folder):
@@ -189,13 +189,13 @@ def _open_files(root, home) -> List[str]:
     return [path for path in paths if path.startswith("/")]
 
 
-def _places(root, home):
+def _places(root: str, home: str) -> List[str]:
     """Where the process stands: its working and its root folder."""
-    paths = [_link(root, "{}/{}".format(home, name)) for name in ("cwd", "root")]
+    paths = [_link(root, f"{home}/{name}") for name in ("cwd", "root")]
     return [path for path in paths if path and path != "/"]
 
 
-def _mapped(root, home) -> Iterator[str]:
+def _mapped(root: str, home: str) -> Iterator[str]:
     """The files in its memory. "7f12-7f34 r-xp 00000000 fd:00 1234    /path with spaces (deleted)\""""
     with open(below(root, home + "/maps"), "rb") as file:
         seen = set()
@@ -207,7 +207,7 @@ def _mapped(root, home) -> Iterator[str]:
                 yield text[: -len(DELETED)] if text.endswith(DELETED) else text
 
 
-def _called(root, home, folder) -> List[str]:
+def _called(root: str, home: str, folder: Folder) -> List[str]:
     """The paths by which it was called: of the program, and where that is an interpreter also of what this runs."""
     words = _words(root, home + "/cmdline")
     program = os.path.basename(_link(root, home + "/exe") or (words or [""])[0])
@@ -222,7 +222,7 @@ def _called(root, home, folder) -> List[str]:
     return found
 
 
-def _words(root, path):
+def _words(root: str, path: str) -> List[str]:
     try:
         with open(below(root, path), "rb") as file:
             data = file.read(MOST_ARGUMENTS_BYTES)
@@ -231,21 +231,21 @@ def _words(root, path):
     return [word.decode("utf-8", "replace") for word in data.split(b"\0") if word]
 
 
-def _is_link(folder, path):
+def _is_link(folder: Folder, path: str) -> bool:
     """Whether the path begins with a link to an environment: what is imported later then comes from where it leads."""
     for top in {folder.venvs, folder.real}:
         rest = rest_below(top, path)
-        if rest and _link(folder.root, "{}/{}".format(folder.real, rest.split("/")[0])) is not None:
+        if rest and _link(folder.root, f"{folder.real}/{rest.split('/')[0]}") is not None:
             return True
     return False
 
 
-def _first(pattern, text, group):
+def _first(pattern: Pattern[str], text: str, group: int) -> str:
     match = pattern.search(text)
     return match.group(group) if match else ""
 
 
-def _last(pattern, text):
+def _last(pattern: Pattern[str], text: str) -> Optional[Match[str]]:
     """The last match, which of a control group's path is the innermost part; None without one."""
     found = list(pattern.finditer(text))
     return found[-1] if found else None

@@ -7,6 +7,7 @@ says nothing. Source: proc(5), Linux Documentation/filesystems/proc.rst.
 
 import os
 import re
+from typing import Collection, List, Optional, Set, Tuple
 
 from .files import names_in, read_colon_lines, read_text, to_int
 
@@ -19,12 +20,12 @@ STRICTEST = ("4", "ptraceable")
 CAP_SYS_PTRACE = 19
 
 
-def process_ids(root="/"):
+def process_ids(root: str = "/") -> List[int]:
     """Ids of the processes that /proc shows, ascending; without those that `why_hidden` tells of."""
     return sorted(int(name) for name in names_in(root, "/proc") if name.isdigit())
 
 
-def why_hidden(root="/", groups=None, privileged=None):
+def why_hidden(root: str = "/", groups: Optional[Collection[int]] = None, privileged: Optional[bool] = None) -> str:
     """Why /proc does not show this process the others' processes; "" when it shows them all.
 
     `groups` (numbers) and `privileged` default to those of this process.
@@ -36,7 +37,7 @@ def why_hidden(root="/", groups=None, privileged=None):
     if option:
         word, group = option
         if group is None or word in STRICTEST or group not in (_own_groups() if groups is None else groups):
-            return "/proc is mounted with hidepid={}: only root sees the processes of others".format(word)
+            return f"/proc is mounted with hidepid={word}: only root sees the processes of others"
     pids = process_ids(root)
     # Every process table has it, a container's too; security modules hide without a mount option.
     if pids and pids[0] != 1:
@@ -44,7 +45,7 @@ def why_hidden(root="/", groups=None, privileged=None):
     return ""
 
 
-def hiding_option(root="/"):
+def hiding_option(root: str = "/") -> Optional[Tuple[str, Optional[int]]]:
     """(word, gid or None) of the option hidepid with which /proc is mounted; None without it."""
     found = None
     for line in (read_text(root, MOUNTS) or "").splitlines():
@@ -58,7 +59,7 @@ def hiding_option(root="/"):
     return found
 
 
-def sees_all(root="/"):
+def sees_all(root: str = "/") -> bool:
     """Whether this process may look at everybody's; where its capabilities cannot be read, whether it is root."""
     text = read_colon_lines(read_text(root, "/proc/self/status")).get("CapEff", "")
     if re.match(r"[0-9a-f]{1,16}$", text):
@@ -66,20 +67,20 @@ def sees_all(root="/"):
     return os.geteuid() == 0
 
 
-def command_name(root, pid):
+def command_name(root: str, pid: int) -> str:
     """The name that the kernel keeps of a process, cut to 15 characters; "unknown" when it cannot be read.
 
     Not its command line: reading that waits for the memory of a process which hangs in the driver.
     """
-    return read_text(root, "/proc/{}/comm".format(pid)) or "unknown"
+    return read_text(root, f"/proc/{pid}/comm") or "unknown"
 
 
-def parent_of(root, pid):
+def parent_of(root: str, pid: int) -> Optional[int]:
     """The parent's id, or None."""
     # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
-    fields = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(")")[2].split()
+    fields = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
     return to_int(fields[1]) if len(fields) > 1 else None
 
 
-def _own_groups():
+def _own_groups() -> Set[int]:
     return {os.getegid(), *os.getgroups()}

@@ -1,35 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """What gpu-run needs of a named tuple; importing collections and making five of them takes a fifth of its start."""
 
+# Importing typing takes as long: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Tuple, TypeVar
+
+    Self = TypeVar("Self", bound="Record")
+
 
 class Record:
     """A value with the fields named in `__slots__`, given by position; equal to one of its class with equal fields."""
 
-    __slots__ = ()
+    __slots__: "Tuple[str, ...]" = ()
 
-    def __init__(self, *values):
+    def __init__(self, *values: "Any") -> None:
         if len(values) != len(self.__slots__):
-            raise TypeError("{} has the fields {}".format(type(self).__name__, ", ".join(self.__slots__)))
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.__slots__)}")
         for index, name in enumerate(self.__slots__):
             setattr(self, name, values[index])
 
-    def as_dict(self):
+    def as_dict(self) -> "Dict[str, Any]":
         """{field: value}."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def changed(self, **fields):
+    def changed(self: "Self", **fields: "Any") -> "Self":
         """A copy with other values in some fields."""
         values = dict(self.as_dict(), **fields)
         if len(values) > len(self.__slots__):
-            raise TypeError("{} has the fields {}".format(type(self).__name__, ", ".join(self.__slots__)))
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.__slots__)}")
         return type(self)(*(values[name] for name in self.__slots__))
 
-    def __eq__(self, other):
-        return type(self) is type(other) and self.as_dict() == other.as_dict()
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and type(self) is type(other) and self.as_dict() == other.as_dict()
 
-    # Fields may hold sets and dicts.
-    __hash__ = None
+    # Fields may hold sets and dicts. This is how Python spells it, which the type of object does not provide for.
+    __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self):
-        fields = ", ".join("{}={!r}".format(name, value) for name, value in sorted(self.as_dict().items()))
-        return "{}({})".format(type(self).__name__, fields)
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in sorted(self.as_dict().items()))
+        return f"{type(self).__name__}({fields})"

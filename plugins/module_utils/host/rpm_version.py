@@ -3,11 +3,12 @@
 
 import functools
 import re
+from typing import List, Tuple
 
 SEGMENT = re.compile(r"[0-9]+|[a-zA-Z]+|~|\^")
 
 
-def compare_versions(left, right):
+def compare_versions(left: str, right: str) -> int:
     """-1, 0 or 1 by rpm's rules: number against number, a number above a word, `~` below the end, `^` just above it."""
     if left == right:
         return 0
@@ -20,7 +21,7 @@ def compare_versions(left, right):
     return 0
 
 
-def _rank(parts, index):
+def _rank(parts: List[str], index: int) -> Tuple[int, int, str]:
     """A sortable stand-in for one segment; past the end counts as a segment of its own."""
     if index >= len(parts):
         return (1, 0, "")
@@ -34,7 +35,7 @@ def _rank(parts, index):
     return (3, 0, part)
 
 
-def compare_kernels(left, right):
+def compare_kernels(left: str, right: str) -> int:
     """Order kernel releases such as 4.18.0-477.10.1.el8_8.x86_64: first what is before the dash, then the rest."""
     left_version, _dash, left_release = left.partition("-")
     right_version, _dash, right_release = right.partition("-")

@@ -5,18 +5,18 @@ import io
 import sys
 
 
-def escape_output():
+def escape_output() -> None:
     """From now on print() writes a character that the terminal's encoding lacks as its number, such as \\ufffd."""
     stream = sys.stdout
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
     elif hasattr(stream, "detach") and getattr(stream, "errors", None) not in (None, "backslashreplace"):
         # Python 3.6 can only put another stream into its place.
-        encoding, by_line = stream.encoding, stream.line_buffering
+        encoding, by_line = stream.encoding, bool(stream.line_buffering)
         sys.stdout = io.TextIOWrapper(stream.detach(), encoding, "backslashreplace", line_buffering=by_line)
 
 
-def print_utf8(text):
+def print_utf8(text: str) -> None:
     """Write text for programs, which expect UTF-8 whatever the locale; halves of characters become "?"."""
     sys.stdout.flush()
     binary = getattr(sys.stdout, "buffer", None)

@@ -10,6 +10,11 @@ import os
 from .files import below, exists, names_in, read_colon_lines, read_int, read_text, to_int
 from .record import Record
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import AbstractSet, Dict, Iterable, List, Optional, Sequence, Set
+
 NVIDIA_VENDOR_ID = "0x10de"
 # VGA controllers and 3D controllers; NVIDIA cards also carry audio and USB functions.
 DISPLAY_CLASSES = ("0x0300", "0x0302")
@@ -31,11 +36,16 @@ class Gpu(Record):
     """
 
     __slots__ = ("index", "pci_id", "numa_node", "uuid", "minor")
+    index: int
+    pci_id: str
+    numa_node: int
+    uuid: str
+    minor: "Optional[int]"
 
 
-def parse_cpu_list(text):
+def parse_cpu_list(text: str) -> "Set[int]":
     """The set of numbers in the kernel's list format, "0-4,10"; ValueError when it is something else."""
-    numbers = set()
+    numbers: "Set[int]" = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first and not dash:
@@ -43,23 +53,23 @@ def parse_cpu_list(text):
         start = int(first)
         end = int(last) if dash else start
         if end < start:
-            raise ValueError("the range {} runs backwards".format(part.strip()))
+            raise ValueError(f"the range {part.strip()} runs backwards")
         numbers.update(range(start, end + 1))
     return numbers
 
 
-def format_cpu_list(numbers):
+def format_cpu_list(numbers: "Iterable[int]") -> str:
     """The kernel's list format for a set of numbers: {0, 1, 2, 10} is "0-2,10"."""
-    ranges = []
+    ranges: "List[List[int]]" = []
     for number in sorted(numbers):
         if ranges and number == ranges[-1][1] + 1:
             ranges[-1][1] = number
         else:
             ranges.append([number, number])
-    return ",".join(str(first) if first == last else "{}-{}".format(first, last) for first, last in ranges)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
-def read_list(root, path):
+def read_list(root: str, path: str) -> "Optional[Set[int]]":
     """The set of numbers that a file holds in list format, or None when it cannot be read or understood."""
     # Opened directly: hundreds of these files are read on a large machine, and nothing in sysfs leads out of it.
     try:
@@ -69,7 +79,7 @@ def read_list(root, path):
         return None
 
 
-def find_all_gpus(root="/"):
+def find_all_gpus(root: str = "/") -> "List[Gpu]":
     """All NVIDIA GPUs of the machine, in PCI order.
 
     With a loaded driver these are the GPUs that the driver holds (a container may be shown fewer than the host, and a
@@ -78,14 +88,14 @@ def find_all_gpus(root="/"):
     gpus = []
     found = names_in(root, DRIVER_FOLDER) or _bus_gpus(root)
     for index, pci_id in enumerate(sorted(found, key=_pci_order)):
-        node = read_int(root, "{}/{}/numa_node".format(BUS_FOLDER, pci_id))
+        node = read_int(root, f"{BUS_FOLDER}/{pci_id}/numa_node")
         node = UNKNOWN_NODE if node is None else max(node, UNKNOWN_NODE)
-        told = read_colon_lines(read_text(root, "{}/{}/information".format(DRIVER_FOLDER, pci_id)))
+        told = read_colon_lines(read_text(root, f"{DRIVER_FOLDER}/{pci_id}/information"))
         gpus.append(Gpu(index, pci_id, node, told.get("GPU UUID", ""), to_int(told.get("Device Minor"))))
     return gpus
 
 
-def reachable_gpus(gpus, root="/"):
+def reachable_gpus(gpus: "Sequence[Gpu]", root: str = "/") -> "List[Gpu]":
     """Those GPUs whose device file this process may open, numbered anew as CUDA and nvidia-smi then do.
 
     A batch system or a container withholds cards by their device files and still shows all of them in /proc. Where no
@@ -95,24 +105,24 @@ def reachable_gpus(gpus, root="/"):
     return [gpu.changed(index=index) for index, gpu in enumerate(reachable or gpus)]
 
 
-def gpu_model(pci_id, root="/"):
+def gpu_model(pci_id: str, root: str = "/") -> "Optional[str]":
     """The PCI device id, for example "0x1db4"; None when it cannot be read."""
-    return read_text(root, "{}/{}/device".format(BUS_FOLDER, pci_id))
+    return read_text(root, f"{BUS_FOLDER}/{pci_id}/device")
 
 
-def node_cpus(node, root="/"):
+def node_cpus(node: int, root: str = "/") -> "Optional[Set[int]]":
     """The CPUs of a NUMA node; an empty set for a node without CPUs, None when it cannot be read."""
-    return read_list(root, "{}/node{}/cpulist".format(NODE_FOLDER, node))
+    return read_list(root, f"{NODE_FOLDER}/node{node}/cpulist")
 
 
-def all_node_cpus(root="/"):
+def all_node_cpus(root: str = "/") -> "Dict[int, Set[int]]":
     """{node: its CPUs} of every NUMA node that has CPUs."""
     numbers = [to_int(name[4:]) for name in names_in(root, NODE_FOLDER) if name.startswith("node")]
     found = {number: node_cpus(number, root) for number in numbers if number is not None}
     return {number: cpus for number, cpus in found.items() if cpus}
 
 
-def memory_nodes(root="/"):
+def memory_nodes(root: str = "/") -> "Optional[Set[int]]":
     """The NUMA nodes that have memory and that this process may use, or None when that cannot be read."""
     present = read_list(root, NODE_FOLDER + "/has_memory")
     status = read_colon_lines(read_text(root, "/proc/self/status"))
@@ -122,28 +132,28 @@ def memory_nodes(root="/"):
     return present & allowed
 
 
-def cores_of(cpus, root="/"):
+def cores_of(cpus: "AbstractSet[int]", root: str = "/") -> "List[List[int]]":
     """The physical cores that a set of CPUs lies on, each the sorted list of its CPUs in the set, by first CPU.
 
     A CPU whose siblings cannot be read counts as a core.
     """
     cores = []
-    seen = set()
+    seen: "Set[int]" = set()
     for cpu in sorted(cpus):
         if cpu in seen:
             continue
-        siblings = read_list(root, "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list".format(cpu)) or set()
+        siblings = read_list(root, f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or set()
         core = sorted((siblings & cpus - seen) | {cpu})
         seen.update(core)
         cores.append(core)
     return cores
 
 
-def _bus_gpus(root):
-    return [name for name in names_in(root, BUS_FOLDER) if _is_gpu(root, "{}/{}".format(BUS_FOLDER, name))]
+def _bus_gpus(root: str) -> "List[str]":
+    return [name for name in names_in(root, BUS_FOLDER) if _is_gpu(root, f"{BUS_FOLDER}/{name}")]
 
 
-def _is_gpu(root, device):
+def _is_gpu(root: str, device: str) -> bool:
     if read_text(root, device + "/vendor") != NVIDIA_VENDOR_ID:
         return False
     # A virtual function is a slice of a card that is listed itself.
@@ -151,7 +161,7 @@ def _is_gpu(root, device):
     return not is_virtual_function and (read_text(root, device + "/class") or "").startswith(DISPLAY_CLASSES)
 
 
-def _pci_order(pci_id):
+def _pci_order(pci_id: str) -> "List[int]":
     """Numbers to sort by: text order fails where a domain has five digits."""
     try:
         return [int(part, 16) for part in pci_id.replace(".", ":").split(":")]
@@ -159,12 +169,12 @@ def _pci_order(pci_id):
         return [0]
 
 
-def _may_open(root, minor):
+def _may_open(root: str, minor: int) -> bool:
     # access(2) asks the device cgroup too.
-    return os.access(below(root, "/dev/nvidia{}".format(minor)), os.R_OK | os.W_OK)
+    return os.access(below(root, f"/dev/nvidia{minor}"), os.R_OK | os.W_OK)
 
 
-def _list_or_none(text):
+def _list_or_none(text: "Optional[str]") -> "Optional[Set[int]]":
     try:
         return None if text is None else parse_cpu_list(text)
     except ValueError:

@@ -3,6 +3,7 @@
 
 import os
 import stat
+from typing import List, Tuple
 
 READ_ALL = 0o444
 ENTER_ALL = 0o111
@@ -11,13 +12,13 @@ WRITE_OTHERS = 0o022
 SPECIAL = 0o7000
 
 
-def wanted_mode(mode):
+def wanted_mode(mode: int) -> int:
     """The permission bits that a file or folder of this `st_mode` should have; who may write stays the owner."""
     bits = (stat.S_IMODE(mode) | READ_ALL) & ~WRITE_OTHERS & ~SPECIAL
     return bits | ENTER_ALL if stat.S_ISDIR(mode) or mode & ENTER_ALL else bits
 
 
-def wrong_modes(top):
+def wrong_modes(top: str) -> List[Tuple[str, int]]:
     """`[(path, bits), ...]` of `top` and all below it that should have other bits. Links are not followed or looked at.
 
     A `top` that is not there has none; raises OSError for what cannot be read.
@@ -40,6 +41,6 @@ def wrong_modes(top):
     return found
 
 
-def _if_wrong(path, mode):
+def _if_wrong(path: str, mode: int) -> List[Tuple[str, int]]:
     bits = wanted_mode(mode)
     return [] if stat.S_IMODE(mode) == bits else [(path, bits)]

@@ -3,6 +3,7 @@
 
 import os
 import tempfile
+from typing import Iterable, List, Mapping, Tuple
 
 FILE_MODE = 0o644
 FOLDER_MODE = 0o755
@@ -10,14 +11,14 @@ FOLDER_MODE = 0o755
 COMPILED = "__pycache__"
 
 
-def tree_changes(dest, files):
+def tree_changes(dest: str, files: Mapping[str, str]) -> Tuple[List[str], List[str]]:
     """`(to_write, to_remove)`: relative names below `dest` that differ from `files` (name: text), and those too many.
 
     Raises ValueError for a name that would lead out of `dest`.
     """
     for name in files:
         if os.path.isabs(name) or ".." in name.split("/"):
-            raise ValueError("{!r} is no name below a folder".format(name))
+            raise ValueError(f"{name!r} is no name below a folder")
     to_write = sorted(name for name, text in files.items() if not _is(os.path.join(dest, name), text))
     present = []
     for path, _folders, names in os.walk(dest):
@@ -25,14 +26,14 @@ def tree_changes(dest, files):
     return to_write, sorted(name for name in set(present) - set(files) if _source(name) not in files)
 
 
-def _source(name):
+def _source(name: str) -> str:
     """The module that Python has compiled into the file `name`; "" for any other file."""
     folder, file = os.path.split(name)
     parent, last = os.path.split(folder)
     return os.path.join(parent, file.partition(".")[0] + ".py") if last == COMPILED else ""
 
 
-def _is(path, text):
+def _is(path: str, text: str) -> bool:
     """Whether `path` is a plain file of root with the right mode and content."""
     try:
         status = os.lstat(path)
@@ -44,12 +45,12 @@ def _is(path, text):
         return False
 
 
-def _owner():
+def _owner() -> Tuple[int, int]:
     """Files belong to whoever runs this: root on a node."""
     return os.geteuid(), os.getegid()
 
 
-def apply_tree(dest, files, to_write, to_remove):
+def apply_tree(dest: str, files: Mapping[str, str], to_write: Iterable[str], to_remove: Iterable[str]) -> None:
     """Make the changes that `tree_changes` found. Raises OSError; what was written by then is complete and stays."""
     _make_folder(dest)
     for name in to_write:
@@ -69,14 +70,14 @@ def apply_tree(dest, files, to_write, to_remove):
         _drop_empty(dest, os.path.dirname(name))
 
 
-def _drop_empty(dest, folder):
+def _drop_empty(dest: str, folder: str) -> None:
     """Remove `folder` below `dest` and those above it, as far as nothing is left in them."""
     while folder and not os.listdir(os.path.join(dest, folder)):
         os.rmdir(os.path.join(dest, folder))
         folder = os.path.dirname(folder)
 
 
-def _make_folder(path):
+def _make_folder(path: str) -> None:
     missing = []
     while not os.path.isdir(path):
         missing.append(path)

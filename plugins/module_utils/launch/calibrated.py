@@ -22,6 +22,10 @@ class Arm(Record):
     """What a calibration says today: allocator ("none" is malloc), MALLOC_CONF, the reason, and a warning or ""."""
 
     __slots__ = ("allocator", "malloc_conf", "why", "problem")
+    allocator: str
+    malloc_conf: str
+    why: str
+    problem: str
 
 
 def calibrated_arm(root="/"):
@@ -37,14 +41,14 @@ def calibrated_arm(root="/"):
     except FileNotFoundError:
         return Arm("none", "", "not calibrated on this machine: gpu-run --calibrate -- command", "")
     except OSError as error:
-        return _lost("cannot be read: {}".format(error.strerror))
+        return _lost(f"cannot be read: {error.strerror}")
     except (ValueError, KeyError, TypeError, AttributeError):
         return _lost("is damaged")
     return _lost("no longer holds: " + fault) if fault else arm
 
 
 def _lost(fault):
-    problem = "{} {}; malloc is used until gpu-run --calibrate has run again".format(CALIBRATED_PATH, fault)
+    problem = f"{CALIBRATED_PATH} {fault}; malloc is used until gpu-run --calibrate has run again"
     return Arm("none", "", "the calibration " + fault, problem)
 
 
@@ -53,14 +57,14 @@ def _out_of_date(saved, root):
     machine = machine_identity(root)
     for name in sorted(machine):
         if saved["machine"][name] != machine[name]:
-            return "{} is {}, it was {}".format(name, machine[name], saved["machine"][name])
+            return f"{name} is {machine[name]}, it was {saved['machine'][name]}"
     if saved["allocator"] != "none":
         # Imported here, as most starts preload nothing.
         from .library_identity import library_identity
 
         path = saved["library"]["path"]
         if saved["library"] != library_identity(path, root):
-            return "{} is another file than the one measured".format(path)
+            return f"{path} is another file than the one measured"
     return ""
 
 
@@ -85,7 +89,7 @@ def save(choice, root="/"):
     import json
 
     path = below(root, CALIBRATED_PATH)
-    temporary = "{}.{}".format(path, os.getpid())
+    temporary = f"{path}.{os.getpid()}"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             json.dump(choice, file, indent=2, sort_keys=True)
@@ -95,7 +99,7 @@ def save(choice, root="/"):
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:
-        raise LaunchError("{}: cannot be written: {}".format(CALIBRATED_PATH, error.strerror))
+        raise LaunchError(f"{CALIBRATED_PATH}: cannot be written: {error.strerror}")
 
 
 def check_writable(root="/"):

@@ -41,9 +41,9 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
         raise LaunchError("--calibrate needs a command to measure: gpu-run --calibrate -- command [argument ...]")
     for name in ("LD_PRELOAD", "MALLOC_CONF"):
         if environ.get(name):
-            raise LaunchError("--calibrate: {} is set and would be part of every arm; unset it".format(name))
+            raise LaunchError(f"--calibrate: {name} is set and would be part of every arm; unset it")
     if options.rounds < LEAST_ROUNDS:
-        raise LaunchError("--rounds {}: at least {} are needed to prove anything".format(options.rounds, LEAST_ROUNDS))
+        raise LaunchError(f"--rounds {options.rounds}: at least {LEAST_ROUNDS} are needed to prove anything")
     metric = _compiled(options.metric)
     if not options.dry_run:
         check_writable(root)
@@ -69,10 +69,10 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
             left_out[arm] = fault
         else:
             plans[arm] = decision
-    whose = "" if account is None else " as user {}".format(account.name)
-    _say("{} round(s){} of: {}".format(options.rounds, whose, ", ".join(plans)))
+    whose = "" if account is None else f" as user {account.name}"
+    _say(f"{options.rounds} round(s){whose} of: {', '.join(plans)}")
     for arm, reason in left_out.items():
-        _say("left out: {}: {}".format(arm, reason))
+        _say(f"left out: {arm}: {reason}")
     rounds = _measure(plans, left_out, command, options.rounds, metric, become)
     higher = metric is not None and not options.lower_is_better
     candidates = [arm for arm in plans if arm not in (BASE, CONTROL)]
@@ -96,11 +96,11 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
     }
     _report(result, options.json)
     if options.dry_run:
-        _say("--dry-run: {} is left as it is".format(CALIBRATED_PATH))
+        _say(f"--dry-run: {CALIBRATED_PATH} is left as it is")
     else:
         save(result, root)
         if policy["allocator"] != "calibrated":
-            _say("written, but the policy names {}, which takes precedence".format(policy["allocator"]))
+            _say(f"written, but the policy names {policy['allocator']}, which takes precedence")
     return 0
 
 
@@ -110,9 +110,9 @@ def _compiled(text):
     try:
         metric = re.compile(text)
     except re.error as error:
-        raise LaunchError("--metric {!r}: is no regular expression: {}".format(text, error))
+        raise LaunchError(f"--metric {text!r}: is no regular expression: {error}")
     if metric.groups != 1:
-        raise LaunchError("--metric {!r}: put the number, and nothing else, in one pair of parentheses".format(text))
+        raise LaunchError(f"--metric {text!r}: put the number, and nothing else, in one pair of parentheses")
     return metric
 
 
@@ -134,13 +134,9 @@ def _measure(plans, left_out, command, count, metric, become):
                     raise
                 left_out[arm] = str(error)
                 del plans[arm]
-                _say("left out from now on: {}: {}".format(arm, error))
+                _say(f"left out from now on: {arm}: {error}")
         rounds.append(values)
-        _say(
-            "round {}: {}".format(
-                number + 1, ", ".join("{} {:.4g}".format(arm, values[arm]) for arm in names if arm in values)
-            )
-        )
+        _say("round {}: {}".format(number + 1, ", ".join(f"{arm} {values[arm]:.4g}" for arm in names if arm in values)))
     return [{arm: values[arm] for arm in plans} for values in rounds]
 
 
@@ -154,22 +150,22 @@ def _run(decision, command, metric, become):
         try:
             code = _call(command, decision.environment, output, become)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise LaunchError("{}: cannot be executed: {}".format(command[0], getattr(error, "strerror", error)))
+            raise LaunchError(f"{command[0]}: cannot be executed: {getattr(error, 'strerror', error)}")
         seconds = time.perf_counter() - start
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
     if code != 0:
         tail = " | ".join(text.strip().splitlines()[-TAIL_LINES:])
-        raise LaunchError("the command ended with exit code {}: {}".format(code, tail or "it printed nothing"))
+        raise LaunchError(f"the command ended with exit code {code}: {tail or 'it printed nothing'}")
     if metric is None:
         return seconds
     found = metric.findall(text)
     try:
         value = float(found[-1])
     except (IndexError, ValueError):
-        raise LaunchError("--metric: the command printed no number for {!r}".format(metric.pattern))
+        raise LaunchError(f"--metric: the command printed no number for {metric.pattern!r}")
     if not 0 < value < float("inf"):
-        raise LaunchError("--metric: expected a positive number, the command printed {}".format(found[-1]))
+        raise LaunchError(f"--metric: expected a positive number, the command printed {found[-1]}")
     return value
 
 
@@ -194,7 +190,7 @@ def _call(command, environment, output, become):
 
 
 def _say(text):
-    sys.stderr.write("gpu-run: {}\n".format(text))
+    sys.stderr.write(f"gpu-run: {text}\n")
     sys.stderr.flush()
 
 
@@ -204,10 +200,6 @@ def _report(result, as_json):
         print(json.dumps(result, indent=2, sort_keys=True))
         return
     for arm, row in sorted(result["ratios"].items()):
-        print(
-            "{:16} {:.3f}x malloc, faster in {} of {} rounds".format(
-                arm, row["median_ratio"], row["wins"], len(result["rounds"])
-            )
-        )
-    print("chosen: {}: {}".format(result["arm"], result["why"]))
+        print(f"{arm:16} {row['median_ratio']:.3f}x malloc, faster in {row['wins']} of {len(result['rounds'])} rounds")
+    print(f"chosen: {result['arm']}: {result['why']}")
     sys.stdout.flush()

@@ -68,7 +68,7 @@ def judge(rounds, arms, higher_is_better):
         return BASE, why.format(noise_of_base, len(rounds)), table, noise_of_base
     if not proven:
         best = max(((row["median_ratio"], arm) for arm, row in table.items()), default=None)
-        closest = "; the best was {} with {:.3f}x".format(best[1], best[0]) if best else ""
+        closest = f"; the best was {best[1]} with {best[0]:.3f}x" if best else ""
         why = "no allocator was faster outside the noise of {:.1%} in {} rounds{}"
         return BASE, why.format(noise, len(rounds), closest), table, noise_of_base
     ratio, arm = max(proven)

@@ -34,12 +34,13 @@ def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Ac
     """
     if os.geteuid() != 0:
         if name is not None and name != _name_of(os.geteuid()):
-            raise LaunchError("--user {}: only root can run the command as somebody else".format(name))
+            raise LaunchError(f"--user {name}: only root can run the command as somebody else")
         return None
     if name is None:
         name = _caller(environ)
-    elif to_int(name) is not None:
-        name = _name_of(to_int(name)) or name
+    else:
+        uid = to_int(name)
+        name = (None if uid is None else _name_of(uid)) or name
     if name is None:
         raise LaunchError(
             "--calibrate runs the command, and not as root: call it by sudo as the user who trains, or add --user NAME"
@@ -47,7 +48,7 @@ def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Ac
     try:
         return ordinary_account(name)
     except ValueError as error:
-        raise LaunchError("--calibrate: {}; name the user who trains: --user NAME".format(error))
+        raise LaunchError(f"--calibrate: {error}; name the user who trains: --user NAME")
 
 
 def _caller(environ: Dict[str, str]) -> Optional[str]:
@@ -57,7 +58,7 @@ def _caller(environ: Dict[str, str]) -> Optional[str]:
             uid = to_int(environ[variable])
             name = None if uid is None else _name_of(uid)
             if name is None:
-                message = "{}={!r} is the uid of no user here; add --user NAME".format(variable, environ[variable])
+                message = f"{variable}={environ[variable]!r} is the uid of no user here; add --user NAME"
                 raise LaunchError("--calibrate: " + message)
             return None if uid == 0 else name
     named = next((environ[variable] for variable in CALLER_NAMES if environ.get(variable)), None)

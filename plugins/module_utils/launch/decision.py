@@ -123,7 +123,7 @@ def choose_cpus(decision, option, units, mine, allowed, rank, launcher, root):
         nodes = sorted({wanted[index] for index in mine} - {None})
         why = _why_divided(nodes, share, len(units))
     if binder:
-        why = "bound by {}; {}".format(binder, why)
+        why = f"bound by {binder}; {why}"
     decision.cpus = share.cpus
     decision.note("CPU set", format_cpu_list(share.cpus), why)
     return share, nodes if share.at_home else []
@@ -138,14 +138,12 @@ def _demanded_nodes(option, allowed, root):
     except ValueError:
         nodes = []
     if not nodes:
-        raise LaunchError("--node {!r}: expected NUMA nodes such as 0 or 0,1".format(option))
+        raise LaunchError(f"--node {option!r}: expected NUMA nodes such as 0 or 0,1")
     there = all_node_cpus(root)
     for node in nodes:
         if node not in there:
             known = format_cpu_list(set(there)) or "none"
-            raise LaunchError(
-                "--node {}: there is no node {} with CPUs; this host shows {}".format(option, node, known)
-            )
+            raise LaunchError(f"--node {option}: there is no node {node} with CPUs; this host shows {known}")
         if not there[node] & allowed:
             message = "--node {}: the caller may use none of the CPUs of node {}, {}"
             raise LaunchError(message.format(option, node, format_cpu_list(there[node])))
@@ -159,16 +157,16 @@ def _why_near(decision, nodes, unknown, local, share):
         return "the NUMA node of a GPU is unknown (usual in a virtual machine): all CPUs that the caller may use"
     names = format_cpu_list(set(nodes))
     if not share.at_home:
-        return "the caller may use no CPU of NUMA node {}: all that it may use".format(names)
-    return "NUMA node {} of the GPUs".format(names)
+        return f"the caller may use no CPU of NUMA node {names}: all that it may use"
+    return f"NUMA node {names} of the GPUs"
 
 
 def _why_divided(nodes, share, count):
     if share.sharing > 1:
-        return "fewer CPUs than ranks: {} of {} ranks share them".format(share.sharing, count)
+        return f"fewer CPUs than ranks: {share.sharing} of {count} ranks share them"
     if share.at_home:
-        return "part of NUMA node {} for this of {} ranks".format(format_cpu_list(set(nodes)), count)
+        return f"part of NUMA node {format_cpu_list(set(nodes))} for this of {count} ranks"
     if nodes:
         names = format_cpu_list(set(nodes))
-        return "the caller may use no CPU of NUMA node {}: part of the others for this of {} ranks".format(names, count)
-    return "part of all CPUs for this of {} ranks: no NUMA node to be near to".format(count)
+        return f"the caller may use no CPU of NUMA node {names}: part of the others for this of {count} ranks"
+    return f"part of all CPUs for this of {count} ranks: no NUMA node to be near to"

@@ -17,7 +17,7 @@ def loads(text):
     try:
         from _json import make_scanner
 
-        value, end = make_scanner(_Settings)(stripped, 0)
+        value, end = make_scanner(_Settings)(stripped, 0)  # type: ignore[arg-type]  # it takes any object with these names
         if end == len(stripped):
             return value
     # SystemError: up to Python 3.11 the scanner looks for the class of its error among the loaded modules.

@@ -22,7 +22,7 @@ def choose_visible_gpus(decision, option, root):
     granted = _granted(decision.environment, gpus) if listed is None else []
     visible = _listed_gpus(decision, listed, gpus) if listed is not None else granted or gpus
     if option is not None:
-        visible = _demanded_gpus(option, gpus, visible)
+        visible = demanded_gpus(option, gpus, visible)
         decision.set_variable("CUDA_VISIBLE_DEVICES", option, "option --gpus", even_if_set=True)
     elif listed is not None:
         decision.note("CUDA_VISIBLE_DEVICES", listed, BY_CALLER)
@@ -60,19 +60,19 @@ def _one_model(gpus, root):
     return len(models) == 1 and None not in models
 
 
-def _demanded_gpus(option, gpus, allowed):
+def demanded_gpus(option, gpus, allowed):
     """The GPUs of --gpus; LaunchError when one does not exist or the caller's environment excludes it."""
     words = option.split(",")
     if not all(is_digits(word, MOST_DIGITS) or word.startswith(UUID_STARTS) for word in words):
-        raise LaunchError("--gpus {!r}: expected GPU numbers such as 0 or 0,1, or UUIDs".format(option))
+        raise LaunchError(f"--gpus {option!r}: expected GPU numbers such as 0 or 0,1, or UUIDs")
     numbers = [_number_of(option, word, gpus) for word in words]
     # Two slices of one GPU are two devices.
     if len(set(words)) != len(words) or (len(set(numbers)) != len(numbers) and "MIG-" not in option):
-        raise LaunchError("--gpus {}: a GPU is named twice".format(option))
+        raise LaunchError(f"--gpus {option}: a GPU is named twice")
     for number in numbers:
         if number >= len(gpus):
-            known = "GPUs 0 to {}".format(len(gpus) - 1) if gpus else "no NVIDIA GPU"
-            raise LaunchError("--gpus {}: there is no GPU {}; this host shows {}".format(option, number, known))
+            known = f"GPUs 0 to {len(gpus) - 1}" if gpus else "no NVIDIA GPU"
+            raise LaunchError(f"--gpus {option}: there is no GPU {number}; this host shows {known}")
         if gpus[number] not in allowed:
             message = "--gpus {}: GPU {} is not among those that the caller may use, {}; choose among those"
             names = ",".join(str(gpu.index) for gpu in allowed) or "none"
@@ -158,18 +158,18 @@ def place_ranks(decision, visible, rank, root):
     else:
         handed = _handed_out(decision.environment, visible, rank, root)
         if handed:
-            why = "handed to this rank by Slurm, {} of {}".format(len(visible), len(handed))
+            why = f"handed to this rank by Slurm, {len(visible)} of {len(handed)}"
             units, decision.gpus = [[gpu] for gpu in handed], visible
             mine = [index for index, gpu in enumerate(handed) if gpu.pci_id in {seen.pci_id for seen in visible}]
         else:
-            why = "{}={} of {}".format(rank.variable, rank.index, rank.count)
+            why = f"{rank.variable}={rank.index} of {rank.count}"
             units = [[visible[index % len(visible)]] for index in range(rank.count)]
             mine, decision.gpus = [rank.index], units[rank.index]
             if 1 < len(visible) < rank.count:
                 message = "{} ranks for {} GPUs: taken in turn, rank {} has GPU {}"
                 owner = units[rank.index][0].index
                 decision.warnings.append(message.format(rank.count, len(visible), rank.index, owner))
-    names = ", ".join("{} ({})".format(gpu.index, gpu.pci_id) for gpu in decision.gpus)
+    names = ", ".join(f"{gpu.index} ({gpu.pci_id})" for gpu in decision.gpus)
     decision.note("GPUs", names or "none", why if names else "no NVIDIA GPU is visible")
     return units, mine
 

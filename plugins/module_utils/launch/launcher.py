@@ -5,7 +5,7 @@ The launcher ends in exec, so no process stays behind and exit code, signals, st
 """
 
 # Not signal: it makes enums of all its names, which takes a quarter of a start.
-import _signal
+import _signal  # type: ignore[import-not-found]  # the C part of signal has no stub
 import os
 import sys
 
@@ -43,7 +43,7 @@ def apply(decision):
         try:
             os.sched_setaffinity(0, decision.cpus)
         except OSError as error:
-            _amend(decision, "CPU set", "refused by the kernel: {}".format(error.strerror))
+            _amend(decision, "CPU set", f"refused by the kernel: {error.strerror}")
     if decision.memory_policy != "none":
         # Imported here: loading ctypes takes milliseconds, and a machine with one memory node has no use for it.
         from .memory_policy import set_memory_policy
@@ -83,12 +83,12 @@ def start(command, environment, root="/", ignored=0):
     except (FileNotFoundError, ValueError):
         return _complain(not_found(command[0], root), EXIT_NOT_FOUND)
     except OSError as error:
-        return _complain("{}: cannot be executed: {}".format(command[0], error.strerror), EXIT_NOT_EXECUTABLE)
+        return _complain(f"{command[0]}: cannot be executed: {error.strerror}", EXIT_NOT_EXECUTABLE)
 
 
 def _complain(message, code):
     # One line, whatever a variable of the caller's holds.
-    sys.stderr.write("gpu-run: {}\n".format(" ".join(message.splitlines())))
+    sys.stderr.write(f"gpu-run: {' '.join(message.splitlines())}\n")
     # exec would drop what is still in the buffer.
     sys.stderr.flush()
     return code

@@ -9,9 +9,9 @@ from ..host.files import resolve
 
 def library_identity(path, root="/"):
     """{path, file, size, build_id} of a library; nothing but the path of one that cannot be read."""
-    real = resolve(root, path)
+    real = resolve(root, path) or ""
     try:
-        with open(real or "", "rb") as file:
+        with open(real, "rb") as file:
             build_id = _Elf(file).build_id()
             size = os.fstat(file.fileno()).st_size
     except OSError:

@@ -18,7 +18,7 @@ def set_memory_policy(mode, nodes):
     """
     machine = os.uname().machine
     if machine not in CALLS:
-        return "no system call number known for {}".format(machine)
+        return f"no system call number known for {machine}"
     set_call, get_call = CALLS[machine]
     library = ctypes.CDLL(None, use_errno=True)
     current = ctypes.c_int(DEFAULT_MODE)
@@ -30,5 +30,5 @@ def set_memory_policy(mode, nodes):
         mask[node // bits] |= 1 << (node % bits)
     # The kernel reads one bit less than it is told of.
     if library.syscall(set_call, MODES[mode], mask, ctypes.c_ulong(len(mask) * bits + 1)) != 0:
-        return "refused by the kernel: {}".format(os.strerror(ctypes.get_errno()))
+        return f"refused by the kernel: {os.strerror(ctypes.get_errno())}"
     return ""

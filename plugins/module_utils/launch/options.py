@@ -4,6 +4,10 @@
 from ..host.files import to_int
 from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, LaunchError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
 USAGE = "usage: gpu-run [options] -- command [argument ...]"
 DESCRIPTION = "Run a command on the CPUs, memory and allocator that suit its GPUs."
 EPILOG = "What the environment already says wins over the policy /etc/gpuwright/runtime.json."
@@ -29,7 +33,7 @@ OPTIONS = {
     "--dry-run": (FLAG, "", "print the equivalent shell line, run nothing; with --calibrate: write nothing"),
     "--calibrate": (FLAG, "", "measure the command with each allocator, keep the one proven faster than malloc"),
     "--user": (TEXT, "NAME", "with --calibrate as root: who runs the command (default: who called sudo)"),
-    "--rounds": (COUNT, "N", "with --calibrate: rounds (default: {})".format(DEFAULT_ROUNDS)),
+    "--rounds": (COUNT, "N", f"with --calibrate: rounds (default: {DEFAULT_ROUNDS})"),
     "--metric": (
         TEXT,
         "REGEX",
@@ -44,7 +48,23 @@ OPTIONS = {
 class Options:
     """One attribute for each option, dashes as underscores: bool of a flag, else text, number or None."""
 
-    def __init__(self):
+    gpus: "Optional[str]"
+    node: "Optional[str]"
+    memory: "Optional[str]"
+    threads: "Optional[int]"
+    allocator: "Optional[str]"
+    explain: bool
+    json: bool
+    dry_run: bool
+    calibrate: bool
+    user: "Optional[str]"
+    rounds: int
+    metric: "Optional[str]"
+    lower_is_better: bool
+    help: bool
+    version: bool
+
+    def __init__(self) -> None:
         for name, (kind, _, _) in OPTIONS.items():
             setattr(self, _attribute(name), False if kind == FLAG else None)
 
@@ -69,17 +89,15 @@ def parse(arguments):
         name, equals, value = word.partition("=")
         name = "--help" if name == "-h" else name
         if name not in OPTIONS:
-            raise LaunchError(
-                "{!r} is no option of gpu-run; the command goes after --, see gpu-run --help".format(word)
-            )
+            raise LaunchError(f"{word!r} is no option of gpu-run; the command goes after --, see gpu-run --help")
         kind = OPTIONS[name][0]
         if kind == FLAG:
             if equals:
-                raise LaunchError("{} takes no value".format(name))
+                raise LaunchError(f"{name} takes no value")
             value = True
         elif not equals:
             if not words or words[0] == "--":
-                raise LaunchError("{} needs a value; see gpu-run --help".format(name))
+                raise LaunchError(f"{name} needs a value; see gpu-run --help")
             value = words.pop(0)
         setattr(options, _attribute(name), value if kind == FLAG else _checked(name, kind, value))
     if not (options.help or options.version):
@@ -94,10 +112,10 @@ def _checked(name, kind, value):
     if kind == COUNT:
         number = to_int(value)
         if number is None or not 0 < number < 10**6:
-            raise LaunchError("{} {!r}: expected a whole number from 1".format(name, value))
+            raise LaunchError(f"{name} {value!r}: expected a whole number from 1")
         return number
     if value not in kind:
-        raise LaunchError("{} {!r}: choose from {}".format(name, value, ", ".join(kind)))
+        raise LaunchError(f"{name} {value!r}: choose from {', '.join(kind)}")
     return value
 
 
@@ -118,5 +136,5 @@ def help_text():
     """What --help prints."""
     lines = [USAGE, "", DESCRIPTION, "", "options:"]
     for name, (_, value, text) in OPTIONS.items():
-        lines.append("  {:20} {}".format((name + " " + value).strip(), text))
+        lines.append(f"  {(name + ' ' + value).strip():20} {text}")
     return "\n".join(lines + ["", EPILOG])

@@ -41,7 +41,7 @@ def check_library(path, package, root="/"):
     """Raise LaunchError unless `path` is safe to preload and the loader will take it."""
     # The loader splits LD_PRELOAD at spaces and colons.
     if not os.path.isabs(path) or set(path) & set(" :\t\n\0"):
-        raise LaunchError("library {!r}: an absolute path without spaces and colons is needed".format(path))
+        raise LaunchError(f"library {path!r}: an absolute path without spaces and colons is needed")
     real = resolve(root, path)
     if real is None:
         message = "library {}: there is no such file; install {}, or choose --allocator none"
@@ -50,7 +50,7 @@ def check_library(path, package, root="/"):
         with open(real, "rb") as file:
             header = file.read(ELF_HEADER.size)
     except OSError as error:
-        raise LaunchError("library {}: cannot be read: {}".format(path, error.strerror))
+        raise LaunchError(f"library {path}: cannot be read: {error.strerror}")
     for place in (real, os.path.dirname(real)):
         status = os.stat(place)
         if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -58,7 +58,7 @@ def check_library(path, package, root="/"):
             raise LaunchError(message.format(path, place))
     fault = _elf_fault(header)
     if fault:
-        raise LaunchError("library {}: {}; install {}".format(path, fault, package))
+        raise LaunchError(f"library {path}: {fault}; install {package}")
 
 
 def _elf_fault(header):
@@ -68,7 +68,7 @@ def _elf_fault(header):
     identity, kind, machine = ELF_HEADER.unpack(header)
     wanted = 2 if sys.maxsize > 2**32 else 1
     if identity[4] != wanted:
-        return "is {}, this system is {}".format(ELF_CLASSES.get(identity[4], "of unknown class"), ELF_CLASSES[wanted])
+        return f"is {ELF_CLASSES.get(identity[4], 'of unknown class')}, this system is {ELF_CLASSES[wanted]}"
     if kind != ELF_SHARED_OBJECT:
         return "is an ELF file but no shared library"
     if machine != ELF_MACHINES.get(os.uname().machine, machine):
@@ -87,9 +87,7 @@ def check_callers_preload(decision, value, root="/"):
             raise LaunchError(message.format(value, path))
         real = resolve(root, path)
         if real is None:
-            decision.warnings.append(
-                "LD_PRELOAD names {}, which is not there; the loader will go on without".format(path)
-            )
+            decision.warnings.append(f"LD_PRELOAD names {path}, which is not there; the loader will go on without")
             continue
         status, folder = os.stat(real), os.stat(os.path.dirname(real))
         open_folder = folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX
@@ -113,5 +111,5 @@ def prove_preload(library, environment, before_start=None):
     mapped = {line.split(None, 5)[5] for line in done.stdout.splitlines() if len(line.split(None, 5)) == 6}
     said = done.stderr.strip().splitlines()
     if os.path.realpath(library) not in mapped:
-        return "the loader did not take {}{}".format(library, ": " + said[0] if said else "")
+        return f"the loader did not take {library}{': ' + said[0] if said else ''}"
     return "it says: " + said[0] if said else ""

@@ -32,10 +32,10 @@ def environment_folder(name, environ, root="/"):
         return "", "as it was given"
     own = [variable for variable in OWN if environ.get(variable)]
     if own:
-        return "", "{} is set: your own environment".format(own[0])
+        return "", f"{own[0]} is set: your own environment"
     elsewhere = find_in(environ.get("PATH", "").split(os.pathsep), name)
     if elsewhere and elsewhere not in SYSTEM and elsewhere != ours:
-        return "", "your PATH has it in {}".format(elsewhere)
+        return "", f"your PATH has it in {elsewhere}"
     return ours, "of the current environment, since PATH has {}".format("the system's own" if elsewhere else "none")
 
 
@@ -53,13 +53,13 @@ def take_program(name, decision, root="/"):
 def not_found(name, root="/"):
     """One sentence for a command that is not there, with what the environment has."""
     if os.path.dirname(name) or not name:
-        return "{}: command not found".format(name)
+        return f"{name}: command not found"
     folder = os.path.join(root, ENVIRONMENT.lstrip("/"))
     try:
         there = sorted(entry for entry in os.listdir(folder) if not entry.startswith(TOOLS))
     except OSError:
-        return "{}: command not found, and there is no environment at {}".format(name, os.path.dirname(folder))
+        return f"{name}: command not found, and there is no environment at {os.path.dirname(folder)}"
     first = [entry for entry in ("python", "train-gan", "torchrun") if entry in there]
     named = (first + [entry for entry in there if entry not in first])[:NAMED]
     more = ", ..." if len(there) > len(named) else ""
-    return "{}: command not found; {} has {}{}".format(name, folder, ", ".join(named) or "nothing", more)
+    return f"{name}: command not found; {folder} has {', '.join(named) or 'nothing'}{more}"

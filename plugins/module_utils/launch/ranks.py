@@ -47,7 +47,7 @@ def find_rank(environ):
         if index is None:
             continue
         if count is not None and index >= count:
-            raise LaunchError("{}={} is not below {}={}".format(rank_name, index, count_name, count))
+            raise LaunchError(f"{rank_name}={index} is not below {count_name}={count}")
         # One process of mpirun's has all GPUs; torchrun's takes the first even when it is alone.
         if rank_name == "LOCAL_RANK" or (count or index + 1) > 1:
             return Rank(index, count or index + 1, rank_name)
@@ -61,9 +61,7 @@ def _slurm_rank(environ):
         return None
     count = _slurm_count(environ) or index + 1
     if index >= count:
-        raise LaunchError(
-            "{}={}, but this node has {} task(s) by SLURM_STEP_TASKS_PER_NODE".format(SLURM_RANK, index, count)
-        )
+        raise LaunchError(f"{SLURM_RANK}={index}, but this node has {count} task(s) by SLURM_STEP_TASKS_PER_NODE")
     return Rank(index, count, SLURM_RANK) if count > 1 else None
 
 
@@ -87,7 +85,7 @@ def _whole_number(environ, name, least):
     if not text:
         return None
     if not is_digits(text, MOST_DIGITS) or int(text) < least:
-        raise LaunchError("{}={!r}: expected a whole number from {}".format(name, text, least))
+        raise LaunchError(f"{name}={text!r}: expected a whole number from {least}")
     return int(text)
 
 
@@ -123,14 +121,14 @@ def find_launcher(rank):
                 return Launcher(os.sched_getaffinity(pid), _read_zeros(pid, "cmdline"), environment)
             except OSError:
                 return None
-        pid = to_int(read_colon_lines(read_text("/", "/proc/{}/status".format(pid))).get("PPid"))
+        pid = to_int(read_colon_lines(read_text("/", f"/proc/{pid}/status")).get("PPid")) or 0
     return None
 
 
 def _read_zeros(pid, name):
     """The strings of a file of /proc that separates them with zeros; [] when it cannot be read."""
     try:
-        with open("/proc/{}/{}".format(pid, name), "rb") as file:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
             return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
     except OSError:
         return []

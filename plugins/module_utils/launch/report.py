@@ -14,7 +14,7 @@ SMALL_SHARED_MEMORY = 1 << 30
 
 def shell_line(decision, command):
     """The same by hand: env and numactl in front of the command."""
-    words = ["env"] + ["{}={}".format(name, value) for name, value in sorted(decision.changed.items())]
+    words = ["env"] + [f"{name}={value}" for name, value in sorted(decision.changed.items())]
     words += ["numactl", "--physcpubind=" + format_cpu_list(decision.cpus)]
     if decision.memory_policy != "none":
         option = "--preferred=" if decision.memory_policy == "preferred" else "--membind="
@@ -27,7 +27,7 @@ def examine(decision):
     if decision.allocator:
         fault = prove_preload(decision.allocator, decision.environment)
         decision.note("allocator loaded", "no" if fault else "yes", fault or "seen in /proc/<pid>/maps of a process")
-        decision.warnings += ["{}: {}".format(decision.allocator, fault)] if fault else []
+        decision.warnings += [f"{decision.allocator}: {fault}"] if fault else []
     try:
         size = os.statvfs("/dev/shm")
     except OSError:

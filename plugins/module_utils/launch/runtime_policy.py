@@ -39,11 +39,11 @@ def load_policy(root="/"):
     except FileNotFoundError:
         return dict(DEFAULTS)
     except OSError as error:
-        raise LaunchError("{}: cannot be read: {}".format(POLICY_PATH, error.strerror))
+        raise LaunchError(f"{POLICY_PATH}: cannot be read: {error.strerror}")
     except ValueError as error:
-        raise LaunchError("{}: is not JSON: {}".format(POLICY_PATH, error))
+        raise LaunchError(f"{POLICY_PATH}: is not JSON: {error}")
     if not isinstance(policy, dict):
-        raise LaunchError("{}: expected an object, found {}".format(POLICY_PATH, type(policy).__name__))
+        raise LaunchError(f"{POLICY_PATH}: expected an object, found {type(policy).__name__}")
     for key, value in policy.items():
         expected = _expectation(key, value)
         if expected:

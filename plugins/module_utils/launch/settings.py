@@ -28,12 +28,12 @@ def choose_memory(decision, nodes, mode, root):
     elif present is not None and len(present) < 2:
         why = "there is one memory node"
     elif without_memory:
-        why = "NUMA node {} has no memory that the caller may use".format(format_cpu_list(without_memory))
+        why = f"NUMA node {format_cpu_list(without_memory)} has no memory that the caller may use"
     elif mode != "bind" and len(nodes) > 1:
         why = "the GPUs lie on several nodes: memory comes from the node of the CPU that asks"
     else:
         decision.memory_policy, decision.memory_nodes = mode, nodes
-        decision.note("memory policy", "{} {}".format(mode, format_cpu_list(nodes)), WHY[mode])
+        decision.note("memory policy", f"{mode} {format_cpu_list(nodes)}", WHY[mode])
         return
     decision.note("memory policy", "unchanged", why)
 
@@ -49,16 +49,16 @@ def choose_threads(decision, option, policy, share, rank, launcher, root):
         decision.set_variable("OMP_NUM_THREADS", str(policy["omp_num_threads"]), "policy" + note, even_if_set=filler)
         return
     cores = len(cores_of(share.cpus, root))
-    threads, why = max(1, cores // share.sharing), "{} physical core(s)".format(cores)
+    threads, why = max(1, cores // share.sharing), f"{cores} physical core(s)"
     if share.sharing > 1:
-        why += " for {} processes".format(share.sharing)
+        why += f" for {share.sharing} processes"
     quota = cpu_quota(root)
     if quota is not None:
         granted = max(1, int(quota / (rank.count if rank else 1)))
         if granted < threads:
             threads, why = (
                 granted,
-                "the cgroup grants {:g} CPU(s) to {} process(es)".format(quota, rank.count if rank else 1),
+                f"the cgroup grants {quota:g} CPU(s) to {rank.count if rank else 1} process(es)",
             )
     decision.set_variable("OMP_NUM_THREADS", str(threads), why + note, even_if_set=filler)
 

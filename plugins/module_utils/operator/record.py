@@ -109,7 +109,7 @@ def _read(root: str):
 
 
 def _lacks(name: str) -> str:
-    return "{} is damaged: it has no usable value of {}".format(RECORD, name)
+    return f"{RECORD} is damaged: it has no usable value of {name}"
 
 
 def _quiet_s(root: str, record: Optional[Dict[str, Any]], damaged: str) -> Optional[float]:

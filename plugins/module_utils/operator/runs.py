@@ -87,7 +87,7 @@ def _ask_child(root: str, pids: List[int], deadline: float):
 
 def _read_run(root: str, pid: int) -> str:
     try:
-        with open(below(root, "/proc/{}/environ".format(pid)), "rb") as file:
+        with open(below(root, f"/proc/{pid}/environ"), "rb") as file:
             return run_of(file.read(LIMIT_BYTES))
     except OSError:
         # It has ended, or it is the kernel's own.

@@ -5,7 +5,7 @@ apt itself is asked where its packages come from: it reads both forms of sources
 files which of them are the distribution's, under whatever mirror's name.
 """
 
-import collections
+from typing import Dict, List, NamedTuple, Set, Tuple
 
 from ..host.bounded import run_bounded
 
@@ -18,15 +18,22 @@ KEYRINGS = {
 FIRST_COMPONENT = "main"
 APT_SECONDS = 60
 
-Target = collections.namedtuple("Target", "file origin uri suite component")
-Target.__doc__ = """One index of packages: the file that configures it, its Release file's origin, and where it is."""
+
+class Target(NamedTuple):
+    """One index of packages: the file that configures it, its Release file's origin, and where it is."""
+
+    file: str
+    origin: str
+    uri: str
+    suite: str
+    component: str
 
 
 def read_targets(run=run_bounded):
     """The indexes that apt has read from its configured sources; raises OSError when apt cannot say."""
     done = run(["apt-get", "indextargets", "--format", FIELDS, "Created-By: Packages"], APT_SECONDS)
     if done.rc != 0:
-        raise OSError("apt-get indextargets: {}".format(done.problem or done.stderr.strip()[-300:]))
+        raise OSError(f"apt-get indextargets: {done.problem or done.stderr.strip()[-300:]}")
     return parse_targets(done.stdout)
 
 
@@ -52,11 +59,11 @@ def wanted_stanzas(targets, components, file):
     Returns `[(origin, uri, (suite, ...), (component, ...)), ...]`; what other files configure is not repeated, which
     apt would complain about at every update.
     """
-    elsewhere = collections.OrderedDict()
+    elsewhere: Dict[Tuple[str, str, str], Set[str]] = {}
     for target in own_targets(targets):
         if target.file != file:
             elsewhere.setdefault((target.origin, target.uri, target.suite), set()).add(target.component)
-    stanzas = collections.OrderedDict()
+    stanzas: Dict[Tuple[str, str, Tuple[str, ...]], List[str]] = {}
     for (origin, uri, suite), present in elsewhere.items():
         missing = tuple(name for name in components if name not in present)
         if FIRST_COMPONENT in present and missing:

@@ -5,6 +5,7 @@ import fcntl
 import fnmatch
 import os
 import struct
+from typing import Any, Dict, Set
 
 from ..host.bounded import run_bounded
 
@@ -81,7 +82,8 @@ def unfinished_packages(family):
 
 def missing_debs(names, listing):
     """Those of `names` that a listing (status, package, version, provides; by tabs) does not show as installed."""
-    versions, provided = {}, set()
+    versions: Dict[str, Any] = {}
+    provided: Set[str] = set()
     for line in listing.splitlines():
         status, package, version, provides = (line + "\t\t\t").split("\t")[:4]
         # What apt has not finished is not there yet.

@@ -26,7 +26,7 @@ def read_streams(root):
             except StreamError as error:
                 raise ValueError(str(error))
             if selection.state:
-                found[module] = "{} {}".format(selection.state, selection.stream).strip()
+                found[module] = f"{selection.state} {selection.stream}".strip()
     return found
 
 
@@ -34,6 +34,6 @@ def read_version_locks(root):
     """The patterns of versionlock.list; empty when there is no such file."""
     text = read_text(root, LOCK_LIST)
     if text is None and exists(root, LOCK_LIST):
-        raise OSError("{} cannot be read".format(LOCK_LIST))
+        raise OSError(f"{LOCK_LIST} cannot be read")
     lines = [line.split("#")[0].strip() for line in (text or "").splitlines()]
     return [line for line in lines if line]

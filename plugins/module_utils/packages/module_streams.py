@@ -6,11 +6,11 @@ repository and no dnf. Everything else goes through the dnf command, whose outpu
 (RHEL 8) and 4.14 (Debian 12).
 """
 
-import collections
 import configparser
 import difflib
 import re
 import signal
+from typing import NamedTuple
 
 from ..host.bounded import run_bounded
 from ..host.files import read_text
@@ -20,8 +20,12 @@ STATE_FILE = "/etc/dnf/modules.d/{}.module"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")
 SHOWN_LINES = 6
 
-# state: "enabled", "disabled" or "" (neither, so that the repository's default stream counts)
-Selection = collections.namedtuple("Selection", "state stream")
+
+class Selection(NamedTuple):
+    """state: "enabled", "disabled" or "" (neither, so that the repository's default stream counts)"""
+
+    state: str
+    stream: str
 
 
 class StreamError(Exception):
@@ -32,8 +36,8 @@ def check_name(what, text):
     """Refuses what dnf would take for an option or for more than one name. Raises `StreamError`."""
     if not NAME.match(text):
         raise StreamError(
-            "{} is {!r}: expected a name such as nvidia-driver or 580-dkms (letters, digits and . _ + -, starting with "
-            "a letter or digit)".format(what, text)
+            f"{what} is {text!r}: expected a name such as nvidia-driver or 580-dkms (letters, digits and . _ + -, "
+            "starting with a letter or digit)"
         )
 
 
@@ -45,11 +49,11 @@ def read_selection(name, root="/"):
         parser.read_string(read_text(root, path) or "")
     except configparser.Error as error:
         reason = " ".join(str(error).split())
-        raise StreamError("{} cannot be read: {}. Next: dnf module reset {}".format(path, reason, name))
+        raise StreamError(f"{path} cannot be read: {reason}. Next: dnf module reset {name}")
     section = parser[name] if parser.has_section(name) else {}
     state, stream = section.get("state", "").strip(), section.get("stream", "").strip()
     if state not in ("", "enabled", "disabled"):
-        raise StreamError("{} has the unknown state {!r}. Next: dnf module reset {}".format(path, state, name))
+        raise StreamError(f"{path} has the unknown state {state!r}. Next: dnf module reset {name}")
     return Selection(state, stream if state == "enabled" else "")
 
 
@@ -59,7 +63,7 @@ def parse_module_list(name, text):
     Rows look like "nvidia-driver  580-dkms [d][e]  default [d], fm  Summary"; several repositories may list the same
     stream, long cells continue on lines that begin with a space, and hints follow at the end.
     """
-    row = re.compile(r"{}\s+(?P<stream>[^\s\[\]]+)(?:\s|\[|$)".format(re.escape(name)))
+    row = re.compile(rf"{re.escape(name)}\s+(?P<stream>[^\s\[\]]+)(?:\s|\[|$)")
     streams = []
     for line in text.splitlines():
         match = row.match(line)
@@ -129,7 +133,7 @@ class Dnf(object):
         # SIGTERM: a package transaction that is under way ends in order, one that waits for a lock ends at once.
         finished = run_bounded(command, self.timeout, stop_signal=signal.SIGTERM)
         if finished.missing:
-            raise StreamError("{}. This host does not use dnf, or PATH lacks /usr/bin".format(finished.problem))
+            raise StreamError(f"{finished.problem}. This host does not use dnf, or PATH lacks /usr/bin")
         if finished.timed_out:
             raise StreamError(_late(command, self.timeout, finished))
         if finished.rc is None:
@@ -150,7 +154,7 @@ def plan_commands(name, wanted, before, installed):
         return [reset]
     if wanted.state == "disabled":
         return [["dnf", "-y", "module", "disable", name]]
-    enable = ["dnf", "-y", "module", "enable", "{}:{}".format(name, wanted.stream)]
+    enable = ["dnf", "-y", "module", "enable", f"{name}:{wanted.stream}"]
     if not is_switch(wanted, before):
         return [enable]
     remove = [["dnf", "-y", "remove"] + installed] if installed else []
@@ -164,7 +168,7 @@ def is_switch(wanted, before):
 
 def switch_refusal(name, wanted, before, commands):
     """Why a switch does not happen by itself, and everything that it would do; `commands` are lines of text."""
-    there = "has stream {} enabled".format(before.stream) if before.stream else "has no stream enabled"
+    there = f"has stream {before.stream} enabled" if before.stream else "has no stream enabled"
     if before == wanted:
         there += ", with packages of another version,"
     return (
@@ -178,28 +182,28 @@ def unknown_stream(name, stream, available):
     """What there is instead of a stream that no repository offers."""
     if not available:
         return (
-            "No enabled repository offers module {}. Next: dnf repolist; dnf module list {} (is the repository that "
-            "carries it enabled and reachable?)".format(name, name)
+            f"No enabled repository offers module {name}. Next: dnf repolist; dnf module list {name} (is the "
+            "repository that carries it enabled and reachable?)"
         )
     near = difflib.get_close_matches(stream, available, n=3, cutoff=0.7)
     # Two names of the same branch are near each other however different their endings are.
     branch = stream.split("-")[0]
     near += [other for other in available if other.split("-")[0] == branch and other not in near]
-    hint = " Did you mean {}?".format(" or ".join(near)) if near else ""
-    return "Module {} has no stream {}.{} Available: {}".format(name, stream, hint, ", ".join(available))
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"Module {name} has no stream {stream}.{hint} Available: {', '.join(available)}"
 
 
 def _failure(command, finished):
     words = "\n".join((finished.stderr.strip() or finished.stdout.strip()).splitlines()[-SHOWN_LINES:])
     lock = re.search(r"(?i)lock.*|another copy is running.*", words)
     who = _holder_sentence(finished.stdout + finished.stderr) if lock else ""
-    return "{} failed with exit status {}.{} Its last words: {}".format(" ".join(command), finished.rc, who, words)
+    return f"{' '.join(command)} failed with exit status {finished.rc}.{who} Its last words: {words}"
 
 
 def _late(command, timeout, finished):
     text = finished.stdout + finished.stderr
     who = _holder_sentence(text) or " Look for what it waits for: ps -o pid,stat,etime,args -C dnf,yum,rpm"
-    return "{} did not finish within {:g} s and was stopped.{}".format(" ".join(command), timeout, who)
+    return f"{' '.join(command)} did not finish within {timeout:g} s and was stopped.{who}"
 
 
 def _holder_sentence(text):
@@ -207,12 +211,10 @@ def _holder_sentence(text):
     match = re.search(r"(?i)(?:process with pid|running as pid) ([0-9]+)", text)
     if match:
         pid = int(match.group(1))
-        command = (read_text("/", "/proc/{}/cmdline".format(pid)) or "unknown command").replace("\0", " ").strip()
+        command = (read_text("/", f"/proc/{pid}/cmdline") or "unknown command").replace("\0", " ").strip()
     else:
         holder = lock_holder()
         if holder is None:
             return ""
         pid, command = holder["pid"], holder["command"]
-    return " The package manager is held by process {} ({}); wait for it or stop it, then run again.".format(
-        pid, command
-    )
+    return f" The package manager is held by process {pid} ({command}); wait for it or stop it, then run again."

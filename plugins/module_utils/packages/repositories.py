@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 import urllib.error
+from typing import Dict
 
 from ..host.files import exists, read_text
 from .addresses import open_address, without_login
@@ -33,8 +34,8 @@ def read_proxy(root, name):
 
     The repository's own section goes before [main]; the words for none are dnf.conf(5)'s.
     """
-    settings = {}
-    for path, section in ((DNF_CONF, "main"), ("/etc/yum.repos.d/{}.repo".format(name), name)):
+    settings: Dict[str, str] = {}
+    for path, section in ((DNF_CONF, "main"), (f"/etc/yum.repos.d/{name}.repo", name)):
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         try:
             parser.read_string(read_text(root, path) or "")
@@ -48,7 +49,7 @@ def read_proxy(root, name):
         return None if proxy is None else ""
     user, password = settings.get("proxy_username", ""), settings.get("proxy_password", "")
     scheme, separator, place = proxy.rpartition("://")
-    login = "{}:{}@".format(user, password) if user and "@" not in place else ""
+    login = f"{user}:{password}@" if user and "@" not in place else ""
     return (scheme or "http") + (separator or "://") + login + place
 
 
@@ -100,7 +101,7 @@ def unreachable(repositories, major, root="/", family="redhat", passwords=None):
     deadline = time.monotonic() + ANSWER_SECONDS
     for thread in threads:
         thread.join(max(0, deadline - time.monotonic()))
-    late = "no answer within {} s".format(ANSWER_SECONDS)
+    late = f"no answer within {ANSWER_SECONDS} s"
     answers = [(row, row.get("why", late)) for row in asked]
     return [
         {
@@ -148,7 +149,7 @@ def why_unreachable(url, proxy, judge, user="", password=""):
                 start = answer.read(START_BYTES)
         except urllib.error.HTTPError as error:
             # The server has spoken; it would say the same again.
-            return "HTTP {} {}".format(error.code, error.reason)
+            return f"HTTP {error.code} {error.reason}"
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = without_login(_phrase(error))
             continue
@@ -159,5 +160,5 @@ def why_unreachable(url, proxy, judge, user="", password=""):
 def _phrase(error):
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLError):
-        return "TLS: {}".format(reason)
+        return f"TLS: {reason}"
     return str(getattr(reason, "strerror", None) or reason) or type(error).__name__

@@ -40,7 +40,7 @@ def pinned_key(data, fingerprint, run=run_bounded):
     """
     wanted = fingerprint.replace(" ", "").upper()
     if len(data) > MOST_BYTES:
-        raise ValueError("it is larger than {} MiB, which no key is".format(MOST_BYTES // 1024 // 1024))
+        raise ValueError(f"it is larger than {MOST_BYTES // 1024 // 1024} MiB, which no key is")
     home = tempfile.mkdtemp(prefix="gpuwright-key-")
     try:
         path = os.path.join(home, "fetched")
@@ -52,9 +52,9 @@ def pinned_key(data, fingerprint, run=run_bounded):
         keys = parse_keys(_finished(run(gpg + ["--with-colons", "--list-keys"], GPG_SECONDS)).stdout)
         if wanted not in keys:
             seen = ", ".join(sorted(keys)) or "no key at all"
-            raise ValueError("it holds {} instead of {}".format(seen, wanted))
+            raise ValueError(f"it holds {seen} instead of {wanted}")
         if keys[wanted] == "r":
-            raise ValueError("its owner has revoked the key {}".format(wanted))
+            raise ValueError(f"its owner has revoked the key {wanted}")
         export = ["--armor", "--no-emit-version", "--export-options", "export-minimal", "--export", wanted]
         text = _finished(run(gpg + export, GPG_SECONDS)).stdout
     finally:
@@ -77,5 +77,5 @@ def parse_keys(text):
 
 def _finished(done, codes=(0,)):
     if done.rc is None or (codes and done.rc not in codes):
-        raise OSError("gpg: {}".format(done.problem or done.stderr.strip()[-300:] or "exit status {}".format(done.rc)))
+        raise OSError("gpg: {}".format(done.problem or done.stderr.strip()[-300:] or f"exit status {done.rc}"))
     return done

@@ -31,7 +31,7 @@ def read_unfinished(root="/"):
         return None
     try:
         # Read-only and without waiting: a running dnf is somebody else's finding.
-        database = sqlite3.connect("file:{}?mode=ro".format(path), uri=True, timeout=1)
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1)
         try:
             row = database.execute("SELECT id, dt_begin, cmdline, state FROM trans ORDER BY id DESC LIMIT 1").fetchone()
         finally:
@@ -69,5 +69,5 @@ def state_findings(state, lock_holder):
 
 
 def _short(lines):
-    more = " and {} more".format(len(lines) - MOST_LINES) if len(lines) > MOST_LINES else ""
+    more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
     return "; ".join(line.strip()[:160] for line in lines[:MOST_LINES]) + more

@@ -33,7 +33,7 @@ def switch_script(installed, offered, wanted):
     stay, gone = [name for name in installed if name in offered], [name for name in installed if name not in offered]
     new = [package for package in wanted if not any(_is_of(package, name) for name in stay)]
     lines = [("remove", gone), ("distro-sync", stay), ("install", new)]
-    return "".join("{} {}\n".format(word, " ".join(names)) for word, names in lines if names) + "run\n"
+    return "".join(f"{word} {' '.join(names)}\n" for word, names in lines if names) + "run\n"
 
 
 def _is_of(package, name):
@@ -43,8 +43,8 @@ def _is_of(package, name):
 def describe_switch(installed, wanted):
     """What a person could type instead, for messages."""
     new = [package for package in wanted if not any(_is_of(package, name) for name in installed)]
-    text = "dnf -y --allowerasing distro-sync {}".format(" ".join(installed))
-    return text + ("; dnf -y install {}".format(" ".join(new)) if new else "")
+    text = f"dnf -y --allowerasing distro-sync {' '.join(installed)}"
+    return text + (f"; dnf -y install {' '.join(new)}" if new else "")
 
 
 @contextlib.contextmanager

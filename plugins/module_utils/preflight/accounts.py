@@ -29,11 +29,11 @@ def account_problems(accounts, trainer, researchers):
             "Name another one in model_trainer_user, or set model_trainer_adopt_user: true to lock its password and "
             "take its shell away."
         )
-        seen = "uid {}, {}, {}, {}".format(uid, comment or "no comment", home, shell)
-        found.append(problem("There is an account {} that was not made here".format(trainer), seen, step))
+        seen = f"uid {uid}, {comment or 'no comment'}, {home}, {shell}"
+        found.append(problem(f"There is an account {trainer} that was not made here", seen, step))
     unknown = sorted(set(researchers) - set(accounts))
     if unknown:
-        text = "model_trainer_researchers names {}, which is no account of this node".format(", ".join(unknown))
+        text = f"model_trainer_researchers names {', '.join(unknown)}, which is no account of this node"
         step = "Make it (`useradd`, or your directory service), or correct the name."
-        found.append(problem(text, "getent passwd {}".format(" ".join(unknown)), step))
+        found.append(problem(text, f"getent passwd {' '.join(unknown)}", step))
     return found

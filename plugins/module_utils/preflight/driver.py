@@ -40,9 +40,7 @@ def downgrade_problems(host, plan, wishes):
     if version_key(found)[:parts] <= version_key(planned):
         return []
     because = plan.get("because", {}).get("driver") or ""
-    text = "The node has driver {}, which is newer than the planned {}, and a downgrade was not asked for".format(
-        found, planned
-    )
+    text = f"The node has driver {found}, which is newer than the planned {planned}, and a downgrade was not asked for"
     step = (
         'To go back name it in the inventory (system_driver_branch: "{}", or an exact system_driver_version), or set '
         'system_driver_allow_downgrade: true. To stay, pin the branch that the node has: system_driver_branch: "{}".'

@@ -43,7 +43,7 @@ def read_fapolicyd(ask, root="/"):
     files = sorted(RULES_FOLDER + "/" + name for name in names_in(root, RULES_FOLDER) if name.endswith(".rules"))
     lists = [TRUST_FILE] + [TRUST_FOLDER + "/" + name for name in names_in(root, TRUST_FOLDER)]
     return {
-        "permissive": bool(permissive) and int(permissive.group(1)) != 0,
+        "permissive": permissive is not None and int(permissive.group(1)) != 0,
         "allowed": is_allowed("\n".join(read_text(root, path) or "" for path in (files if folder else [ONE_FILE]))),
         "listed": any(
             line.startswith(ENVIRONMENTS) for path in lists for line in (read_text(root, path) or "").splitlines()
@@ -68,18 +68,18 @@ def fapolicyd_problems(facts):
     state = facts.get("fapolicyd")
     if not state or state["allowed"]:
         return []
-    rules = ["allow perm=any all : dir={}".format(name) for name in FOLDERS]
-    rules += ["allow perm=any all : path={}".format(name) for name in PROGRAMS]
-    typed = "printf '%s\\n' {} ".format(" ".join("'{}'".format(rule) for rule in rules))
+    rules = [f"allow perm=any all : dir={name}" for name in FOLDERS]
+    rules += [f"allow perm=any all : path={name}" for name in PROGRAMS]
+    typed = "printf '%s\\n' {} ".format(" ".join(f"'{rule}'" for rule in rules))
     if state["folder"]:
-        step = "As root on the node: `{}> {} && fagenrules --load`".format(typed, OUR_RULES)
+        step = f"As root on the node: `{typed}> {OUR_RULES} && fagenrules --load`"
     else:
         step = (
             "As root on the node put these lines into {}, before those about ftype=application/x-sharedlib, and run "
             "`systemctl restart fapolicyd`: {}"
         ).format(ONE_FILE, "; ".join(rules))
     text = "fapolicyd lets nobody but root use what no package has brought, such as the environment in /opt/gpuwright"
-    seen = "the service is on, permissive = {}, and no rule allows /opt/gpuwright".format(int(state["permissive"]))
+    seen = f"the service is on, permissive = {int(state['permissive'])}, and no rule allows /opt/gpuwright"
     step += ". Root alone can write there. Then run again."
     if state["listed"]:
         seen += "; a list of trust names files there, by their contents"

@@ -114,25 +114,25 @@ def hardware_problems(gpus, wishes):
     """The cards on the PCI bus against those that the server was bought with."""
     found = []
     names = sorted({gpu["name"] for gpu in gpus})
-    seen = "{} on the PCI bus: {}".format(len(gpus), ", ".join(gpu["pci_id"] for gpu in gpus) or "none")
+    seen = f"{len(gpus)} on the PCI bus: {', '.join(gpu['pci_id'] for gpu in gpus) or 'none'}"
     count, model = wishes["gpu_count"], wishes["gpu_model"]
     if count is not None and len(gpus) < count:
-        text = "{} of {} GPUs are there".format(len(gpus), count)
+        text = f"{len(gpus)} of {count} GPUs are there"
         step = (
             "Look for the missing card: power, seating, firmware, `dmesg | grep -i nvrm`. To go on without it, set "
             "preflight_allow_missing_gpus: true; if the server has fewer, correct verify_expected_gpu_count."
         )
         found.append(problem(text, seen, step, stops=not wishes["allow_missing_gpus"]))
     elif count == 0 and gpus:
-        step = "Set verify_expected_gpu_count: {} to use them, or leave it: verification warns.".format(len(gpus))
+        step = f"Set verify_expected_gpu_count: {len(gpus)} to use them, or leave it: verification warns."
         found.append(problem("GPUs are there, on a node without GPUs", seen, step, stops=False))
     elif count is not None and len(gpus) > count:
-        text = "{} GPUs are there and {} are expected".format(len(gpus), count)
+        text = f"{len(gpus)} GPUs are there and {count} are expected"
         found.append(
             problem(
                 text,
                 seen,
-                "Set verify_expected_gpu_count: {}, or look whether this is the right server.".format(len(gpus)),
+                f"Set verify_expected_gpu_count: {len(gpus)}, or look whether this is the right server.",
             )
         )
     strangers = [name for name in names if model and not could_be(name, model)]
@@ -140,7 +140,7 @@ def hardware_problems(gpus, wishes):
         expected = {describe_device(device_id).architecture for device_id in find_devices(model)}
         # Names are not always nvidia-smi's, which verification goes by; another chip is another card for sure.
         other = bool(expected) and any(gpu["architecture"] not in expected for gpu in gpus if gpu["name"] in strangers)
-        text = "{} is there and {} is expected".format(", ".join(strangers), model)
+        text = f"{', '.join(strangers)} is there and {model} is expected"
         right = "Set verify_expected_gpu_model: {!r}" if len(names) == 1 else "Take {!r} out"
         step = right.format(strangers[0]) + ", or look whether this is the right server and card."
         found.append(problem(text, seen, step, stops=other))
@@ -160,7 +160,7 @@ def use_problems(host, plan, busy):
     step = (
         "Drain the node or wait for the jobs, then run again; -e gpuwright_busy=wait lets the run wait for them."
         if busy == "skip"
-        else "Nothing: as gpuwright_busy={} says, the run looks again before it would replace the driver.".format(busy)
+        else f"Nothing: as gpuwright_busy={busy} says, the run looks again before it would replace the driver."
     )
     text = "The GPUs are in use and the driver would be replaced"
     return [dict(problem(text, describe_all(workers), step, stops=busy == "skip"), kind="busy")]
@@ -192,9 +192,9 @@ def clock_problems(facts, wishes, family="redhat"):
     if wishes["time"] is None or abs(facts["time"] - wishes["time"]) <= MOST_SKEW_SECONDS:
         return []
     skew = facts["time"] - wishes["time"]
-    text = "The clock is {:.0f} s {} the controller's".format(abs(skew), "ahead of" if skew > 0 else "behind")
+    text = f"The clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the controller's"
     seen = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(facts["time"])) + " on the node"
-    return [problem(text, seen, "On the node: `{}`; or mend the controller's.".format(SET_CLOCK[family]))]
+    return [problem(text, seen, f"On the node: `{SET_CLOCK[family]}`; or mend the controller's.")]
 
 
 def package_manager_problems(facts):

@@ -47,7 +47,7 @@ def secure_boot_problems(host, plan, wishes):
 def _key_problems(key, wishes):
     state = key["state"]
     text = "Secure Boot is on and {}, {}".format(WORDS.get(state, "DKMS's signing key is not enrolled"), REFUSED)
-    seen = "{}: {}".format(key["certificate"], key["because"] or state.replace("_", " "))
+    seen = f"{key['certificate']}: {key['because'] or state.replace('_', ' ')}"
     if state == UNKNOWN:
         step = "Make it readable: `mokutil --list-enrolled` and `ls /sys/firmware/efi/efivars` on the node show why."
         return [problem(text, seen, step)]
@@ -71,9 +71,7 @@ def _signer_problems(signed):
             "The NVIDIA module for kernel {kernel} is {by}, so the next boot would end without a driver".format(
                 kernel=signed["kernel"], by=by.format(**signed)
             ),
-            "modinfo -k {kernel} nvidia: signer {signer}".format(
-                kernel=signed["kernel"], signer=signed["signer"] or "none"
-            ),
+            f"modinfo -k {signed['kernel']} nvidia: signer {signed['signer'] or 'none'}",
             "Do not reboot; build and sign it anew on the node: `dkms uninstall`, `dkms unbuild` and `dkms install` of "
             "nvidia for this kernel; mokutil --list-enrolled shows whose keys are trusted.",
         )

@@ -91,7 +91,7 @@ def read_only_problems(facts, needs):
         "Look why (`dmesg | grep -iE 'remount|I/O error'`, `findmnt -T {}`): after an error of the disk repair that "
         "first, else `mount -o remount,rw` what is mounted there, and mend /etc/fstab."
     )
-    text = "The file system of {} is mounted read-only".format(", ".join(closed))
+    text = f"The file system of {', '.join(closed)} is mounted read-only"
     return [problem(text, "mount option ro", step.format(closed[0]))]
 
 
@@ -104,9 +104,9 @@ def space_problems(facts, needs, percent, family="redhat"):
     for folder in unreadable:
         found.append(
             problem(
-                "The free space of {} cannot be read".format(folder),
+                f"The free space of {folder} cannot be read",
                 "statvfs failed",
-                "Look at `df {}`.".format(folder),
+                f"Look at `df {folder}`.",
             )
         )
     for device in sorted({system["device"] for _need, system in known if system}):
@@ -115,12 +115,10 @@ def space_problems(facts, needs, percent, family="redhat"):
         files = sum(need[3] for need, _system in here) * percent // 100
         system = here[0][1]
         folders = ", ".join(sorted({need[1] for need, _system in here}))
-        parts = ", ".join("{} {} MiB".format(need[0], need[2]) for need, _system in here if need[2])
+        parts = ", ".join(f"{need[0]} {need[2]} MiB" for need, _system in here if need[2])
         step = "On the node: `{}`, or free space that `df -h` shows; preflight_space_percent scales the estimate."
         if system["free_mib"] < mib:
-            text = "The file system of {} has {} MiB free and about {} MiB are needed".format(
-                folders, system["free_mib"], mib
-            )
+            text = f"The file system of {folders} has {system['free_mib']} MiB free and about {mib} MiB are needed"
             found.append(problem(text, parts, step.format(CLEAN[family])))
         if system["free_inodes"] is not None and system["free_inodes"] < files:
             text = "The file system of {} has {} inodes free and about {} are needed"

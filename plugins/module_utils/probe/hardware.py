@@ -3,6 +3,7 @@
 
 import os
 import re
+from typing import Dict, Optional
 
 from ..gpu.devices import NVIDIA_VENDOR, describe_device
 from ..host.files import below, exists, link_target, names_in, read_colon_lines, read_int, read_text
@@ -22,7 +23,7 @@ def read_gpus(root="/"):
 
 
 def _is_gpu(root, pci_id):
-    device = "{}/{}".format(PCI_FOLDER, pci_id)
+    device = f"{PCI_FOLDER}/{pci_id}"
     if read_text(root, device + "/vendor") != "0x" + NVIDIA_VENDOR:
         return False
     # A virtual function is a slice of a card that is listed itself.
@@ -31,7 +32,7 @@ def _is_gpu(root, pci_id):
 
 
 def _read_gpu(root, pci_id):
-    folder = "{}/{}".format(PCI_FOLDER, pci_id)
+    folder = f"{PCI_FOLDER}/{pci_id}"
     device_id = (read_text(root, folder + "/device") or "")[2:].lower() or "unknown"
     device = describe_device(device_id)
     numa_node = read_int(root, folder + "/numa_node")
@@ -59,13 +60,13 @@ def _slot_width(root, folder):
     """Lanes that the slot has: the most of the bridge right above the card; None where sysfs shows no bridge."""
     parts = (link_target(root, folder) or "").split("/")
     above = [part for part in parts[:-1] if ADDRESS.match(part)]
-    return _link_width(read_int(root, "{}/{}/max_link_width".format(PCI_FOLDER, above[-1]))) if above else None
+    return _link_width(read_int(root, f"{PCI_FOLDER}/{above[-1]}/max_link_width")) if above else None
 
 
 def _link_speed(text):
     """One spelling for all kernels (4.18 writes "8 GT/s", newer ones "8.0 GT/s PCIe"); None when the link is silent."""
     match = re.match(r"([0-9]{1,3}(?:\.[0-9])?) GT/s", text or "")
-    return "{:.1f} GT/s PCIe".format(float(match.group(1))) if match else None
+    return f"{float(match.group(1)):.1f} GT/s PCIe" if match else None
 
 
 def _link_width(lanes):
@@ -101,7 +102,7 @@ def read_numa(root="/"):
         match = re.match(r"node([0-9]+)$", name)
         if not match:
             continue
-        folder = "{}/{}".format(NODE_FOLDER, name)
+        folder = f"{NODE_FOLDER}/{name}"
         lines = re.sub(r"(?m)^Node [0-9]+ ", "", read_text(root, folder + "/meminfo") or "")
         nodes[match.group(1)] = {
             "cpus": read_text(root, folder + "/cpulist") or "",
@@ -121,7 +122,7 @@ def read_disks(root="/", folders=("/", "/boot", "/var", "/opt")):
 
     `free_inodes` is None where the file system has no fixed number of them.
     """
-    disks = {}
+    disks: Dict[str, Optional[Dict[str, Optional[int]]]] = {}
     for folder in folders:
         try:
             status = os.statvfs(below(root, folder))

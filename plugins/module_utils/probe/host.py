@@ -6,6 +6,7 @@ The shape of the answer is the contract `gpu_node` in docs/node.md.
 
 import os
 import re
+from typing import Dict
 
 from ..host.bounded import run_bounded
 from ..host.files import exists, names_in, read_assignments, read_text, resolve
@@ -91,12 +92,12 @@ def read_os(root="/"):
 
 def read_pythons(root="/"):
     """Python 3 interpreters by version such as "3.11"; the distribution's own comes before one in /usr/local."""
-    found = {}
+    found: Dict[str, str] = {}
     for folder in ("/usr/bin", "/usr/local/bin"):
         for name in names_in(root, folder):
             match = re.match(r"python(3\.[0-9]+)$", name)
-            path = "{}/{}".format(folder, name)
+            path = f"{folder}/{name}"
             target = resolve(root, path) if match else None
-            if target and os.access(target, os.X_OK):
+            if match and target and os.access(target, os.X_OK):
                 found.setdefault(match.group(1), path)
     return found

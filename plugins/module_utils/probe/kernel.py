@@ -29,7 +29,7 @@ def installed_kernels(root):
     """Kernels that can boot, that is with modules and an image, oldest first."""
     found = []
     for release in names_in(root, "/lib/modules"):
-        images = ("/boot/vmlinuz-" + release, "/lib/modules/{}/vmlinuz".format(release))
+        images = ("/boot/vmlinuz-" + release, f"/lib/modules/{release}/vmlinuz")
         if any(exists(root, image) for image in images):
             found.append(release)
     return sorted(found, key=kernel_sort_key)

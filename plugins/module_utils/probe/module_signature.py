@@ -32,9 +32,7 @@ def read_module_signature(root, ask, kernel):
         if fields.get("version"):
             signer, key = fields.get("signer", ""), plain(fields.get("sig_key", ""))
             if not (signer and key) and ("sig_id" in fields or "sig_hashalgo" in fields or signer or key):
-                raise ValueError(
-                    "{} has a signature, but modinfo does not say whose".format(fields.get("filename", name))
-                )
+                raise ValueError(f"{fields.get('filename', name)} has a signature, but modinfo does not say whose")
             return {"signer": signer, "key": key}
     return None
 
@@ -62,9 +60,9 @@ def _ask_mokutil(ask):
     for option in ("--list-enrolled", "--db"):
         answer = ask(["mokutil", option])
         if answer is None:
-            problems.append("mokutil {} gave no answer".format(option))
+            problems.append(f"mokutil {option} gave no answer")
         elif "Certificate:" not in answer and not re.search(r"is empty|^\s*$|doesn't exist", answer):
-            problems.append("mokutil {}: {}".format(option, answer.strip()[:200]))
+            problems.append(f"mokutil {option}: {answer.strip()[:200]}")
         found += parse_certificates(answer or "")
     # One of the two lists is enough to find a key in it; not finding it needs both.
     if problems and not found:
@@ -92,7 +90,7 @@ def read_kernel_keys(root):
     ]
     if not found:
         # Every kernel that checks signatures has at least its own.
-        raise PermissionError("{} shows no certificate".format(KEYS))
+        raise PermissionError(f"{KEYS} shows no certificate")
     return found
 
 

@@ -2,25 +2,28 @@
 """What a plan chose for each part, in the words of its table; and the choices that a node was built by."""
 
 import json
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from ..host.files import read_text
 from ..verdict.expectations import EXPECTATIONS_PATH
 
 MOST_CHARACTERS = 200
 
+# What gpu_plan returned.
+Plan = Mapping[str, Any]
 
-def driver_words(plan: Dict) -> str:
+
+def driver_words(plan: Plan) -> str:
     driver = plan["driver"]
     return " ".join([driver["branch"], driver["flavour"], driver["stream"]]).strip()
 
 
-def lock_words(plan: Dict) -> str:
+def lock_words(plan: Plan) -> str:
     torch = plan["pytorch"]
     return torch["lock"] if torch["locked"] else "none"
 
 
-PARTS = (
+PARTS: Tuple[Tuple[str, Callable[[Plan], str]], ...] = (
     ("driver", driver_words),
     ("CUDA toolkit", lambda plan: plan["cuda"]["package"]),
     ("cuDNN", lambda plan: plan["cudnn"]["version"]),
@@ -34,7 +37,7 @@ PARTS = (
 )
 
 
-def plan_choices(plan: Dict) -> Dict[str, str]:
+def plan_choices(plan: Plan) -> Dict[str, str]:
     """What was chosen for each part, `{"cuDNN": "9.10.2"}`; "" for a part that is not wanted."""
     return {part: choose(plan) for part, choose in PARTS}
 

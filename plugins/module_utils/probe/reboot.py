@@ -20,19 +20,19 @@ def reboot_reasons(host):
     if module is None:
         if nvidia["modules"].get(next_boot) is None:
             return []
-        return ["kernel {} has no NVIDIA module, {}, which boots next, has one".format(running, next_boot)]
+        return [f"kernel {running} has no NVIDIA module, {next_boot}, which boots next, has one"]
     reasons = []
     if host["nouveau_loaded"]:
         reasons.append("nouveau is loaded")
     loaded = nvidia["loaded"]
     if loaded is None:
-        reasons.append("no NVIDIA module is loaded; version {} is installed".format(module["version"]))
+        reasons.append(f"no NVIDIA module is loaded; version {module['version']} is installed")
         return reasons
     if loaded["version"] != module["version"]:
-        reasons.append("module {} is loaded, {} is installed".format(loaded["version"], module["version"]))
+        reasons.append(f"module {loaded['version']} is loaded, {module['version']} is installed")
     user_space = nvidia["user_space"]
     if user_space is not None and user_space == module["version"] != loaded["version"]:
-        reasons.append("the libraries are {}, the loaded module is {}".format(user_space, loaded["version"]))
+        reasons.append(f"the libraries are {user_space}, the loaded module is {loaded['version']}")
     if loaded["flavour"] != module["flavour"]:
-        reasons.append("the {} module is loaded, the {} one is installed".format(loaded["flavour"], module["flavour"]))
+        reasons.append(f"the {loaded['flavour']} module is loaded, the {module['flavour']} one is installed")
     return reasons

@@ -30,8 +30,8 @@ def read_in_use(root="/", own_pid=None, agents=()):
     }
     if hidden:
         # What is seen here is not all; an empty list would say that nobody works.
-        found["gpu_processes"].append({"pid": None, "name": "unknown: {}".format(hidden)})
-        found["jobs"].append("unknown: {}".format(hidden))
+        found["gpu_processes"].append({"pid": None, "name": f"unknown: {hidden}"})
+        found["jobs"].append(f"unknown: {hidden}")
     return found
 
 
@@ -49,7 +49,7 @@ def read_gpu_processes(root, own, agents=()):
     found = []
     unreadable = 0
     for pid in process_ids(root):
-        folder = below(root, "/proc/{}/fd".format(pid))
+        folder = below(root, f"/proc/{pid}/fd")
         try:
             names = os.listdir(folder)
         except PermissionError:
@@ -62,7 +62,7 @@ def read_gpu_processes(root, own, agents=()):
             if not is_agent(name, agents):
                 found.append(describe_process(root, pid, name))
     if unreadable:
-        found.append({"pid": None, "name": "unknown: {} processes can be examined by root only".format(unreadable)})
+        found.append({"pid": None, "name": f"unknown: {unreadable} processes can be examined by root only"})
     return found
 
 
@@ -80,7 +80,7 @@ def read_users(root, own, hidden=""):
     and have not ended: one without is another connection of the same automation, one that is closing was lost.
     `hidden`: why processes are not shown, see `why_hidden`.
     """
-    sessions = [read_assignments(root, "{}/{}".format(SESSION_FOLDER, name)) for name in names_in(root, SESSION_FOLDER)]
+    sessions = [read_assignments(root, f"{SESSION_FOLDER}/{name}") for name in names_in(root, SESSION_FOLDER)]
     # Only people: cron, the login screen and user managers have other classes.
     sessions = [
         session for session in sessions if session.get("CLASS", "user").startswith("user") and "USER" in session
@@ -107,7 +107,7 @@ def read_terminal_logins(root, hidden=""):
     for offset in range(0, len(data) - UTMP_RECORD.size + 1, UTMP_RECORD.size):
         kind, pid, _line, _id, user = UTMP_RECORD.unpack_from(data, offset)
         user = user.split(b"\0")[0].decode("utf-8", "replace")
-        if kind == UTMP_USER_PROCESS and user and (hidden or os.path.isdir(below(root, "/proc/{}".format(pid)))):
+        if kind == UTMP_USER_PROCESS and user and (hidden or os.path.isdir(below(root, f"/proc/{pid}"))):
             found.append((user, pid))
     return found
 
@@ -119,7 +119,7 @@ def read_jobs(root):
         for name in names_in(root, folder):
             match = re.match(r"job0*([0-9]+)$", name)
             if match:
-                jobs.add("slurm job {}".format(match.group(1)))
+                jobs.add(f"slurm job {match.group(1)}")
     steps = [pid for pid in process_ids(root) if command_name(root, pid) == "slurmstepd"]
     # Interactive steps have no batch folder, so a step daemon alone is a job too.
-    return sorted(jobs) or ["slurm step, process {}".format(pid) for pid in steps]
+    return sorted(jobs) or [f"slurm step, process {pid}" for pid in steps]

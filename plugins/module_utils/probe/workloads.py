@@ -54,7 +54,7 @@ def read_workloads(
     rows += [_plain(job, _is_unknown(job)) for job in read_jobs(root) if not _is_known(job, found)]
     if denied:
         why = "only root can examine them" if os.geteuid() else "the kernel does not let root examine them"
-        rows.append(_plain("{} unknown processes".format(len(denied)), why))
+        rows.append(_plain(f"{len(denied)} unknown processes", why))
     if hidden:
         rows.append(_plain("unknown processes", hidden))
     return {
@@ -101,7 +101,7 @@ def _groups(root, working):
         elif use["unit"]:
             what = use["unit"]
         else:
-            what = "process {}".format(_first_of(root, pid, working))
+            what = f"process {_first_of(root, pid, working)}"
         groups.setdefault(what, []).append((pid, use))
     return sorted(groups.items())
 
@@ -134,7 +134,7 @@ def _row(root, what, members):
         "environments": sorted({path for _pid, use in members for path in use["environments"]}),
         "by_link": any(use["by_link"] and use["environments"] for _pid, use in members),
         "job": any(use["job"] for _pid, use in members),
-        "unreadable": "it did not answer for {:g} s".format(SECONDS) if silent else "",
+        "unreadable": f"it did not answer for {SECONDS:g} s" if silent else "",
     }
 
 
@@ -168,7 +168,7 @@ def in_way(found: Dict[str, Any], touches: str, environment: str = "") -> List[W
              environment: the one named `environment`         host: everything
     """
     if touches not in TOUCHES:
-        raise ValueError("touches is {!r}, expected one of {}".format(touches, ", ".join(TOUCHES)))
+        raise ValueError(f"touches is {touches!r}, expected one of {', '.join(TOUCHES)}")
     rows = found["workloads"]
     if touches == HOST:
         return rows
@@ -181,15 +181,15 @@ def describe_workload(row: Workload) -> str:
     """For example "train-gan@faces.service (python3.11, pid 4321, trainer, since 2026-01-05T10:40:00Z)"."""
     pid, user, since, unreadable = (row.get(name) for name in ("pid", "user", "since", "unreadable"))
     parts = [str(row["name"])] if row["name"] not in (None, row["what"]) else []
-    parts += ["pid {}".format(pid)] if pid is not None else []
+    parts += [f"pid {pid}"] if pid is not None else []
     parts += [str(user)] if user else []
-    parts += ["since {}".format(since)] if since else []
+    parts += [f"since {since}"] if since else []
     parts += [unreadable] if unreadable and unreadable != row["what"] else []
-    return "{}{}".format(row["what"], " ({})".format(", ".join(parts)) if parts else "")
+    return f"{row['what']}{' ({})'.format(', '.join(parts)) if parts else ''}"
 
 
 def describe_all(rows: List[Workload]) -> str:
     """The first of them, and how many more."""
     more = len(rows) - MOST_NAMED
     text = "; ".join(describe_workload(row) for row in rows[:MOST_NAMED])
-    return text + (" and {} more".format(more) if more > 0 else "")
+    return text + (f" and {more} more" if more > 0 else "")

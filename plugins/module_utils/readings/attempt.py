@@ -13,7 +13,7 @@ def attempt(read, *arguments):
     except (OSError, ValueError) as error:
         return {"unreadable": str(error) or type(error).__name__}
     except Exception as error:
-        return {"unreadable": "{}: {}".format(type(error).__name__, error)}
+        return {"unreadable": f"{type(error).__name__}: {error}"}
 
 
 def unreadable_for_users(why):

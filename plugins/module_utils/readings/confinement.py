@@ -106,7 +106,7 @@ def _listed(root, path, paths):
         text = read_text(root, DEVICES.format(group)) if "devices" in controllers.split(",") else None
         if text is not None:
             rules = [line.split() for line in text.splitlines()]
-            fits = ("{}:{}".format(MAJOR, number), "{}:*".format(MAJOR), "*:*")
+            fits = (f"{MAJOR}:{number}", f"{MAJOR}:*", "*:*")
             return any(len(rule) == 3 and rule[0] in "ac" and rule[1] in fits and "r" in rule[2] for rule in rules)
     return None
 

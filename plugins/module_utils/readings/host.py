@@ -5,6 +5,7 @@ Null means "it is not there"; what is there and cannot be understood raises Valu
 """
 
 import re
+from typing import Any, Dict, List
 
 from ..gpu.devices import NVIDIA_VENDOR
 from ..host.access import read_file
@@ -32,8 +33,8 @@ def read_governors(root):
     """The different governors in use, sorted; null where the kernel does not scale frequencies (virtual machines)."""
     folders = [name for name in names_in(root, CPU_FOLDER) if re.match(r"cpu[0-9]+$", name)]
     if not folders:
-        raise OSError("{} lists no processor".format(CPU_FOLDER))
-    words = [read_text(root, "{}/{}/cpufreq/scaling_governor".format(CPU_FOLDER, name)) for name in folders]
+        raise OSError(f"{CPU_FOLDER} lists no processor")
+    words = [read_text(root, f"{CPU_FOLDER}/{name}/cpufreq/scaling_governor") for name in folders]
     return sorted({word for word in words if word}) or None
 
 
@@ -45,10 +46,10 @@ def read_blocked_tasks(root):
     hidden = why_hidden(root)
     if hidden:
         raise PermissionError(hidden)
-    found = {"nvidia": [], "others": []}
+    found: Dict[str, List[Any]] = {"nvidia": [], "others": []}
     for pid in pids:
         # "pid (name) state ...": the name may hold anything, so the last parenthesis counts.
-        head, _separator, rest = (read_text(root, "/proc/{}/stat".format(pid)) or "").rpartition(") ")
+        head, _separator, rest = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(") ")
         if rest.startswith("D"):
             name = head.partition("(")[2] or "unnamed"
             found["nvidia" if re.match(r"nv|UVM|nvidia", name) else "others"].append(name)
@@ -59,7 +60,7 @@ def read_environment(root):
     """Names of the variables that every login gets from files."""
     hidden = [path for path in ENVIRONMENT_FILES if exists(root, path) and read_text(root, path) is None]
     if hidden:
-        raise OSError("{} cannot be read".format(", ".join(hidden)))
+        raise OSError(f"{', '.join(hidden)} cannot be read")
     return sorted(name for path in ENVIRONMENT_FILES for name in read_assignments(root, path))
 
 
@@ -68,7 +69,7 @@ def read_swap_mib(root):
     text = read_colon_lines(read_text(root, "/proc/meminfo")).get("SwapTotal", "")
     match = re.match(r"([0-9]{1,15}) kB$", text)
     if not match:
-        raise ValueError("/proc/meminfo says SwapTotal: {!r}".format(text))
+        raise ValueError(f"/proc/meminfo says SwapTotal: {text!r}")
     return int(match.group(1)) // 1024
 
 
@@ -84,8 +85,8 @@ def read_switches(root):
     """How many NVSwitches the PCI bus shows."""
     names = names_in(root, PCI_FOLDER)
     if not names:
-        raise OSError("{} lists no device".format(PCI_FOLDER))
-    folders = ["{}/{}".format(PCI_FOLDER, name) for name in names]
+        raise OSError(f"{PCI_FOLDER} lists no device")
+    folders = [f"{PCI_FOLDER}/{name}" for name in names]
     ours = [folder for folder in folders if read_text(root, folder + "/vendor") == "0x" + NVIDIA_VENDOR]
     return sum((read_text(root, folder + "/class") or "").startswith(BRIDGE_CLASS) for folder in ours)
 
@@ -103,9 +104,9 @@ def read_library(root, name):
     """The version in the name of the file to which a library's name leads; null without one."""
     for folder in LIBRARY_FOLDERS:
         if exists(root, folder + "/" + name):
-            match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", resolve(root, folder + "/" + name))
+            match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", resolve(root, folder + "/" + name) or "")
             if not match:
-                raise ValueError("{}/{} leads to a file without a version".format(folder, name))
+                raise ValueError(f"{folder}/{name} leads to a file without a version")
             return match.group(1)
     return None
 

@@ -2,6 +2,7 @@
 """How GPUs and hosts are wired: NVLink, the way between two GPUs, InfiniBand; null means that there is none."""
 
 import re
+from typing import Any, Dict, List
 
 from ..gpu.cards import card_of, has_nvlink, is_wired
 from ..gpu.nvidia_smi.values import clean
@@ -27,7 +28,7 @@ def ask(arguments, mig=False):
         return done.stdout
     if done.rc != 0 and not (done.rc and NO_LINKS.search(done.stdout)):
         words = " ".join(done.stdout.split())[:200]
-        raise OSError(done.problem or "nvidia-smi {} ended with {}: {}".format(" ".join(arguments), done.rc, words))
+        raise OSError(done.problem or f"nvidia-smi {' '.join(arguments)} ended with {done.rc}: {words}")
     return done.stdout
 
 
@@ -49,7 +50,7 @@ def read_nvlink(gpus, mig=()):
 
 def parse_links(text, mig=()):
     """The cards of `nvidia-smi nvlink -s`; ValueError for a line that nobody knows, except of a card in MIG mode."""
-    cards = []
+    cards: List[Dict[str, Any]] = []
     for line in text.splitlines():
         link, card = LINK.match(line), CARD.match(line)
         if card:
@@ -64,13 +65,14 @@ def parse_links(text, mig=()):
         elif line.strip() and cards and "mig" in cards[-1]:
             cards[-1]["mig"] = cards[-1]["mig"] or clean(line)
         elif line.strip() and "inactive" not in line.lower():
-            raise ValueError("nvidia-smi nvlink -s says {!r}".format(line.strip()[:200]))
+            raise ValueError(f"nvidia-smi nvlink -s says {line.strip()[:200]!r}")
     return cards
 
 
 def parse_errors(text, mig=()):
     """`{card: {kind: number}}` of `nvidia-smi nvlink -e`, added up over the links."""
-    found, card, lenient = {}, None, False
+    found: Dict[Any, Dict[str, int]] = {}
+    card, lenient = None, False
     for line in text.splitlines():
         head, error = CARD.match(line), ERRORS.match(line)
         if head:
@@ -80,7 +82,7 @@ def parse_errors(text, mig=()):
             kind = error.group(2).strip().lower()
             card[kind] = card.get(kind, 0) + int(error.group(3))
         elif re.match(r"\s+Link [0-9]+: .*Errors", line) and not lenient:
-            raise ValueError("nvidia-smi nvlink -e says {!r}".format(line.strip()[:200]))
+            raise ValueError(f"nvidia-smi nvlink -e says {line.strip()[:200]!r}")
     return found
 
 
@@ -102,8 +104,8 @@ def parse_ways(text):
         if words and re.match(r"GPU[0-9]+$", words[0]) and line is not head:
             rows.append([words[index + 1] for index in columns if index + 1 < len(words)])
     strange = sorted({word for row in rows for word in row if not WAYS.fullmatch(word)})
-    if not rows or strange or [row for row in rows if len(row) != len(rows)]:
-        raise ValueError("the matrix of nvidia-smi topo -m cannot be understood {}".format(" ".join(strange)).strip())
+    if not rows or strange or any(len(row) != len(rows) for row in rows):
+        raise ValueError(f"the matrix of nvidia-smi topo -m cannot be understood {' '.join(strange)}".strip())
     return rows
 
 
@@ -114,12 +116,12 @@ def read_infiniband(root):
         return None
     ports = []
     for adapter in adapters:
-        folder = "{}/{}/ports".format(INFINIBAND, adapter)
+        folder = f"{INFINIBAND}/{adapter}/ports"
         for number in names_in(root, folder):
-            port = "{}/{}".format(folder, number)
+            port = f"{folder}/{number}"
             ports.append(
                 {
-                    "name": "{} port {}".format(adapter, number),
+                    "name": f"{adapter} port {number}",
                     "state": _word(root, port + "/state"),
                     "physical": _word(root, port + "/phys_state"),
                     "rate": read_text(root, port + "/rate"),

@@ -74,7 +74,7 @@ def read_toolkit_version_file(root, prefix):
         return None
     version = json.loads(text).get("cuda", {}).get("version")
     if not isinstance(version, str):
-        raise ValueError("{}/version.json states no version of cuda".format(prefix))
+        raise ValueError(f"{prefix}/version.json states no version of cuda")
     return version
 
 
@@ -85,10 +85,10 @@ def read_nvcc_version(root, prefix):
         return None
     done = run_bounded([below(root, path), "--version"], timeout=NVCC_SECONDS)
     if done.rc != 0:
-        raise OSError(done.problem or "{} --version ended with {}".format(path, done.rc))
+        raise OSError(done.problem or f"{path} --version ended with {done.rc}")
     match = re.search(r"\brelease ([0-9]+\.[0-9]+)\b", done.stdout)
     if not match:
-        raise ValueError("{} --version names no release".format(path))
+        raise ValueError(f"{path} --version names no release")
     return match.group(1)
 
 
@@ -105,21 +105,22 @@ def read_header_version(root, path, prefix):
         return None
     numbers = dict(re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+" + prefix + r"_(\w+)[ \t]+([0-9]+)\b", text))
     parts = [numbers.get("MAJOR"), numbers.get("MINOR"), numbers.get("PATCHLEVEL", numbers.get("PATCH"))]
-    if None in parts:
-        raise ValueError("{} defines no complete version".format(path))
-    return ".".join(parts)
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        raise ValueError(f"{path} defines no complete version")
+    return ".".join(known)
 
 
 def read_library_version(root, name, major, folders=LIBRARY_FOLDERS):
     """Version in the name of the file to which `<name>.so.<major>` leads, which is the one programs load."""
     for folder in folders:
-        path = "{}/{}.so.{}".format(folder, name, major)
+        path = f"{folder}/{name}.so.{major}"
         full = resolve(root, path)
         if full is None:
             continue
         match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", full)
         if not match:
-            raise ValueError("{} leads to a file without a version in its name: {}".format(path, full))
+            raise ValueError(f"{path} leads to a file without a version in its name: {full}")
         return match.group(1)
     return None
 
@@ -132,16 +133,18 @@ def read_cudnn_of_wheel(root, prefix, user):
     names = [name for name in names_in(root, prefix + "/lib") if re.match(r"libcudnn\.so\.[0-9]+$", name)]
     if not names:
         return None
-    path = resolve(root, "{}/lib/{}".format(prefix, names[-1]))
+    path = resolve(root, f"{prefix}/lib/{names[-1]}")
+    if path is None:
+        raise OSError(f"{prefix}/lib/{names[-1]} is a link that leads nowhere")
     # In a process of its own: a library that is damaged takes its process with it.
     program = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())"
     done = run_as([sys.executable, "-I", "-c", program, path], ordinary_account(user, root), NVCC_SECONDS)
     number = done.stdout.strip()
     if done.rc != 0 or not re.match(r"[0-9]{4,6}$", number):
-        raise OSError(done.problem or "{} cannot be loaded: {}".format(path, done.stderr.strip()[-200:]))
+        raise OSError(done.problem or f"{path} cannot be loaded: {done.stderr.strip()[-200:]}")
     # cudnn_version.h: 8907 is 8.9.7, and since version 9 91002 is 9.10.2.
     unit = 10000 if int(number) >= 90000 else 1000
-    return "{}.{}.{}".format(int(number) // unit, int(number) % unit // 100, int(number) % 100)
+    return f"{int(number) // unit}.{int(number) % unit // 100}.{int(number) % 100}"
 
 
 def who_computes(host, nvidia_smi):
@@ -151,7 +154,7 @@ def who_computes(host, nvidia_smi):
     found = [process for process in shown if "C" in str(process.get("type"))]
     found += [process for process in (host.get("in_use") or {}).get("gpu_processes", []) if process.get("pid")]
     names = {process.get("pid"): os.path.basename(str(process.get("name"))) for process in found}
-    return ["{} (pid {})".format(names[pid], pid) for pid in sorted(names, key=str)]
+    return [f"{names[pid]} (pid {pid})" for pid in sorted(names, key=str)]
 
 
 def read_venv(root, venv, user, busy=()):
@@ -169,11 +172,11 @@ def read_venv(root, venv, user, busy=()):
     done = run_as(command, ordinary_account(user, root), VENV_SECONDS)
     if done.rc != 0:
         last_words = (done.stderr.strip().splitlines() or ["no error text"])[-1]
-        raise OSError(done.problem or "{} ended with {}: {}".format(python, done.rc, last_words[:300]))
+        raise OSError(done.problem or f"{python} ended with {done.rc}: {last_words[:300]}")
     # Libraries may print while they are imported; our line is the last.
     answer = json.loads((done.stdout.strip().splitlines() or [""])[-1])
     if not isinstance(answer, dict):
-        raise ValueError("{} answered {!r} instead of a record".format(python, answer))
+        raise ValueError(f"{python} answered {answer!r} instead of a record")
     for device in (answer.get("torch") or {}).get("devices") or []:
         device["tensor_cores"] = has_tensor_cores(card_of(device["name"]), device["capability"])
     if busy and isinstance(answer.get("torch"), dict):
@@ -188,8 +191,8 @@ def read_stamp(root, venv):
         return None
     text = read_text(root, path)
     if text is None:
-        raise OSError("{} cannot be read".format(path))
+        raise OSError(f"{path} cannot be read")
     stamp = json.loads(text)
     if not isinstance(stamp, dict):
-        raise ValueError("{} holds {!r} instead of a record".format(path, stamp))
+        raise ValueError(f"{path} holds {stamp!r} instead of a record")
     return stamp

@@ -86,10 +86,10 @@ def read_below(folder, names):
         status = os.fstat(stream.fileno())
         # A second name may be a hard link to a file that its maker could not read.
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-            raise ValueError("{} is no ordinary file with one name".format(names[-1]))
+            raise ValueError(f"{names[-1]} is no ordinary file with one name")
         data = stream.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
-        raise ValueError("{} is larger than {} KiB".format(names[-1], LIMIT_BYTES // 1024))
+        raise ValueError(f"{names[-1]} is larger than {LIMIT_BYTES // 1024} KiB")
     return data
 
 
@@ -100,13 +100,13 @@ def parse_bench(data):
     except RecursionError:
         raise ValueError("bench.json is nested too deeply")
     except ValueError as error:
-        raise ValueError("bench.json is no JSON: {}".format(printable(str(error))[:LONGEST_TEXT]))
+        raise ValueError(f"bench.json is no JSON: {printable(str(error))[:LONGEST_TEXT]}")
     if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-        raise ValueError("bench.json is no record of schema {}".format(SCHEMA))
+        raise ValueError(f"bench.json is no record of schema {SCHEMA}")
     found = _fields(record, HEAD, "bench.json")
     for name, fields in LISTS.items():
         members = _members(record.get(name), name)
-        found[name] = [_fields(member, fields, "{}[{}]".format(name, index)) for index, member in enumerate(members)]
+        found[name] = [_fields(member, fields, f"{name}[{index}]") for index, member in enumerate(members)]
     return dict(found, schema=SCHEMA)
 
 
@@ -116,18 +116,18 @@ def _whole(digits):
 
 
 def _refuse(word):
-    raise ValueError("{} is no number here".format(word))
+    raise ValueError(f"{word} is no number here")
 
 
 def _members(value, name):
     if not isinstance(value, list) or len(value) > LONGEST_LIST:
-        raise ValueError("{} is no list of up to {} members".format(name, LONGEST_LIST))
+        raise ValueError(f"{name} is no list of up to {LONGEST_LIST} members")
     return value
 
 
 def _fields(record, fields, where):
     if not isinstance(record, dict):
-        raise ValueError("{} is no record".format(where))
+        raise ValueError(f"{where} is no record")
     return {name: _value(record.get(name), kind, null, where + "." + name) for name, (kind, null) in fields.items()}
 
 
@@ -148,4 +148,4 @@ def _value(value, kind, null, where):
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST
     if number and (kind == AMOUNT or (kind == COUNT and isinstance(value, int))):
         return value
-    raise ValueError("{} is {}; expected {}".format(where, printable(repr(value)[:80]), kind))
+    raise ValueError(f"{where} is {printable(repr(value)[:80])}; expected {kind}")

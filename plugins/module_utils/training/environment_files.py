@@ -99,7 +99,7 @@ def installed_packages(root: str, venv: str) -> List[str]:
     """Names of the distributions in an environment, [] without one."""
     top = resolve(root, venv)
     entries = [entry for folder in packages_folders(top) for entry in os.listdir(folder)] if top else []
-    return sorted(distribution(entry)[0] for entry in entries if distribution(entry))
+    return sorted(found[0] for found in map(distribution, entries) if found)
 
 
 def distribution(entry: str) -> Optional[Tuple[str, str]]:
@@ -126,7 +126,7 @@ def _read_distributions(top: str, folder: str, listed: Dict, versions: Dict) -> 
             lines = list(_record_lines(record))
         except (OSError, ValueError, csv.Error) as error:
             words = getattr(error, "strerror", None) or str(error)
-            problems.append(Problem(name, os.path.relpath(record, top), "cannot be read: {}".format(words)))
+            problems.append(Problem(name, os.path.relpath(record, top), f"cannot be read: {words}"))
             continue
         if not lines:
             problems.append(Problem(name, os.path.relpath(record, top), "lists no file"))
@@ -144,7 +144,7 @@ def _record_lines(record: str) -> Iterator[Tuple[str, str, Optional[int]]]:
             if not row:
                 continue
             if len(row) != 3 or (row[2] and not re.match("[0-9]{1,18}$", row[2])):
-                raise ValueError("line {!r} is not path,hash,size".format(",".join(row)[:80]))
+                raise ValueError(f"line {','.join(row)[:80]!r} is not path,hash,size")
             yield row[0], row[1], int(row[2]) if row[2] else None
 
 
@@ -169,17 +169,17 @@ def _judge_file(path: str, lines: List[Listed], since: float, all_hashes: bool) 
     except FileNotFoundError:
         return "is missing", False
     except OSError as error:
-        return "cannot be read: {}".format(error.strerror), False
+        return f"cannot be read: {error.strerror}", False
     sizes = sorted({line.size for line in lines if line.size is not None})
     if sizes and status.st_size not in sizes:
-        return "has {} bytes instead of {}".format(status.st_size, sizes[0]), False
+        return f"has {status.st_size} bytes instead of {sizes[0]}", False
     if not (all_hashes or status.st_mtime > since):
         return "", False
     wanted = {line.digest for line in lines if line.digest}
     try:
         found = {_digest(path, name) for name in {digest.partition("=")[0] for digest in wanted} if name in HASHES}
     except OSError as error:
-        return "cannot be read: {}".format(error.strerror), False
+        return f"cannot be read: {error.strerror}", False
     return ("has another content than it was installed with" if found and not found & wanted else ""), True
 
 
@@ -228,9 +228,9 @@ def _not_as_locked(top: str, versions: Dict[str, str]) -> List[Problem]:
             continue
         name, version = normal_name(match.group(1)), match.group(2)
         if name not in versions:
-            problems.append(Problem(name, LOCK, "names {}, which is not installed".format(name)))
+            problems.append(Problem(name, LOCK, f"names {name}, which is not installed"))
         elif version and not fits(version, versions[name]):
-            words = "names {} {}, installed is {}".format(name, version, versions[name])
+            words = f"names {name} {version}, installed is {versions[name]}"
             problems.append(Problem(name, LOCK, words))
     return problems
 

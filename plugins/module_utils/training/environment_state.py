@@ -18,10 +18,10 @@ def judge_environment(
     """Why the environment `path` is not whole, "" when it is; see the module python_environment for the parameters."""
     found = read_environment(root, path, all_hashes)
     if found is None:
-        return "there is no environment at {}".format(path)
+        return f"there is no environment at {path}"
     missing = sorted(set(only) - set(installed_packages(root, path)))
     if missing:
-        return "{} is not installed in {}".format(missing[0], path)
+        return f"{missing[0]} is not installed in {path}"
     concerned = [name for name in found["damaged"] if (name in only if only else name not in leave_out)]
     if concerned:
         return damage_words(found, concerned)
@@ -38,7 +38,7 @@ def damage_words(found: Dict, concerned: Optional[List[str]] = None) -> str:
     first = next((problem for problem in found["problems"] if problem["distribution"] in names), None)
     words = "{path} {problem} ({distribution})".format(**first) if first else "files are damaged"
     more = found["problem_count"] - 1
-    return words + (", and {} more in {}".format(more, ", ".join(names[:5])) if more > 0 else "")
+    return words + (f", and {more} more in {', '.join(names[:5])}" if more > 0 else "")
 
 
 def import_problem(root: str, path: str, module: str, user: str) -> str:
@@ -46,10 +46,10 @@ def import_problem(root: str, path: str, module: str, user: str) -> str:
     try:
         account = ordinary_account(user, root)
     except ValueError as error:
-        return "nobody can try to import {}: {}".format(module, error)
+        return f"nobody can try to import {module}: {error}"
     command = [below(root, path) + "/bin/python", "-I", "-B", "-c", IMPORT, module]
     done = run_as(command, account, IMPORT_SECONDS)
     if done.rc == 0:
         return ""
-    lines = done.stderr.strip().splitlines() or ["it ended with {} and no word".format(done.rc)]
-    return "import {}: {}".format(module, done.problem or lines[-1][:300])
+    lines = done.stderr.strip().splitlines() or [f"it ended with {done.rc} and no word"]
+    return f"import {module}: {done.problem or lines[-1][:300]}"

@@ -42,9 +42,7 @@ def read_performance(root, expectations, nvidia_smi):
     device = expectations["smoke_device"]
     if device == "cuda":
         if not nvidia_smi.get("reachable"):
-            raise ValueError(
-                "the driver cannot be asked whether the GPUs are idle: {}".format(nvidia_smi.get("message"))
-            )
+            raise ValueError(f"the driver cannot be asked whether the GPUs are idle: {nvidia_smi.get('message')}")
         busy = in_use(nvidia_smi["gpus"])
         if busy:
             return record([], None, [], "not measured, since the GPUs are in use: " + "; ".join(busy), busy)
@@ -55,11 +53,11 @@ def read_performance(root, expectations, nvidia_smi):
         if answer is None or run.finished.rc is None:
             raise no_record(run.finished, command, user, "nothing: this deadline is fixed")
     except RunError as error:
-        raise ValueError("{}; next: {}".format(error, error.action))
-    where = "on {} idle GPUs".format(len(answer["devices"]))
+        raise ValueError(f"{error}; next: {error.action}")
+    where = f"on {len(answer['devices'])} idle GPUs"
     if device == "cpu":
         where = "on the CPU at small size, which says nothing about a GPU"
-    because = "measured as user {} {}; sandbox: {}".format(user, where, run.because)
+    because = f"measured as user {user} {where}; sandbox: {run.because}"
     return record(answer["devices"], answer.get("all_reduce"), answer["problems"], because, [])
 
 
@@ -69,12 +67,12 @@ def in_use(gpus):
     for gpu in gpus:
         processes, used = gpu.get("processes"), gpu.get("memory_used_mib")
         if not isinstance(processes, list) or not isinstance(used, int) or isinstance(used, bool):
-            raise ValueError("{} does not say whether it is in use".format(gpu.get("pci_id")))
+            raise ValueError(f"{gpu.get('pci_id')} does not say whether it is in use")
         names = ["{name} (pid {pid})".format(**process) for process in processes if "C" in str(process.get("type"))]
         if not names and used > IDLE_MIB:
-            names = ["no visible program holds {} MiB".format(used)]
+            names = [f"no visible program holds {used} MiB"]
         if names:
-            found.append("{}: {}".format(gpu.get("pci_id"), ", ".join(names)))
+            found.append(f"{gpu.get('pci_id')}: {', '.join(names)}")
     return found
 
 

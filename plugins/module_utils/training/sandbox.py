@@ -4,15 +4,17 @@
 What a service may do decides whether CUDA works in it, so a test that is to speak for the service must run as it does.
 """
 
-import collections
 import os
 import re
+from typing import List, NamedTuple
 
 from ..host.files import below, exists, names_in, read_text
 
-# Settings of how a service starts, stops and is watched; they say nothing about what its program may do.
+# Settings of how a service starts, stops, is watched and finds its own files; they say nothing about what its program
+# may do.
 NOT_OF_THE_SANDBOX = re.compile(
     r"(Exec|Restart|Timeout|Standard|Watchdog|StartLimit|Success)[A-Za-z]*"
+    r"|RuntimeDirectory|RuntimeDirectoryPreserve|EnvironmentFile|WorkingDirectory"
     r"|Type|PIDFile|RemainAfterExit|RuntimeMaxSec|NotifyAccess|Sockets|BusName|SyslogIdentifier|FileDescriptorStoreMax"
 )
 INSTANCE = "gpuwright-smoke"
@@ -27,10 +29,13 @@ OWN_WORDS = re.compile(
     r"IO bytes|IP traffic|Memory swap)"
 )
 
-Service = collections.namedtuple("Service", "name user settings")
-Service.__doc__ = (
+
+class Service(NamedTuple):
     """A service as a sandbox: its name, the user it runs as, and its settings as ["Name=value"] in their order."""
-)
+
+    name: str
+    user: str
+    settings: List[str]
 
 
 class SandboxError(Exception):
@@ -40,20 +45,20 @@ class SandboxError(Exception):
 def read_service(path, root="/"):
     """The `Service` in a unit file and its drop-ins; SandboxError when there is none or it cannot be carried over."""
     if not exists(root, path):
-        raise SandboxError("there is no {}".format(path))
+        raise SandboxError(f"there is no {path}")
     drop_ins = [name for name in names_in(root, path + ".d") if name.endswith(".conf")]
     settings, user = [], ""
-    for file in [path] + ["{}.d/{}".format(path, name) for name in drop_ins]:
+    for file in [path] + [f"{path}.d/{name}" for name in drop_ins]:
         text = read_text(root, file)
         if text is None:
-            raise SandboxError("{} cannot be read".format(file))
+            raise SandboxError(f"{file} cannot be read")
         for name, value in service_lines(text):
             if name == "User":
                 user = value
             elif not NOT_OF_THE_SANDBOX.fullmatch(name):
-                settings.append("{}={}".format(name, expanded(value, file)))
+                settings.append(f"{name}={expanded(value, file)}")
     if not user:
-        raise SandboxError("{} names no User".format(path))
+        raise SandboxError(f"{path} names no User")
     return Service(os.path.basename(path), user, settings)
 
 
@@ -75,7 +80,7 @@ def expanded(value, file):
 
     def fill(match):
         if match.group(0) not in SPECIFIERS:
-            raise SandboxError("{} uses the specifier {}, which cannot be filled in here".format(file, match.group(0)))
+            raise SandboxError(f"{file} uses the specifier {match.group(0)}, which cannot be filled in here")
         return SPECIFIERS[match.group(0)]
 
     return re.sub(r"%.", fill, value)
@@ -97,7 +102,7 @@ def service_command(service, command, seconds, unit):
     for setting in service.settings:
         words += ["-p", setting]
     # systemd itself ends what is left: the service is no child of ours.
-    words += ["-p", "RuntimeMaxSec={:d}".format(max(1, int(seconds))), "-p", "TimeoutStopSec={}".format(STOP_SECONDS)]
+    words += ["-p", f"RuntimeMaxSec={max(1, int(seconds)):d}", "-p", f"TimeoutStopSec={STOP_SECONDS}"]
     # systemd would put the values of variables into the words.
     return words + ["--"] + [word.replace("$", "$$") for word in command]
 

@@ -9,7 +9,7 @@ MIN_STEPS, MAX_STEPS = 10, 100000
 def smoke_command(launcher, python, device, steps):
     """The words of the command; raises RunError for a number of steps that the trainer would refuse."""
     if not MIN_STEPS <= steps <= MAX_STEPS:
-        fault = "steps is {}, expected {} to {}".format(steps, MIN_STEPS, MAX_STEPS)
+        fault = f"steps is {steps}, expected {MIN_STEPS} to {MAX_STEPS}"
         raise RunError(fault, "correct verify_smoke_steps")
     trainer = [python, "-m", "gan_trainer.smoke", "--device", device, "--steps", str(steps), "--json"]
     return [launcher, "--"] + trainer
@@ -27,13 +27,13 @@ def check_run(run, command, device, user):
     if report["problems"]:
         fault = "; ".join(str(problem) for problem in report["problems"])
     elif elsewhere or not where:
-        fault = "it was to run on {} and ran on {}".format(device, ", ".join(where) or "nothing")
+        fault = f"it was to run on {device} and ran on {', '.join(where) or 'nothing'}"
     elif finished.rc != 0:
-        fault = "it reports no problem and ended with exit code {}".format(finished.rc)
+        fault = f"it reports no problem and ended with exit code {finished.rc}"
     else:
         return report
     if device == "cpu":
-        action = "repeat it by hand as user {}: {}".format(user, " ".join(command))
+        action = f"repeat it by hand as user {user}: {' '.join(command)}"
     elif report.get("torch") and not report.get("cuda"):
         action = "set framework_pytorch_build to one for CUDA and run the role framework_pytorch"
     else:
@@ -43,5 +43,5 @@ def check_run(run, command, device, user):
 
 def describe(error, host):
     """One message for a person: host, fault, next step, evidence."""
-    text = "AMP smoke test on {}: {}. Next: {}.".format(host, error, error.action)
+    text = f"AMP smoke test on {host}: {error}. Next: {error.action}."
     return text + ("\nLast lines of its stderr:\n" + error.evidence if error.evidence else "")

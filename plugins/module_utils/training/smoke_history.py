@@ -37,13 +37,13 @@ def last_smoke(path, readings, now):
             return {"busy": smoke["busy"]}
         changed = what_changed(report.get("readings"), readings)
         if changed:
-            return {"unreadable": "{} is another than at the last smoke test".format(changed)}
+            return {"unreadable": f"{changed} is another than at the last smoke test"}
         smoke = {name: value for name, value in smoke.items() if name not in ("busy", "age_s")}
         return dict(smoke, age_s=age_seconds(str(smoke.pop("time", report.get("time"))), now))
     except FileNotFoundError:
-        return {"unreadable": "this node has not been verified yet ({} is missing)".format(path)}
+        return {"unreadable": f"this node has not been verified yet ({path} is missing)"}
     except (OSError, ValueError) as error:
-        return {"unreadable": "the report of the last verification: {}".format(error)}
+        return {"unreadable": f"the report of the last verification: {error}"}
 
 
 def busy_smoke(who, path, readings, now):

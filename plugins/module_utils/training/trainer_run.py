@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one of the trainer's programs as the trainer user: in the training service's sandbox, or say why without."""
 
-import collections
 import json
 import os
 import signal
+from typing import NamedTuple, Optional
 
 from ..host import as_user
 from ..host.bounded import Finished, run_bounded
@@ -14,8 +14,13 @@ EVIDENCE_LINES = 20
 # Beyond systemd's own deadline for the service.
 GRACE_SECONDS = 15
 
-Run = collections.namedtuple("Run", "finished sandbox because")
-Run.__doc__ = """How a program was run: a bounded.Finished, the service in whose sandbox it ran or None, and why."""
+
+class Run(NamedTuple):
+    """How a program was run: a bounded.Finished, the service in whose sandbox it ran or None, and why."""
+
+    finished: Finished
+    sandbox: Optional[str]
+    because: str
 
 
 class RunError(Exception):
@@ -44,7 +49,7 @@ def run_program(command, user, timeout, unit=""):
     if reason:
         return Run(run_alone(command, account, timeout), None, reason)
     if service.user != user:
-        fault = "{} runs as {}, and the test was to run as {}".format(service.name, service.user, user)
+        fault = f"{service.name} runs as {service.user}, and the test was to run as {user}"
         raise RunError(fault, "run the role model_trainer, which writes both")
     return run_in_service(service, command, timeout)
 
@@ -55,13 +60,13 @@ def find_account(user):
     except ValueError as error:
         raise RunError(str(error), "run the role model_trainer, which creates it")
     if os.geteuid() not in (0, account.uid):
-        raise RunError("only root can run it as user {}".format(user), "use become: true")
+        raise RunError(f"only root can run it as user {user}", "use become: true")
     return account
 
 
 def run_in_service(service, command, timeout):
     """A `Run` in the service's sandbox; settings that this systemd does not know are left out, as it does itself."""
-    unit = "gpuwright-run-{}".format(os.getpid())
+    unit = f"gpuwright-run-{os.getpid()}"
     wanted = len(service.settings)
     while True:
         words = sandbox.service_command(service, command, timeout, unit)
@@ -74,12 +79,12 @@ def run_in_service(service, command, timeout):
         run_bounded(["systemctl", "stop", "--no-block", unit], GRACE_SECONDS)
     elif not sandbox.started(finished.stderr):
         evidence = "\n".join(finished.stderr.splitlines()[-EVIDENCE_LINES:])
-        fault = "no program can be started in the sandbox of {}".format(service.name)
-        raise RunError(fault, "systemctl status; systemd-analyze verify {}".format(service.name), evidence)
-    because = "all {} settings of {}".format(wanted, service.name)
+        fault = f"no program can be started in the sandbox of {service.name}"
+        raise RunError(fault, f"systemctl status; systemd-analyze verify {service.name}", evidence)
+    because = f"all {wanted} settings of {service.name}"
     if len(service.settings) < wanted:
-        because = "{} of {} settings of {}; this systemd does not know the others".format(
-            len(service.settings), wanted, service.name
+        because = (
+            f"{len(service.settings)} of {wanted} settings of {service.name}; this systemd does not know the others"
         )
     return Run(told_by_systemd(finished, timeout), service.name, because)
 
@@ -88,7 +93,7 @@ def told_by_systemd(finished, timeout):
     """The `Finished` of the program itself, from what systemd-run says about it."""
     text = sandbox.program_words(finished.stderr)
     if finished.timed_out or sandbox.ran_out_of_time(finished.stderr):
-        problem = "it did not finish within {:g} s and was ended".format(timeout)
+        problem = f"it did not finish within {timeout:g} s and was ended"
         return Finished(None, finished.stdout, text, True, False, False, problem)
     name = sandbox.killed_by(finished.stderr)
     if name:
@@ -102,7 +107,7 @@ def run_alone(command, account, timeout):
     try:
         return as_user.run_as(command, account, timeout)
     except OSError as error:
-        raise RunError("no temporary folder can be made: {}".format(error), "free space where it says so")
+        raise RunError(f"no temporary folder can be made: {error}", "free space where it says so")
 
 
 def read_record(stdout):
@@ -124,20 +129,20 @@ def last_words(stderr):
 def no_record(finished, command, user, deadline):
     """The RunError for a program that ended without a record; `deadline` names the variable of its deadline."""
     evidence = last_words(finished.stderr)
-    by_hand = "repeat it by hand as user {}: {}".format(user, " ".join(command))
+    by_hand = f"repeat it by hand as user {user}: {' '.join(command)}"
     if finished.missing:
-        return RunError("{} is not installed".format(command[0]), "run the role system_runtime")
+        return RunError(f"{command[0]} is not installed", "run the role system_runtime")
     if finished.timed_out:
-        action = "look for a GPU that hangs (nvidia-smi, journalctl -k --grep NVRM) or raise {}".format(deadline)
+        action = f"look for a GPU that hangs (nvidia-smi, journalctl -k --grep NVRM) or raise {deadline}"
         return RunError(finished.problem, action, evidence)
     if finished.rc is None:
         return RunError(finished.problem, by_hand, evidence)
     # The launcher's codes, which are a shell's.
     if finished.rc in (126, 127):
-        return RunError("{} cannot be started".format(command[2]), "run the role framework_pytorch", evidence)
+        return RunError(f"{command[2]} cannot be started", "run the role framework_pytorch", evidence)
     if "No module named" in evidence and "gan_trainer" in evidence:
-        return RunError("{} has no gan_trainer".format(command[2]), "run the role model_trainer", evidence)
+        return RunError(f"{command[2]} has no gan_trainer", "run the role model_trainer", evidence)
     if finished.rc < 0:
         action = "look for the reason in journalctl -k; signal 9 is often a lack of memory"
-        return RunError("it was ended by signal {}".format(-finished.rc), action, evidence)
-    return RunError("it ended with exit code {} and printed no report".format(finished.rc), by_hand, evidence)
+        return RunError(f"it was ended by signal {-finished.rc}", action, evidence)
+    return RunError(f"it ended with exit code {finished.rc} and printed no report", by_hand, evidence)

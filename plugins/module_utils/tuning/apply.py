@@ -2,6 +2,7 @@
 """Bring a host's settings to a plan, remembering what was found before; an empty plan puts everything back."""
 
 import collections
+from typing import Any, Dict, NamedTuple, Tuple
 
 from . import knobs as tuning_knobs
 from . import store as tuning_store
@@ -11,13 +12,21 @@ from .plan import Plan
 
 NOTHING = Plan([], [], {}, {})
 
-Work = collections.namedtuple("Work", "turn restore write put_back remember_knobs remember_files")
-Work.__doc__ = """What differs between a host and a plan.
 
-turn            {key: (found, wanted)}   restore         {key: (found, value before)}
-write           {path: (text, mode)}     put_back        {path: record of before}
-remember_knobs  {key: value}             remember_files  {path: record}
-"""
+class Work(NamedTuple):
+    """What differs between a host and a plan.
+
+    turn            {key: (found, wanted)}   restore         {key: (found, value before)}
+    write           {path: (text, mode)}     put_back        {path: record of before}
+    remember_knobs  {key: value}             remember_files  {path: record}
+    """
+
+    turn: Dict[str, Tuple[Any, Any]]
+    restore: Dict[str, Tuple[Any, Any]]
+    write: Dict[str, Tuple[str, int]]
+    put_back: Dict[str, Any]
+    remember_knobs: Dict[str, Any]
+    remember_files: Dict[str, Any]
 
 
 def compare(root, plan, before):
@@ -109,10 +118,10 @@ def describe(work):
     for changes in (work.turn, work.restore):
         for key, (found, value) in changes.items():
             if found is not None and found != value:
-                old.append("{} = {}".format(key, found))
-                new.append("{} = {}".format(key, value))
+                old.append(f"{key} = {found}")
+                new.append(f"{key} = {value}")
     for path in sorted(work.write):
-        new.append("{}: written".format(path))
+        new.append(f"{path}: written")
     for path in sorted(work.put_back):
-        new.append("{}: {}".format(path, "removed" if work.put_back[path] is None else "as it was before"))
+        new.append(f"{path}: {'removed' if work.put_back[path] is None else 'as it was before'}")
     return "\n".join(old) + "\n", "\n".join(new) + "\n"

@@ -4,16 +4,28 @@
 docs/tuning.md is written from this table (`make docs`).
 """
 
-import collections
+from typing import NamedTuple
 
-Setting = collections.namedtuple("Setting", "name kind where wanted allowed reason source see undo")
-Setting.__doc__ = """One setting.
 
-kind      sysctl, sysfs, disk, unit, limit, tuned or gpu: who reads and writes it (knobs.py)
-where     file, glob of files, name of a unit, or the part of it that the kind needs
-wanted    the value that is set unless the inventory names another; "" leaves it alone until it does
-allowed   pattern that a value from the inventory must match as a whole
-"""
+class Setting(NamedTuple):
+    """One setting.
+
+    kind      sysctl, sysfs, disk, unit, limit, tuned or gpu: who reads and writes it (knobs.py)
+    where     file, glob of files, name of a unit, or the part of it that the kind needs
+    wanted    the value that is set unless the inventory names another; "" leaves it alone until it does
+    allowed   pattern that a value from the inventory must match as a whole
+    """
+
+    name: str
+    kind: str
+    where: str
+    wanted: str
+    allowed: str
+    reason: str
+    source: str
+    see: str
+    undo: str
+
 
 NUMBER = r"[0-9]{1,15}"
 LIMIT = r"unlimited|[0-9]{1,15}"
@@ -23,8 +35,18 @@ KERNEL_DOC = "kernel documentation, admin-guide/sysctl/{}.rst"
 
 def _sysctl(name, wanted, reason, source, allowed=NUMBER):
     path = "/proc/sys/" + name.replace(".", "/")
-    see = "sysctl {}".format(name)
-    return Setting(name, "sysctl", path, wanted, allowed, reason, source, see, "sysctl -w {}=VALUE".format(name))
+    see = f"sysctl {name}"
+    return Setting(
+        name=name,
+        kind="sysctl",
+        where=path,
+        wanted=wanted,
+        allowed=allowed,
+        reason=reason,
+        source=source,
+        see=see,
+        undo=f"sysctl -w {name}=VALUE",
+    )
 
 
 CATALOGUE = (
@@ -68,148 +90,154 @@ CATALOGUE = (
         "[0-3]",
     ),
     Setting(
-        "cpu_governor",
-        "sysfs",
-        "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor",
-        "performance",
-        "[a-z]+",
-        "The thread that feeds the GPU works in short bursts, before which a clock that follows load is still low.",
-        "tuned, profile throughput-performance",
-        "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort | uniq -c",
-        "cpupower frequency-set -g GOVERNOR",
+        name="cpu_governor",
+        kind="sysfs",
+        where="/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor",
+        wanted="performance",
+        allowed="[a-z]+",
+        reason=(
+            "The thread that feeds the GPU works in short bursts, before which a clock that follows load is still low."
+        ),
+        source="tuned, profile throughput-performance",
+        see="cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort | uniq -c",
+        undo="cpupower frequency-set -g GOVERNOR",
     ),
     Setting(
-        "transparent_hugepage",
-        "sysfs",
-        "/sys/kernel/mm/transparent_hugepage/enabled",
-        "madvise",
-        "always|madvise|never",
-        "Allocators that gain by huge pages ask for them (jemalloc's metadata_thp); others lose no memory to them.",
-        "kernel documentation, admin-guide/mm/transhuge.rst",
-        "cat /sys/kernel/mm/transparent_hugepage/enabled",
-        "echo VALUE > /sys/kernel/mm/transparent_hugepage/enabled",
+        name="transparent_hugepage",
+        kind="sysfs",
+        where="/sys/kernel/mm/transparent_hugepage/enabled",
+        wanted="madvise",
+        allowed="always|madvise|never",
+        reason=(
+            "Allocators that gain by huge pages ask for them (jemalloc's metadata_thp); others lose no memory to them."
+        ),
+        source="kernel documentation, admin-guide/mm/transhuge.rst",
+        see="cat /sys/kernel/mm/transparent_hugepage/enabled",
+        undo="echo VALUE > /sys/kernel/mm/transparent_hugepage/enabled",
     ),
     Setting(
-        "disk_scheduler",
-        "disk",
-        "queue/scheduler",
-        "auto",
-        "auto|none|mq-deadline|bfq|kyber",
-        "auto: none for flash, which orders requests itself, mq-deadline for spinning disks.",
-        "Red Hat, Monitoring and managing system status and performance (RHEL 8), Setting the disk scheduler",
-        "cat /sys/block/DISK/queue/scheduler",
-        "echo VALUE > /sys/block/DISK/queue/scheduler",
+        name="disk_scheduler",
+        kind="disk",
+        where="queue/scheduler",
+        wanted="auto",
+        allowed="auto|none|mq-deadline|bfq|kyber",
+        reason="auto: none for flash, which orders requests itself, mq-deadline for spinning disks.",
+        source="Red Hat, Monitoring and managing system status and performance (RHEL 8), Setting the disk scheduler",
+        see="cat /sys/block/DISK/queue/scheduler",
+        undo="echo VALUE > /sys/block/DISK/queue/scheduler",
     ),
     Setting(
-        "disk_read_ahead_kb",
-        "disk",
-        "queue/read_ahead_kb",
-        "4096",
-        "[0-9]{1,6}",
-        "Files of a data set are read from beginning to end; 4 MiB ahead keep the disk busy with few requests.",
-        "tuned, profile throughput-performance (readahead >4096)",
-        "cat /sys/block/DISK/queue/read_ahead_kb",
-        "echo VALUE > /sys/block/DISK/queue/read_ahead_kb",
+        name="disk_read_ahead_kb",
+        kind="disk",
+        where="queue/read_ahead_kb",
+        wanted="4096",
+        allowed="[0-9]{1,6}",
+        reason="Files of a data set are read from beginning to end; 4 MiB ahead keep the disk busy with few requests.",
+        source="tuned, profile throughput-performance (readahead >4096)",
+        see="cat /sys/block/DISK/queue/read_ahead_kb",
+        undo="echo VALUE > /sys/block/DISK/queue/read_ahead_kb",
     ),
     Setting(
-        "irqbalance",
-        "unit",
-        "irqbalance.service",
-        "enabled active",
-        "enabled active",
-        "Interrupts of network and disks are spread over the processors, and away from a GPU's busy one.",
-        "Red Hat, Monitoring and managing system status and performance (RHEL 8)",
-        "systemctl status irqbalance",
-        "systemctl disable --now irqbalance",
+        name="irqbalance",
+        kind="unit",
+        where="irqbalance.service",
+        wanted="enabled active",
+        allowed="enabled active",
+        reason="Interrupts of network and disks are spread over the processors, and away from a GPU's busy one.",
+        source="Red Hat, Monitoring and managing system status and performance (RHEL 8)",
+        see="systemctl status irqbalance",
+        undo="systemctl disable --now irqbalance",
     ),
     Setting(
-        "gpu_persistence",
-        "unit",
-        "nvidia-persistenced.service",
-        "enabled active",
-        "enabled active",
-        "Without it the driver resets a GPU that nobody uses: programs start slowly, and limits set here are lost.",
-        "NVIDIA, Driver Persistence",
-        "nvidia-smi --query-gpu=persistence_mode --format=csv",
-        "systemctl disable --now nvidia-persistenced",
+        name="gpu_persistence",
+        kind="unit",
+        where="nvidia-persistenced.service",
+        wanted="enabled active",
+        allowed="enabled active",
+        reason=(
+            "Without it the driver resets a GPU that nobody uses: programs start slowly, and limits set here are lost."
+        ),
+        source="NVIDIA, Driver Persistence",
+        see="nvidia-smi --query-gpu=persistence_mode --format=csv",
+        undo="systemctl disable --now nvidia-persistenced",
     ),
     Setting(
-        "limits_memlock",
-        "limit",
-        "memlock",
-        "unlimited",
-        LIMIT,
-        "Pinned memory, RDMA and NCCL lock memory; the default of 64 KiB (RHEL 8) ends in an error. In KiB.",
-        "NVIDIA, containers for deep learning frameworks, user guide (--ulimit memlock=-1)",
-        "runuser -u trainer -- sh -c 'ulimit -l'",
-        "edit /etc/security/limits.d/95-gpuwright.conf",
+        name="limits_memlock",
+        kind="limit",
+        where="memlock",
+        wanted="unlimited",
+        allowed=LIMIT,
+        reason="Pinned memory, RDMA and NCCL lock memory; the default of 64 KiB (RHEL 8) ends in an error. In KiB.",
+        source="NVIDIA, containers for deep learning frameworks, user guide (--ulimit memlock=-1)",
+        see="runuser -u trainer -- sh -c 'ulimit -l'",
+        undo="edit /etc/security/limits.d/95-gpuwright.conf",
     ),
     Setting(
-        "limits_nofile",
-        "limit",
-        "nofile",
-        "1048576",
-        "[0-9]{1,7}",
-        "Workers of a DataLoader hand over tensors as open files; 1024 are soon used up.",
-        "PyTorch, torch.multiprocessing, sharing strategy file_descriptor",
-        "runuser -u trainer -- sh -c 'ulimit -n'",
-        "edit /etc/security/limits.d/95-gpuwright.conf",
+        name="limits_nofile",
+        kind="limit",
+        where="nofile",
+        wanted="1048576",
+        allowed="[0-9]{1,7}",
+        reason="Workers of a DataLoader hand over tensors as open files; 1024 are soon used up.",
+        source="PyTorch, torch.multiprocessing, sharing strategy file_descriptor",
+        see="runuser -u trainer -- sh -c 'ulimit -n'",
+        undo="edit /etc/security/limits.d/95-gpuwright.conf",
     ),
     Setting(
-        "limits_stack",
-        "limit",
-        "stack",
-        "65536",
-        LIMIT,
-        "Compilers and deep graphs recurse; threads get their stack by this limit, in KiB. Soft limit only.",
-        "NVIDIA, containers for deep learning frameworks, user guide (--ulimit stack=67108864)",
-        "runuser -u trainer -- sh -c 'ulimit -s'",
-        "edit /etc/security/limits.d/95-gpuwright.conf",
+        name="limits_stack",
+        kind="limit",
+        where="stack",
+        wanted="65536",
+        allowed=LIMIT,
+        reason="Compilers and deep graphs recurse; threads get their stack by this limit, in KiB. Soft limit only.",
+        source="NVIDIA, containers for deep learning frameworks, user guide (--ulimit stack=67108864)",
+        see="runuser -u trainer -- sh -c 'ulimit -s'",
+        undo="edit /etc/security/limits.d/95-gpuwright.conf",
     ),
     Setting(
-        "tuned_profile",
-        "tuned",
-        "profile",
-        "gpuwright",
-        "gpuwright",
-        "Where tuned runs it sets the same things; a profile of our own keeps it from setting them back.",
-        "Red Hat, Monitoring and managing system status and performance (RHEL 8), customizing TuneD profiles",
-        "tuned-adm active",
-        "tuned-adm profile PROFILE",
+        name="tuned_profile",
+        kind="tuned",
+        where="profile",
+        wanted="gpuwright",
+        allowed="gpuwright",
+        reason="Where tuned runs it sets the same things; a profile of our own keeps it from setting them back.",
+        source="Red Hat, Monitoring and managing system status and performance (RHEL 8), customizing TuneD profiles",
+        see="tuned-adm active",
+        undo="tuned-adm profile PROFILE",
     ),
     Setting(
-        "gpu_power_limit",
-        "gpu",
-        "power_limit",
-        "",
-        r"[0-9]{1,4}",
-        "Opt-in: a lower limit in watts for every GPU, where power supply or cooling asks for it.",
-        "nvidia-smi(1), --power-limit",
-        "nvidia-smi --query-gpu=power.limit,power.min_limit,power.max_limit --format=csv",
-        "nvidia-smi --power-limit=WATTS",
+        name="gpu_power_limit",
+        kind="gpu",
+        where="power_limit",
+        wanted="",
+        allowed=r"[0-9]{1,4}",
+        reason="Opt-in: a lower limit in watts for every GPU, where power supply or cooling asks for it.",
+        source="nvidia-smi(1), --power-limit",
+        see="nvidia-smi --query-gpu=power.limit,power.min_limit,power.max_limit --format=csv",
+        undo="nvidia-smi --power-limit=WATTS",
     ),
     Setting(
-        "gpu_clocks",
-        "gpu",
-        "clocks",
-        "",
-        r"[0-9]{2,5},[0-9]{2,5}",
-        "Opt-in: application clocks MEMORY,GRAPHICS in MHz for every GPU, for runs that must be alike.",
-        "nvidia-smi(1), --applications-clocks",
-        "nvidia-smi --query-gpu=clocks.applications.memory,clocks.applications.graphics --format=csv",
-        "nvidia-smi --reset-applications-clocks",
+        name="gpu_clocks",
+        kind="gpu",
+        where="clocks",
+        wanted="",
+        allowed=r"[0-9]{2,5},[0-9]{2,5}",
+        reason="Opt-in: application clocks MEMORY,GRAPHICS in MHz for every GPU, for runs that must be alike.",
+        source="nvidia-smi(1), --applications-clocks",
+        see="nvidia-smi --query-gpu=clocks.applications.memory,clocks.applications.graphics --format=csv",
+        undo="nvidia-smi --reset-applications-clocks",
     ),
     Setting(
-        "scratch",
-        "scratch",
-        "",
-        "",
+        name="scratch",
+        kind="scratch",
+        where="",
+        wanted="",
         # Not by a value: system_tuning_scratch_serial names the disk.
-        r"(?!)",
-        "Opt-in: a local NVMe disk for checkpoints and unpacked data sets, whose files may be lost with it.",
-        "own: role system_tuning, scratch_disk",
-        "findmnt /scratch",
-        "systemctl disable --now scratch.mount (the file system itself stays)",
+        allowed=r"(?!)",
+        reason="Opt-in: a local NVMe disk for checkpoints and unpacked data sets, whose files may be lost with it.",
+        source="own: role system_tuning, scratch_disk",
+        see="findmnt /scratch",
+        undo="systemctl disable --now scratch.mount (the file system itself stays)",
     ),
 )
 

@@ -31,7 +31,7 @@ def mount_of(root, folder):
         if inside and (best is None or len(row[0]) >= len(best[0])):
             best = row
     if best is None:
-        raise NotHere("/proc/self/mountinfo names no file system for {}".format(folder))
+        raise NotHere(f"/proc/self/mountinfo names no file system for {folder}")
     return best
 
 
@@ -40,23 +40,23 @@ def disk_below(root, folder):
     point, number, kind = mount_of(root, folder)
     device = "/sys/dev/block/" + number
     if not exists(root, device):
-        raise NotHere("{} lies on {} ({}), which is no disk of this host".format(folder, point, kind))
+        raise NotHere(f"{folder} lies on {point} ({kind}), which is no disk of this host")
     disks = sorted(_disks(root, _device_name(root, device)))
     if len(disks) != 1:
-        raise NotHere("{} lies on {} disks ({}): set them by hand".format(folder, len(disks), ", ".join(disks)))
+        raise NotHere(f"{folder} lies on {len(disks)} disks ({', '.join(disks)}): set them by hand")
     return disks[0]
 
 
 def _device_name(root, path):
-    return os.path.basename(resolve(root, path))
+    return os.path.basename(resolve(root, path) or path)
 
 
 def _disks(root, name, depth=0):
     """Disks below a device: through partitions, and through what device mapper and md are made of."""
-    if exists(root, "/sys/class/block/{}/partition".format(name)):
-        parent = os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name)))
+    if exists(root, f"/sys/class/block/{name}/partition"):
+        parent = os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name) or ""))
         return {parent}
-    slaves = names_in(root, "/sys/class/block/{}/slaves".format(name))
+    slaves = names_in(root, f"/sys/class/block/{name}/slaves")
     if not slaves or depth > 8:
         return {name}
     return set().union(*(_disks(root, slave, depth + 1) for slave in slaves))
@@ -64,9 +64,9 @@ def _disks(root, name, depth=0):
 
 def is_flash(root, disk):
     """False for a spinning disk; NotHere when the kernel does not say."""
-    word = read_text(root, "/sys/block/{}/queue/rotational".format(disk))
+    word = read_text(root, f"/sys/block/{disk}/queue/rotational")
     if word not in ("0", "1"):
-        raise NotHere("the kernel does not say whether {} turns".format(disk))
+        raise NotHere(f"the kernel does not say whether {disk} turns")
     return word == "0"
 
 
@@ -78,11 +78,11 @@ def udev_match(root, disk):
         ("serial", 'ATTR{{serial}}=="{}"'),
         ("device/serial", 'ATTRS{{serial}}=="{}"'),
     ):
-        number = read_text(root, "/sys/block/{}/{}".format(disk, path))
+        number = read_text(root, f"/sys/block/{disk}/{path}")
         # Quotes, and what udev takes for patterns, cannot stand in a rule.
         if number and not set(number) & set("\"'*?[]|\\"):
             return words.format(number)
-    return 'KERNEL=="{}"'.format(disk)
+    return f'KERNEL=="{disk}"'
 
 
 def device_file(root, disk):

@@ -89,7 +89,7 @@ def drop_in_file(values):
 
 def udev_file(match, values):
     """A rule for one disk, `match` as `disk.udev_match` gives it; `values` (attribute: value)."""
-    settings = ", ".join('ATTR{{{}}}="{}"'.format(name, value) for name, value in sorted(values.items()))
+    settings = ", ".join(f'ATTR{{{name}}}="{value}"' for name, value in sorted(values.items()))
     rule = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {}, {}\n'
     return HEAD + rule.format(match, settings)
 
@@ -102,7 +102,7 @@ def tuned_file(parent, sysctls, governor, hugepage):
     if hugepage:
         lines += ["", "[vm]", "transparent_hugepages=" + hugepage]
     if sysctls:
-        lines += ["", "[sysctl]"] + ["{}={}".format(name, value) for name, value in sorted(sysctls.items())]
+        lines += ["", "[sysctl]"] + [f"{name}={value}" for name, value in sorted(sysctls.items())]
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -115,11 +115,11 @@ def mount_file(file_system, folder):
     """Not required for boot: a node without its scratch disk still starts."""
     return HEAD + (
         "[Unit]\nDescription=Scratch file system\nBefore=local-fs.target\n\n"
-        "[Mount]\nWhat=/dev/disk/by-uuid/{}\nWhere={}\nType=xfs\nOptions=noatime,nofail\n\n"
+        f"[Mount]\nWhat=/dev/disk/by-uuid/{file_system}\nWhere={folder}\nType=xfs\nOptions=noatime,nofail\n\n"
         "[Install]\nWantedBy=local-fs.target\n"
-    ).format(file_system, folder)
+    )
 
 
 def tmpfiles_file(folder):
     """tmpfiles.d(5): everybody may write, and remove only what is his, as in /tmp; never cleaned."""
-    return HEAD + "z {} 1777 root root -\n".format(folder)
+    return HEAD + f"z {folder} 1777 root root -\n"

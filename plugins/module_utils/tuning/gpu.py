@@ -19,14 +19,14 @@ def ask():
     done = run_bounded(["nvidia-smi", "-q", "-x"], SECONDS)
     if done.rc != 0:
         reason = done.problem or " ".join((done.stdout + done.stderr).split())[:200] or done.rc
-        raise NotHere("the driver cannot be asked for its GPUs: {}".format(reason))
+        raise NotHere(f"the driver cannot be asked for its GPUs: {reason}")
     begin, end = done.stdout.find("<nvidia_smi_log"), done.stdout.rfind("</nvidia_smi_log>")
     try:
         if begin < 0 or end < 0:
             raise ValueError("no <nvidia_smi_log> in it")
         log = ElementTree.fromstring(done.stdout[begin : end + len("</nvidia_smi_log>")])
     except (ValueError, ElementTree.ParseError) as error:
-        raise NotHere("nvidia-smi -q -x cannot be read: {}".format(error))
+        raise NotHere(f"nvidia-smi -q -x cannot be read: {error}")
     gpus = {(gpu.findtext("uuid") or "").strip(): _gpu(gpu) for gpu in log.findall("gpu")}
     if not gpus or "" in gpus:
         raise NotHere("nvidia-smi shows no GPU, or one without a UUID")
@@ -73,15 +73,15 @@ def refusal(gpus, what, wanted):
     for uuid, gpu in sorted(gpus.items()):
         if what == "power_limit":
             if gpu["power_range"] is None:
-                return "{} names no range for its power limit, so it cannot be set".format(uuid)
+                return f"{uuid} names no range for its power limit, so it cannot be set"
             lowest, highest = gpu["power_range"]
             if not lowest <= float(wanted) <= highest:
-                return "{} takes {:g} to {:g} W".format(uuid, lowest, highest)
+                return f"{uuid} takes {lowest:g} to {highest:g} W"
         elif not gpu["clocks_offered"] or gpu["clocks"] is None:
-            return "{} offers no application clocks".format(uuid)
+            return f"{uuid} offers no application clocks"
         elif wanted not in gpu["clocks_offered"]:
             near = sorted(gpu["clocks_offered"], key=lambda pair: _distance(pair, wanted))[:3]
-            return "{} does not offer them; the nearest are {}".format(uuid, " ".join(near))
+            return f"{uuid} does not offer them; the nearest are {' '.join(near)}"
     return ""
 
 
@@ -94,17 +94,17 @@ def _distance(pair, wanted):
 def value(gpus, uuid, what):
     """The value of one card as a text; NotHere when it has none."""
     if uuid not in gpus:
-        raise NotHere("there is no GPU {}".format(uuid))
+        raise NotHere(f"there is no GPU {uuid}")
     found = gpus[uuid][what]
     if found is None:
-        raise NotHere("{} does not tell its {}".format(uuid, what.replace("_", " ")))
-    return found if isinstance(found, str) else "{:g}".format(found)
+        raise NotHere(f"{uuid} does not tell its {what.replace('_', ' ')}")
+    return found if isinstance(found, str) else f"{found:g}"
 
 
 def set_value(uuid, what, wanted):
     """Raises OSError with nvidia-smi's words."""
     option = {"power_limit": "--power-limit", "clocks": "--applications-clocks"}[what]
-    done = run_bounded(["nvidia-smi", "--id=" + uuid, "{}={}".format(option, wanted)], SECONDS)
+    done = run_bounded(["nvidia-smi", "--id=" + uuid, f"{option}={wanted}"], SECONDS)
     if done.rc != 0:
         words = done.problem or " ".join((done.stdout + done.stderr).split())[:200] or done.rc
-        raise OSError("nvidia-smi {}={} for {}: {}".format(option, wanted, uuid, words))
+        raise OSError(f"nvidia-smi {option}={wanted} for {uuid}: {words}")

@@ -35,18 +35,18 @@ def expand(root, key):
     """The concrete keys that `key` stands for; raises NotHere when there is none."""
     words = key.split()
     if words[0] == "disk":
-        return ["/sys/block/{}/{}".format(disk_below(root, words[1]), words[2])]
+        return [f"/sys/block/{disk_below(root, words[1])}/{words[2]}"]
     if words[0] == "gpu" and words[1] == "all":
-        return ["gpu {} {}".format(uuid, words[2]) for uuid in sorted(tuning_gpu.ask())]
+        return [f"gpu {uuid} {words[2]}" for uuid in sorted(tuning_gpu.ask())]
     if not key.startswith("/"):
         return [key]
     if "*" not in key:
         if resolve(root, key) is None:
-            raise NotHere("this kernel has no {}".format(key))
+            raise NotHere(f"this kernel has no {key}")
         return [key]
     found = sorted(glob.glob(below(root, key)))
     if not found:
-        raise NotHere("this host has no {}".format(key))
+        raise NotHere(f"this host has no {key}")
     return ["/" + os.path.relpath(path, root) for path in found]
 
 
@@ -64,7 +64,7 @@ def read(root, key):
     if words[0] == "file":
         data = read_bytes(root, words[1])
         return "missing" if data is None else digest(data)
-    raise ValueError("{!r} is no knob".format(key))
+    raise ValueError(f"{key!r} is no knob")
 
 
 def read_all(root, key):
@@ -84,12 +84,12 @@ def why_not(root, key, wanted):
     """Why this host cannot set the concrete file `key` to `wanted`, or ""; no other kind of knob can be told before."""
     if not key.startswith("/"):
         return ""
-    full = resolve(root, key)
+    full = resolve(root, key) or below(root, key)
     if os.statvfs(full).f_flag & os.ST_RDONLY or not os.access(full, os.W_OK):
-        return "{} is read-only here".format(key)
+        return f"{key} is read-only here"
     offered = _offered(root, key)
     if offered and wanted not in offered:
-        return "{} offers {}, not {}".format(key, ", ".join(offered), wanted)
+        return f"{key} offers {', '.join(offered)}, not {wanted}"
     return ""
 
 
@@ -107,7 +107,7 @@ def write(root, key, value):
     elif words[0] == "gpu":
         tuning_gpu.set_value(words[1], words[2], value)
     else:
-        raise ValueError("{!r} cannot be written".format(key))
+        raise ValueError(f"{key!r} cannot be written")
 
 
 def put_text(path, text):
@@ -125,7 +125,7 @@ def command(arguments):
     done = run_bounded(arguments, COMMAND_SECONDS)
     if done.rc != 0:
         words = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise OSError("{}: {}".format(" ".join(arguments), done.problem or " ".join(words) or done.rc))
+        raise OSError(f"{' '.join(arguments)}: {done.problem or ' '.join(words) or done.rc}")
     return done.stdout
 
 
@@ -135,7 +135,7 @@ def read_unit(unit):
     state = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     load, active = state.get("LoadState"), state.get("ActiveState")
     if not load or not active:
-        raise OSError("systemctl show {} said nothing of its state".format(unit))
+        raise OSError(f"systemctl show {unit} said nothing of its state")
     return "{} {}".format(load if load != "loaded" else state.get("UnitFileState") or "static", active)
 
 
@@ -161,13 +161,13 @@ def _read_tuned():
         return match.group(1).strip()
     if "No current active profile" in done.stdout + done.stderr:
         return "off"
-    raise OSError("tuned-adm active: {}".format(done.problem or (done.stdout + done.stderr).strip() or done.rc))
+    raise OSError(f"tuned-adm active: {done.problem or (done.stdout + done.stderr).strip() or done.rc}")
 
 
 def _read_file(root, path):
     text = read_text(root, path)
     if text is None:
-        raise NotHere("{} cannot be read".format(path))
+        raise NotHere(f"{path} cannot be read")
     chosen = CHOSEN.search(text)
     return chosen.group(1) if chosen else " ".join(text.split())
 

@@ -5,6 +5,7 @@ import collections
 import difflib
 import json
 import re
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ..host.files import exists, read_int
 from ..readings.kernel_log.log import read_container
@@ -30,16 +31,22 @@ NR_OPEN = "/proc/sys/fs/nr_open"
 # The kernel is the container's host's, and so are its interrupts.
 OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
 
-Plan = collections.namedtuple("Plan", "settings skipped knobs files")
-Plan.__doc__ = """What a host is meant to have.
 
-settings  rows of tuning.json    skipped  [{name, reason}]
-knobs     {concrete key: value}  files    {path: (text, mode)}
-"""
+class Plan(NamedTuple):
+    """What a host is meant to have.
+
+    settings  rows of tuning.json    skipped  [{name, reason}]
+    knobs     {concrete key: value}  files    {path: (text, mode)}
+    """
+
+    settings: List[Dict[str, Any]]
+    skipped: List[Dict[str, str]]
+    knobs: Dict[str, str]
+    files: Dict[str, Tuple[str, int]]
 
 
 class Refused(Exception):
-    """What is asked for is not possible on this host; the message says which setting, what was expected and what to do."""
+    """What is asked for is impossible here; the message says which setting, what was expected and what to do."""
 
 
 def check_wishes(wishes):
@@ -47,24 +54,24 @@ def check_wishes(wishes):
     for name in list(wishes["leave"]) + sorted(wishes["values"]):
         if name not in BY_NAME:
             near = difflib.get_close_matches(str(name), sorted(BY_NAME), 1)
-            hint = "the nearest is {}".format(near[0]) if near else "there are: {}".format(", ".join(sorted(BY_NAME)))
-            raise Refused("there is no setting {!r}: {}".format(name, hint))
+            hint = f"the nearest is {near[0]}" if near else f"there are: {', '.join(sorted(BY_NAME))}"
+            raise Refused(f"there is no setting {name!r}: {hint}")
     for name, value in sorted(wishes["values"].items()):
         if isinstance(value, (bool, float)) or not re.fullmatch(BY_NAME[name].allowed, str(value)):
             text = "{}: {!r} is no value for it; expected, in quotes, what matches {}"
             raise Refused(text.format(name, value, BY_NAME[name].allowed))
     if not GROUP.fullmatch(wishes["limits_group"]):
-        raise Refused("limits_group is {!r}: expected the name of a group".format(wishes["limits_group"]))
+        raise Refused(f"limits_group is {wishes['limits_group']!r}: expected the name of a group")
     for unit in wishes["limits_units"]:
         if not SERVICE.fullmatch(str(unit)):
-            raise Refused("limits_units: {!r} is no name such as train-gan@.service".format(unit))
+            raise Refused(f"limits_units: {unit!r} is no name such as train-gan@.service")
     if not re.fullmatch(r"/[^\s]*", wishes["data_dir"]):
-        raise Refused("data_dir is {!r}: expected an absolute path without spaces".format(wishes["data_dir"]))
+        raise Refused(f"data_dir is {wishes['data_dir']!r}: expected an absolute path without spaces")
     if not SCRATCH.fullmatch(wishes["scratch_dir"]):
         text = "scratch_dir is {!r}: expected a folder of its own such as /scratch, of small letters, digits and _"
         raise Refused(text.format(wishes["scratch_dir"]))
     if wishes["tuned_parent"] and not PROFILE.fullmatch(wishes["tuned_parent"]):
-        raise Refused("tuned_parent is {!r}: expected the name of a profile".format(wishes["tuned_parent"]))
+        raise Refused(f"tuned_parent is {wishes['tuned_parent']!r}: expected the name of a profile")
 
 
 def make_plan(root, wishes, program, can_wait=False):
@@ -83,11 +90,11 @@ def make_plan(root, wishes, program, can_wait=False):
             continue
         try:
             if container and (setting.kind in OF_THE_KERNEL or setting.name == "irqbalance"):
-                raise NotHere("this node is a container ({}): its host sets that".format(container))
+                raise NotHere(f"this node is a container ({container}): its host sets that")
             PLANNERS[setting.kind](plan, root, setting, value, wishes)
         except NotHere as reason:
             if setting.kind == "gpu" and not can_wait:
-                raise Refused("{} cannot be set: {}. Next: nvidia-smi -q".format(setting.name, reason))
+                raise Refused(f"{setting.name} cannot be set: {reason}. Next: nvidia-smi -q")
             plan.skipped.append({"name": setting.name, "reason": str(reason)})
     _add_limits(plan, wishes)
     _add_disk_rule(plan, root, wishes)
@@ -115,7 +122,7 @@ def _add(plan, setting, wanted, key, concrete, shown=None):
             "path_or_how": shown or key,
             "wanted": wanted,
             "reason": setting.reason,
-            "undo": "system_tuning_leave: [{}]; by hand: {}".format(setting.name, setting.undo),
+            "undo": f"system_tuning_leave: [{setting.name}]; by hand: {setting.undo}",
             "keys": {key: wanted},
         }
     )
@@ -136,15 +143,15 @@ def _plan_file(plan, root, setting, value, wishes):
 def _plan_disk(plan, root, setting, value, wishes):
     if value == "auto":
         value = "none" if is_flash(root, disk_below(root, wishes["data_dir"])) else "mq-deadline"
-    key = "disk {} {}".format(wishes["data_dir"], setting.where)
+    key = f"disk {wishes['data_dir']} {setting.where}"
     concrete = tuning_knobs.expand(root, key)
     for one in concrete:
         if not exists(root, one):
-            raise NotHere("there is no {}".format(one))
+            raise NotHere(f"there is no {one}")
         reason = tuning_knobs.why_not(root, one, value)
         if reason:
             raise NotHere(reason)
-    _add(plan, setting, value, key, concrete, "{} ({})".format(concrete[0], wishes["data_dir"]))
+    _add(plan, setting, value, key, concrete, f"{concrete[0]} ({wishes['data_dir']})")
 
 
 def _plan_unit(plan, root, setting, value, wishes):
@@ -153,9 +160,9 @@ def _plan_unit(plan, root, setting, value, wishes):
     except OSError as error:
         raise NotHere(str(error))
     if state[0] == "not-found":
-        raise NotHere("{} is not installed".format(setting.where))
+        raise NotHere(f"{setting.where} is not installed")
     if state[0] == "masked":
-        raise NotHere("{} is masked, which somebody has decided".format(setting.where))
+        raise NotHere(f"{setting.where} is masked, which somebody has decided")
     if setting.name == "gpu_persistence" and not exists(root, LOADED_DRIVER):
         raise NotHere("no NVIDIA module is loaded, which the daemon needs to start")
     _add(plan, setting, value, "unit " + setting.where, ["unit " + setting.where])
@@ -165,7 +172,7 @@ def _plan_limit(plan, root, setting, value, wishes):
     most = read_int(root, NR_OPEN) if setting.name == "limits_nofile" else None
     # Above it setrlimit(2) fails, PAM refuses every login of the group, and systemd does not start the service.
     if most is not None and int(value) > most:
-        raise Refused("{} is {}: {} allows at most {}".format(setting.name, value, NR_OPEN, most))
+        raise Refused(f"{setting.name} is {value}: {NR_OPEN} allows at most {most}")
     _add(plan, setting, value, "file " + tuning_files.LIMITS, [], tuning_files.LIMITS)
 
 
@@ -175,10 +182,10 @@ def _plan_tuned(plan, root, setting, value, wishes):
     except OSError as error:
         raise NotHere(str(error))
     if state[1] != "active":
-        raise NotHere("tuned does not run here; {} sets the same at boot".format(tuning_files.UNIT_NAME))
+        raise NotHere(f"tuned does not run here; {tuning_files.UNIT_NAME} sets the same at boot")
     parent = wishes["tuned_parent"] or _recommended()
-    if not any(exists(root, "{}/{}/tuned.conf".format(folder, parent)) for folder in TUNED_FOLDERS):
-        raise Refused("tuned has no profile {!r}; see: tuned-adm list profiles".format(parent))
+    if not any(exists(root, f"{folder}/{parent}/tuned.conf") for folder in TUNED_FOLDERS):
+        raise Refused(f"tuned has no profile {parent!r}; see: tuned-adm list profiles")
     _add(plan, setting, value, "tuned profile", ["tuned profile"])
     plan.files[tuning_files.TUNED] = (parent, 0o644)
 
@@ -195,7 +202,7 @@ def _plan_gpu(plan, root, setting, value, wishes):
     gpus = tuning_gpu.ask()
     reason = tuning_gpu.refusal(gpus, setting.where, value)
     if reason:
-        raise Refused("{} is {}: {}".format(setting.name, value, reason))
+        raise Refused(f"{setting.name} is {value}: {reason}")
     key = "gpu all " + setting.where
     _add(plan, setting, value, key, tuning_knobs.expand(root, key), "nvidia-smi, every GPU")
 
@@ -248,5 +255,5 @@ def _add_scratch(plan, file_system, folder):
     name = tuning_files.mount_name(folder)
     plan.files[tuning_files.MOUNT.format(name)] = (tuning_files.mount_file(file_system, folder), 0o644)
     plan.files[tuning_files.TMPFILES] = (tuning_files.tmpfiles_file(folder), 0o644)
-    key = "unit {}.mount".format(name)
+    key = f"unit {name}.mount"
     _add(plan, BY_NAME["scratch"], "enabled active", key, [key], folder)

@@ -16,9 +16,9 @@ def load_record(root):
     try:
         known = json.loads(text or "")
     except ValueError as error:
-        raise ValueError("{} is not JSON: {}".format(RECORD, error))
+        raise ValueError(f"{RECORD} is not JSON: {error}")
     if not isinstance(known, dict) or known.get("schema") != 1 or not isinstance(known.get("settings"), list):
-        raise ValueError("{} is not schema 1".format(RECORD))
+        raise ValueError(f"{RECORD} is not schema 1")
     return known
 
 
@@ -39,7 +39,7 @@ def read_found(root, row):
         for key, wanted in sorted(row["keys"].items()):
             found = tuning_knobs.read_all(root, key)
             if found != wanted:
-                return "{} {}".format(key.split()[1], _words(found)) if key.startswith("file ") else found
+                return f"{key.split()[1]} {_words(found)}" if key.startswith("file ") else found
     except (tuning_knobs.NotHere, OSError, ValueError) as error:
         return {"unreadable": str(error)}
     return row["wanted"]

@@ -41,14 +41,14 @@ def find_disk(root, serial):
     serials = {}
     for name in names_in(root, "/sys/block"):
         if NVME.fullmatch(name):
-            serials[name] = read_text(root, "/sys/block/{}/device/serial".format(name)) or "unreadable"
+            serials[name] = read_text(root, f"/sys/block/{name}/device/serial") or "unreadable"
     found = sorted(name for name, known in serials.items() if known == serial)
     if len(found) == 1:
         return found[0]
-    there = ", ".join("{} {}".format(name, known) for name, known in sorted(serials.items())) or "none"
+    there = ", ".join(f"{name} {known}" for name, known in sorted(serials.items())) or "none"
     if found:
-        raise Refused("{} disks have the serial number {}: {}".format(len(found), serial, ", ".join(found)))
-    raise Refused("no NVMe disk has the serial number {}; there are: {}".format(serial, there))
+        raise Refused(f"{len(found)} disks have the serial number {serial}: {', '.join(found)}")
+    raise Refused(f"no NVMe disk has the serial number {serial}; there are: {there}")
 
 
 def is_ours(root, disk, serial):
@@ -62,9 +62,7 @@ def probe(root, disk):
     if done.rc == NOTHING_FOUND and not done.stdout.strip():
         return {}
     if done.rc != 0:
-        raise Refused(
-            "blkid cannot tell what {} holds: {}".format(disk, done.problem or done.stderr.strip() or done.rc)
-        )
+        raise Refused(f"blkid cannot tell what {disk} holds: {done.problem or done.stderr.strip() or done.rc}")
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
@@ -73,15 +71,15 @@ def evidence(root, disk):
     folder = "/sys/block/" + disk
     found = []
     for name in names_in(root, folder):
-        if exists(root, "{}/{}/partition".format(folder, name)):
-            found.append("it has the partition {}".format(name))
+        if exists(root, f"{folder}/{name}/partition"):
+            found.append(f"it has the partition {name}")
     for holder in names_in(root, folder + "/holders"):
-        found.append("{} is built on it (LVM, RAID or device mapper)".format(holder))
+        found.append(f"{holder} is built on it (LVM, RAID or device mapper)")
     number = read_text(root, folder + "/dev")
     for point, device, kind in mount_table(root):
         if device == number:
-            found.append("it is mounted on {} ({})".format(point, kind))
-    if re.search(r"^/dev/{}\b".format(re.escape(disk)), read_text(root, "/proc/swaps") or "", re.MULTILINE):
+            found.append(f"it is mounted on {point} ({kind})")
+    if re.search(rf"^/dev/{re.escape(disk)}\b", read_text(root, "/proc/swaps") or "", re.MULTILINE):
         found.append("it is used for swap")
     if read_text(root, folder + "/ro") != "0":
         found.append("the kernel does not say that it may be written")
@@ -91,12 +89,12 @@ def evidence(root, disk):
 def _signatures(root, disk):
     done = run_bounded(["wipefs", "--no-act", "--parsable", device_file(root, disk)], COMMAND_SECONDS)
     if done.rc != 0:
-        return ["wipefs cannot tell what it holds: {}".format(done.problem or done.stderr.strip() or done.rc)]
+        return [f"wipefs cannot tell what it holds: {done.problem or done.stderr.strip() or done.rc}"]
     lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("#")]
-    found = ["wipefs finds a signature: {}".format(line) for line in lines]
+    found = [f"wipefs finds a signature: {line}" for line in lines]
     known = probe(root, disk)
     kind = known.get("TYPE") or known.get("PTTYPE") or (known and "something")
-    return found + (["blkid finds {}".format(kind)] if kind else [])
+    return found + ([f"blkid finds {kind}"] if kind else [])
 
 
 def _in_use_or_data(root, disk):
@@ -106,20 +104,20 @@ def _in_use_or_data(root, disk):
     except OSError as error:
         if error.errno == errno.EBUSY:
             return ["the kernel has it in use (mounted, LVM, RAID or ZFS)"]
-        return ["it cannot be opened: {}".format(error.strerror)]
+        return [f"it cannot be opened: {error.strerror}"]
     try:
         size = os.lseek(handle, 0, os.SEEK_END)
         if size < SAMPLES * SAMPLE_BYTES:
-            return ["it has {} bytes only".format(size)]
+            return [f"it has {size} bytes only"]
         for index in range(SAMPLES):
             place = (size - SAMPLE_BYTES) * index // (SAMPLES - 1)
             data = os.pread(handle, SAMPLE_BYTES, place)
             if len(data) != SAMPLE_BYTES:
-                return ["{} bytes at {} cannot be read".format(SAMPLE_BYTES, place)]
+                return [f"{SAMPLE_BYTES} bytes at {place} cannot be read"]
             if data.strip(b"\0") and data.strip(b"\xff"):
-                return ["it holds data without a signature, near byte {}".format(place)]
+                return [f"it holds data without a signature, near byte {place}"]
     except OSError as error:
-        return ["it cannot be read: {}".format(error.strerror)]
+        return [f"it cannot be read: {error.strerror}"]
     finally:
         os.close(handle)
     return []
@@ -141,6 +139,6 @@ def format_disk(root, disk, serial):
             "mkfs.xfs is not installed. Next: dnf install xfsprogs (Debian, Ubuntu: apt-get install xfsprogs)"
         )
     if done.rc != 0:
-        raise OSError("{}: {}".format(" ".join(command), done.problem or done.stderr.strip() or done.rc))
+        raise OSError(f"{' '.join(command)}: {done.problem or done.stderr.strip() or done.rc}")
     if not is_ours(root, disk, serial):
-        raise OSError("mkfs.xfs ended well, but {} does not carry its file system".format(disk))
+        raise OSError(f"mkfs.xfs ended well, but {disk} does not carry its file system")

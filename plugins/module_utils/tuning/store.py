@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import tempfile
+from typing import List
 
 from ..host.files import below
 
@@ -27,7 +28,7 @@ def load(root):
             raise ValueError("not schema 1")
         return dict(before, folders=list(before["folders"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError("{} holds the values to go back to and cannot be read: {}".format(BEFORE, error))
+        raise ValueError(f"{BEFORE} holds the values to go back to and cannot be read: {error}")
 
 
 def save(root, before):
@@ -50,7 +51,7 @@ def remember(root, path):
         return {"link": os.readlink(full)}
     status = os.stat(full)
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError("{} is no file: move it away".format(path))
+        raise ValueError(f"{path} is no file: move it away")
     with open(full, "rb") as file:
         content = base64.b64encode(file.read()).decode("ascii")
     mode = stat.S_IMODE(status.st_mode)
@@ -94,7 +95,7 @@ def put(root, path, text, mode):
 
 
 def make_folders(folder):
-    missing = []
+    missing: List[str] = []
     while not os.path.isdir(folder):
         missing.insert(0, folder)
         folder = os.path.dirname(folder)

@@ -24,7 +24,7 @@ def main(arguments=None, root="/"):
     try:
         known = load_record(root)
     except ValueError as error:
-        print("gpu-tune: {}".format(error), file=sys.stderr)
+        print(f"gpu-tune: {error}", file=sys.stderr)
         return 1
     if known is None:
         print("gpu-tune: this node is not tuned (role system_tuning)", file=sys.stderr)
@@ -32,7 +32,7 @@ def main(arguments=None, root="/"):
     if chosen.apply:
         problems = apply_settings(root, known["settings"])
         for problem in problems:
-            print("gpu-tune: {}".format(problem), file=sys.stderr)
+            print(f"gpu-tune: {problem}", file=sys.stderr)
         return 1 if problems else 0
     rows = [dict(row, found=read_found(root, row)) for row in known["settings"]]
     if chosen.json:
@@ -55,7 +55,7 @@ def apply_settings(root, rows):
                     if tuning_knobs.read(root, one) != wanted:
                         tuning_knobs.write(root, one, wanted)
             except (tuning_knobs.NotHere, OSError, ValueError) as error:
-                problems.append("{}: {}".format(row["name"], error))
+                problems.append(f"{row['name']}: {error}")
     return problems
 
 
@@ -65,10 +65,8 @@ def lines(rows, skipped):
         found = row["found"]
         same = found == row["wanted"]
         shown = found["unreadable"] if isinstance(found, dict) else found
-        yield "{:<4} {:<26} {}{}".format(
-            "ok" if same else "DIFF", row["name"], row["wanted"], "" if same else " | " + shown
-        )
-        yield "     why:  {}".format(row["reason"])
-        yield "     undo: {}".format(row["undo"])
+        yield f"{'ok' if same else 'DIFF':<4} {row['name']:<26} {row['wanted']}{'' if same else ' | ' + shown}"
+        yield f"     why:  {row['reason']}"
+        yield f"     undo: {row['undo']}"
     for row in skipped:
-        yield "skip {:<26} {}".format(row["name"], row["reason"])
+        yield f"skip {row['name']:<26} {row['reason']}"

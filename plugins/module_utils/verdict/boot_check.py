@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..host.files import below
 from ..host.files import read_text as read_file
@@ -28,7 +29,7 @@ LONGEST_ACTION = 600
 LEAST_WORDS = 120
 
 
-def make_record(report, level, holds_s, root="/"):
+def make_record(report: Mapping[str, Any], level: str, holds_s: float, root: str = "/") -> Dict[str, Any]:
     """What boot-check.json holds: verdict and findings of `report`, of which boot they are and how long they count.
 
     holds_s is seconds from now. Age is counted by the uptime, since the clock may be set while a node runs.
@@ -36,7 +37,7 @@ def make_record(report, level, holds_s, root="/"):
     """
     boot_id, uptime_s = read_file(root, BOOT_ID_PATH), read_uptime(root)
     if not boot_id or uptime_s is None:
-        raise ValueError("{} or {} cannot be read".format(BOOT_ID_PATH, UPTIME_PATH))
+        raise ValueError(f"{BOOT_ID_PATH} or {UPTIME_PATH} cannot be read")
     findings = [
         {name: check[name] for name in ("id", "status", "message", "action")}
         for check in report["checks"]
@@ -59,12 +60,12 @@ def make_record(report, level, holds_s, root="/"):
     }
 
 
-def digest(expectations):
+def digest(expectations: Any) -> str:
     """One word for what a node was judged by."""
     return hashlib.sha256(json.dumps(expectations, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def keep_record(report, level, holds_s, root="/"):
+def keep_record(report: Mapping[str, Any], level: str, holds_s: float, root: str = "/") -> None:
     """Replace boot-check.json; when that fails the old one is removed, since it is no longer true."""
     path = below(root, RECORD_PATH)
     try:
@@ -74,7 +75,7 @@ def keep_record(report, level, holds_s, root="/"):
         raise
 
 
-def forget_record(root="/"):
+def forget_record(root: str = "/") -> None:
     """Remove boot-check.json; not being there is fine."""
     try:
         os.unlink(below(root, RECORD_PATH))
@@ -83,76 +84,74 @@ def forget_record(root="/"):
             raise
 
 
-def gate(root="/"):
+def gate(root: str = "/") -> Tuple[bool, str]:
     """`(open, sentence)`: whether a training may start on this node, and why or why not with what to do."""
     try:
         os.lstat(below(root, UNIT_PATH))
     except OSError as error:
         if error.errno == errno.ENOENT:
-            return True, "not gated: monitoring is not installed on this node ({} is absent)".format(UNIT_PATH)
-        return False, "closed: {} cannot be looked at: {}".format(UNIT_PATH, error.strerror)
+            return True, f"not gated: monitoring is not installed on this node ({UNIT_PATH} is absent)"
+        return False, f"closed: {UNIT_PATH} cannot be looked at: {error.strerror}"
     try:
         record = read_json(below(root, RECORD_PATH))
     except OSError as error:
-        return False, "closed: {}: {}: {}".format(RECORD_PATH, error.strerror, next_step(root))
+        return False, f"closed: {RECORD_PATH}: {error.strerror}: {next_step(root)}"
     except ValueError as error:
-        return False, "closed: {} is damaged ({}): run {}".format(RECORD_PATH, error, CHECK_NOW)
+        return False, f"closed: {RECORD_PATH} is damaged ({error}): run {CHECK_NOW}"
     problem = doubt(record, read_file(root, BOOT_ID_PATH), read_uptime(root))
     if problem:
-        return False, "closed: {}: run {}".format(problem, CHECK_NOW)
+        return False, f"closed: {problem}: run {CHECK_NOW}"
     if record["verdict"] in PASSING:
-        return True, "open: verdict {} of {}".format(record["verdict"], record["time"])
-    return False, "closed: verdict {} of {}: {}".format(record["verdict"], record["time"], first_finding(record))
+        return True, f"open: verdict {record['verdict']} of {record['time']}"
+    return False, f"closed: verdict {record['verdict']} of {record['time']}: {first_finding(record)}"
 
 
-def next_step(root):
+def next_step(root: str) -> str:
     """What to do where there is no record: without expectations systemd skips the check."""
     if os.path.exists(below(root, EXPECTATIONS_PATH)):
         return "no check has ended on this node yet: run " + CHECK_NOW
     return "this node was never verified: ansible-playbook site.yml --tags verify"
 
 
-def doubt(record, boot_id, uptime_s):
+def doubt(record: Mapping[str, Any], boot_id: Optional[str], uptime_s: Optional[float]) -> str:
     """Why a record says nothing about this moment, "" when it does. `uptime_s` in seconds, None when unknown."""
     if type(record.get("schema")) is not int or record["schema"] != SCHEMA:
-        return "boot-check.json has schema {!r}; this program knows {}".format(record.get("schema"), SCHEMA)
+        return f"boot-check.json has schema {record.get('schema')!r}; this program knows {SCHEMA}"
     if not boot_id or uptime_s is None:
         return "this boot's id or uptime cannot be read"
     if record.get("boot_id") != boot_id:
-        return "the last check is of an earlier boot ({})".format(record.get("time"))
+        return f"the last check is of an earlier boot ({record.get('time')})"
     for name in ("uptime_s", "holds_s"):
         value = record.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-            return "boot-check.json has {} {!r}; expected seconds".format(name, value)
+            return f"boot-check.json has {name} {value!r}; expected seconds"
     age_s = uptime_s - record["uptime_s"]
     if not 0 <= age_s <= record["holds_s"]:
-        return "the last check ({}) is {:.0f} s old and held for {:.0f} s".format(
-            record.get("time"), age_s, record["holds_s"]
-        )
+        return f"the last check ({record.get('time')}) is {age_s:.0f} s old and held for {record['holds_s']:.0f} s"
     if not isinstance(record.get("verdict"), str) or not isinstance(record.get("time"), str):
         return "boot-check.json has no verdict or no time"
     return ""
 
 
-def first_finding(record):
+def first_finding(record: Mapping[str, Any]) -> str:
     """The worst finding in one sentence with its action."""
     findings = record.get("findings")
     for finding in findings if isinstance(findings, list) else []:
         if isinstance(finding, dict):
             name, message, action = (printable(str(finding.get(key))) for key in ("id", "message", "action"))
             # What is to be typed stays whole; the message may lose its end.
-            words, action = "{}: {}".format(name, message), action[:LONGEST_ACTION]
+            words, action = f"{name}: {message}", action[:LONGEST_ACTION]
             room = max(LEAST_WORDS, LONGEST_REASON - len(action))
-            return "{} -> {}".format(words if len(words) <= room else words[: room - 2] + "..", action)
+            return f"{words if len(words) <= room else words[: room - 2] + '..'} -> {action}"
     return "run gpu-doctor --level quick"
 
 
-def read_moment(root="/"):
+def read_moment(root: str = "/") -> Dict[str, Any]:
     """`{time, boot_id, uptime_s}` of now: what waivers and strikes are counted by; null for what is unknown."""
     return {"time": now_utc(), "boot_id": read_file(root, BOOT_ID_PATH) or None, "uptime_s": read_uptime(root)}
 
 
-def read_uptime(root="/"):
+def read_uptime(root: str = "/") -> Optional[float]:
     """Seconds since this boot, or None."""
     first = (read_file(root, UPTIME_PATH) or "").split(" ")[0]
     try:

@@ -114,7 +114,7 @@ def explains(row: Cause, record: Dict) -> bool:
 def first_causes(records: List[Dict]) -> Dict[str, str]:
     """`{id: id of its first cause}` of the records that follow from another one."""
     status = {record["id"]: status_of(record) for record in records}
-    next_cause = {}
+    next_cause: Dict[str, str] = {}
     for record in records:
         if record["status"] not in BAD:
             continue

@@ -5,8 +5,7 @@ A check reads its readings and expectations through `Evidence`, which raises `Un
 turns that, and every other error inside a check, into UNKNOWN. So PASS needs every value that a check asks for.
 """
 
-import collections
-from typing import Callable, NamedTuple
+from typing import Any, Callable, Dict, Iterable, NamedTuple, Tuple
 
 from .commands import as_started
 from .evidence import Evidence, Unreadable
@@ -37,14 +36,21 @@ REPLACE = "replace"  # the part is worn or broken
 CONTACT_SUPPORT = "contact-support"  # whose fault it is, only a diagnosis tells
 REMEDIES = (DRAIN, RESET, REBOOT, POWER_CYCLE, REPLACE, CONTACT_SUPPORT)
 
-Outcome = collections.namedtuple("Outcome", "status value expected message action remedy")
-Outcome.__new__.__defaults__ = (None, None, "", "", "")
-Outcome.__doc__ = """What a check found.
 
-value     what the node has        expected  what it should have
-message   one short sentence       action    replaces the check's own action when the finding asks for another
-remedy    replaces the check's own remedy when the finding asks for another
-"""
+class Outcome(NamedTuple):
+    """What a check found.
+
+    value     what the node has        expected  what it should have
+    message   one short sentence       action    replaces the check's own action when the finding asks for another
+    remedy    replaces the check's own remedy when the finding asks for another
+    """
+
+    status: str
+    value: Any = None
+    expected: Any = None
+    message: str = ""
+    action: str = ""
+    remedy: str = ""
 
 
 class Check(NamedTuple):
@@ -66,7 +72,7 @@ class Check(NamedTuple):
     layer: str
     question: str
     action: str
-    judge: Callable
+    judge: Callable[[Evidence, Evidence], Outcome]
     level: str
     severity: str
     remedy: str = ""
@@ -84,38 +90,38 @@ class Check(NamedTuple):
 ONLY_ROOT = "only root can see this: sudo gpu-doctor"
 
 
-def passed(value, expected, message):
+def passed(value: Any, expected: Any, message: str) -> Outcome:
     return Outcome(PASS, value, expected, message)
 
 
-def warned(value, expected, message, action=""):
+def warned(value: Any, expected: Any, message: str, action: str = "") -> Outcome:
     return Outcome(WARN, value, expected, message, action)
 
 
-def failed(value, expected, message, action="", remedy=""):
+def failed(value: Any, expected: Any, message: str, action: str = "", remedy: str = "") -> Outcome:
     return Outcome(FAIL, value, expected, message, action, remedy)
 
 
-def unknown(reason, value=None, expected=None, action=""):
+def unknown(reason: str, value: Any = None, expected: Any = None, action: str = "") -> Outcome:
     return Outcome(UNKNOWN, value, expected, reason, action)
 
 
-def skipped(reason):
+def skipped(reason: str) -> Outcome:
     return Outcome(SKIP, None, None, reason)
 
 
-def within(level):
+def within(level: str) -> Tuple[str, ...]:
     """The levels that `level` includes."""
     return LEVELS[: LEVELS.index(level) + 1]
 
 
-def worst(statuses):
+def worst(statuses: Iterable[str]) -> str:
     """The verdict over check statuses: the worst that counts; UNKNOWN when none counts or one is not a status."""
     counted = {status if status in SEVERITY else UNKNOWN for status in statuses if status != SKIP}
     return next((status for status in SEVERITY if status in counted), UNKNOWN)
 
 
-def judge(check, readings, expectations):
+def judge(check: Check, readings: Any, expectations: Any) -> Dict[str, Any]:
     """Run one `Check` on plain readings and expectations; returns the record of the report and never raises."""
     try:
         expected = Evidence(expectations, "expectations")
@@ -125,12 +131,12 @@ def judge(check, readings, expectations):
             outcome = check.judge(Evidence(readings, "readings"), expected)
     except Unreadable as error:
         if error.only_root:
-            outcome = skipped("{} ({})".format(ONLY_ROOT, error))
+            outcome = skipped(f"{ONLY_ROOT} ({error})")
         else:
             source = source_of(error.name)
-            outcome = unknown("cannot tell: {} (read from {})".format(error, source.what), action=source.look)
+            outcome = unknown(f"cannot tell: {error} (read from {source.what})", action=source.look)
     except Exception as error:
-        outcome = unknown("this check broke: {}: {}".format(type(error).__name__, error), action=OURS.look)
+        outcome = unknown(f"this check broke: {type(error).__name__}: {error}", action=OURS.look)
     return {
         "id": check.id,
         "layer": check.layer,
@@ -144,7 +150,7 @@ def judge(check, readings, expectations):
     }
 
 
-def _action(check, outcome, expectations):
+def _action(check: Check, outcome: Outcome, expectations: Any) -> str:
     if outcome.status in (PASS, SKIP):
         return ""
     started_as = expectations.get("started_as") if isinstance(expectations, dict) else None

@@ -2,6 +2,7 @@
 """Commands in what is said to people, as the toolkit was started: from its checkout or as an installed collection."""
 
 import re
+from typing import Optional
 
 CHECKOUT, COLLECTION = STARTED_AS = ("checkout", "collection")
 PLAYBOOK = re.compile(
@@ -9,7 +10,7 @@ PLAYBOOK = re.compile(
 )
 
 
-def as_started(text, started_as):
+def as_started(text: str, started_as: Optional[str]) -> str:
     """The text, where the collection was used with its names of playbooks: gpuwright.node.site instead of site.yml."""
     if started_as != COLLECTION:
         return text

@@ -6,6 +6,7 @@ with which tools say "I do not know", is an `Unreadable`, and `check.judge` make
 """
 
 import re
+from typing import Any, Collection, List, Pattern, Union
 
 # What nvidia-smi and our own readers write in the place of a value that they could not get.
 NOT_A_VALUE = re.compile(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
@@ -23,7 +24,7 @@ class Unreadable(Exception):
 
     only_root = False
 
-    def __init__(self, message, name=""):
+    def __init__(self, message: str, name: str = "") -> None:
         super().__init__(message)
         self.name = name
 
@@ -31,107 +32,107 @@ class Unreadable(Exception):
 class Evidence(object):
     """Typed access to nested readings; every method raises `Unreadable` rather than return something doubtful."""
 
-    def __init__(self, value, name):
+    def __init__(self, value: Any, name: str) -> None:
         self.value = value
         self.name = name
 
-    def at(self, *path):
+    def at(self, *path: str) -> "Evidence":
         """The `Evidence` under these keys."""
         here = self
         for key in path:
             record = here._known(dict, "a record")
-            name = "{}.{}".format(here.name, key)
+            name = f"{here.name}.{key}"
             if key not in record:
-                raise Unreadable("{} was not read".format(name), name)
+                raise Unreadable(f"{name} was not read", name)
             here = Evidence(record[key], name)
         return here
 
-    def each(self, *path):
+    def each(self, *path: str) -> "List[Evidence]":
         """A list of `Evidence`, one for each member."""
         here = self.at(*path)
         members = enumerate(here._known(list, "a list"))
-        return [Evidence(member, "{}[{}]".format(here.name, index)) for index, member in members]
+        return [Evidence(member, f"{here.name}[{index}]") for index, member in members]
 
-    def names(self, *path):
+    def names(self, *path: str) -> List[str]:
         """The keys of a record, sorted."""
         return sorted(self.at(*path)._known(dict, "a record"))
 
-    def text(self, *path):
+    def text(self, *path: str) -> str:
         """A text that says something: not empty, not "unknown", not "[N/A]"."""
         here = self.at(*path)
         value = here._known(str, "a text")
         if NOT_A_VALUE.fullmatch(value.strip()):
-            raise Unreadable("{} reads {!r}".format(here.name, value), here.name)
+            raise Unreadable(f"{here.name} reads {value!r}", here.name)
         return value
 
-    def version(self, *path):
+    def version(self, *path: str) -> str:
         """A dotted number such as "580.95.05"."""
         return self.matching(VERSION, "a version", *path)
 
-    def pci_id(self, *path):
+    def pci_id(self, *path: str) -> str:
         """An address such as "0000:3b:00.0", as sysfs writes it."""
         return self.matching(PCI_ID, "a PCI address", *path)
 
-    def device(self, *path):
+    def device(self, *path: str) -> str:
         """Where PyTorch computes: "cuda:0" or "cpu"."""
         return self.matching(DEVICE, "a device", *path)
 
-    def number(self, *path):
+    def number(self, *path: str) -> int:
         """A whole number, zero or more."""
         here = self.at(*path)
         if isinstance(here.value, bool) or here._known(int, "a number") < 0:
-            raise Unreadable("{} is not a count: {!r}".format(here.name, here.value), here.name)
+            raise Unreadable(f"{here.name} is not a count: {here.value!r}", here.name)
         return here.value
 
-    def signed(self, *path):
+    def signed(self, *path: str) -> int:
         """A whole number that may be below zero, such as degrees or a margin."""
         here = self.at(*path)
         if isinstance(here.value, bool):
-            raise Unreadable("{} is not a number: {!r}".format(here.name, here.value), here.name)
+            raise Unreadable(f"{here.name} is not a number: {here.value!r}", here.name)
         return here._known(int, "a number")
 
-    def amount(self, *path):
+    def amount(self, *path: str) -> Union[int, float]:
         """A number with or without a fraction, zero or more."""
         here = self.at(*path)
         value = here.value
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
             here._known(float, "a number")
-            raise Unreadable("{} is no amount: {!r}".format(here.name, value), here.name)
+            raise Unreadable(f"{here.name} is no amount: {value!r}", here.name)
         return value
 
-    def flag(self, *path):
+    def flag(self, *path: str) -> bool:
         """True or False."""
         return self.at(*path)._known(bool, "true or false")
 
-    def absent(self, *path):
+    def absent(self, *path: str) -> bool:
         """Whether the value is null, which a contract must define as "there is none" for the caller to ask."""
         return self.at(*path).value is None
 
-    def wish(self, *path):
+    def wish(self, *path: str) -> str:
         """A text, or "" where a contract defines it as "none", as a plan does for what it does not install."""
         return "" if self.at(*path).value == "" else self.text(*path)
 
-    def one_of(self, choices, *path):
+    def one_of(self, choices: Collection[str], *path: str) -> str:
         """A text that is one of `choices`."""
         value = self.text(*path)
         if value not in choices:
             name = self.at(*path).name
-            raise Unreadable("{} is none of {}: {!r}".format(name, ", ".join(choices), value), name)
+            raise Unreadable(f"{name} is none of {', '.join(choices)}: {value!r}", name)
         return value
 
-    def matching(self, pattern, words, *path):
+    def matching(self, pattern: Pattern[str], words: str, *path: str) -> str:
         """A text that matches the compiled `pattern` as a whole; `words` say what it should be."""
         value = self.text(*path)
         if not pattern.fullmatch(value):
             name = self.at(*path).name
-            raise Unreadable("{} is not {}: {!r}".format(name, words, value), name)
+            raise Unreadable(f"{name} is not {words}: {value!r}", name)
         return value
 
-    def _known(self, kind, words):
+    def _known(self, kind: type, words: str) -> Any:
         if isinstance(self.value, dict) and "unreadable" in self.value:
-            error = Unreadable("{}: {}".format(self.name, self.value["unreadable"]), self.name)
+            error = Unreadable(f"{self.name}: {self.value['unreadable']}", self.name)
             error.only_root = self.value.get("only_root") is True
             raise error
         if not isinstance(self.value, kind):
-            raise Unreadable("{} is not {}: {!r}".format(self.name, words, self.value), self.name)
+            raise Unreadable(f"{self.name} is not {words}: {self.value!r}", self.name)
         return self.value

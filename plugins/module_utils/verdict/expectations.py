@@ -2,6 +2,9 @@
 """What a node should be: the record that the role `verify` writes and that gpu_verify and gpu-doctor judge by."""
 
 import re
+from typing import Any, Dict, List
+
+from .evidence import Evidence
 
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
 SCHEMA = 1
@@ -41,60 +44,57 @@ RULES = (
 )
 
 
-def parse_expectations(record):
+def parse_expectations(record: Any) -> Dict[str, Any]:
     """A copy of `record` with numbers as numbers; ValueError says which value is wrong and what was expected.
 
     A number may come as digits in a text, since that is what Ansible's templates make of it.
     """
     if not isinstance(record, dict):
-        raise ValueError("expectations: expected a record, found {!r}".format(record))
+        raise ValueError(f"expectations: expected a record, found {record!r}")
     parsed = dict(record)
     for name, pattern, words in RULES:
         value = record.get(name)
-        fits = isinstance(value, (int, str)) and not isinstance(value, bool) and re.fullmatch(pattern, str(value))
-        if not fits:
-            raise ValueError("expectations: {} is {!r}; expected {}".format(name, value, words))
+        if not isinstance(value, (int, str)) or isinstance(value, bool) or not re.fullmatch(pattern, str(value)):
+            raise ValueError(f"expectations: {name} is {value!r}; expected {words}")
         parsed[name] = int(value) if words.startswith("a whole number") else str(value)
     if parsed["schema"] != SCHEMA:
-        raise ValueError("expectations: schema is {}; this program knows {}".format(parsed["schema"], SCHEMA))
+        raise ValueError(f"expectations: schema is {parsed['schema']}; this program knows {SCHEMA}")
     for name, kind, words in OPTIONAL:
         parsed.setdefault(name, kind())
         if not isinstance(parsed[name], kind):
-            raise ValueError("expectations: {} is {!r}; expected {}".format(name, parsed[name], words))
+            raise ValueError(f"expectations: {name} is {parsed[name]!r}; expected {words}")
     parsed["link_width"] = parse_lanes(record.get("link_width", 0))
     strange = [reason for reason in parsed["slowdowns"] if reason not in SLOWDOWNS]
     if strange:
-        raise ValueError(
-            "expectations: slowdowns has {!r}; expected some of {}".format(strange[0], ", ".join(SLOWDOWNS))
-        )
+        raise ValueError(f"expectations: slowdowns has {strange[0]!r}; expected some of {', '.join(SLOWDOWNS)}")
     parsed["host"] = {name: parse_size(name, value) for name, value in parsed["host"].items()}
     plan = record.get("plan")
     missing = [part for part in PLAN_PARTS if not (isinstance(plan, dict) and isinstance(plan.get(part), dict))]
     if missing:
-        raise ValueError("expectations: plan has no {}; expected what gpu_plan returned".format(", ".join(missing)))
+        raise ValueError(f"expectations: plan has no {', '.join(missing)}; expected what gpu_plan returned")
     return parsed
 
 
-def parse_size(name, value):
+def parse_size(name: str, value: Any) -> int:
     """A count of the host, which may come as digits in a text, too."""
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
-        raise ValueError("expectations: host.{} is {!r}; expected a whole number, 0 or more".format(name, value))
+        raise ValueError(f"expectations: host.{name} is {value!r}; expected a whole number, 0 or more")
     return int(value)
 
 
-def parse_lanes(value):
+def parse_lanes(value: Any) -> int:
     """Lanes of a PCIe link, 0 for as many as card and slot have."""
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,2}", str(value)) or int(value) > MOST_LANES:
-        raise ValueError("expectations: link_width is {!r}; expected lanes, 0 to {}".format(value, MOST_LANES))
+        raise ValueError(f"expectations: link_width is {value!r}; expected lanes, 0 to {MOST_LANES}")
     return int(value)
 
 
-def wanted_lanes(expected):
+def wanted_lanes(expected: Evidence) -> int:
     """Lanes that the inventory states, 0 for none; `expected` is the `Evidence` of a record, also of an older one."""
     return expected.number("link_width") if "link_width" in expected.names() else 0
 
 
-def wanted_slowdowns(expected):
+def wanted_slowdowns(expected: Evidence) -> List[str]:
     """Clock event reasons that the inventory calls by design on this host."""
     found = expected.each("slowdowns") if "slowdowns" in expected.names() else []
     return sorted(reason.one_of(SLOWDOWNS) for reason in found)

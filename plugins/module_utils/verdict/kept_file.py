@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import stat
+from typing import Any, Dict, Iterator, Mapping, Optional
 
 from ..host.files import below
 from .report import write_json
@@ -16,12 +17,12 @@ LIMIT_BYTES = 1024 * 1024
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def damaged(path, why):
+def damaged(path: str, why: object) -> ValueError:
     """The ValueError of a file whose content cannot be believed, with what to type; the file may be evidence."""
-    return ValueError("{0} is damaged: {1}; nothing in it counts; as root: mv {0} {0}.damaged".format(path, why))
+    return ValueError(f"{path} is damaged: {why}; nothing in it counts; as root: mv {path} {path}.damaged")
 
 
-def read_kept(root, path, schema):
+def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
     """The record in the node's file `path`, None where there is none.
 
     OSError when it cannot be read. ValueError when it cannot be believed: no regular file, writable by others than
@@ -37,28 +38,28 @@ def read_kept(root, path, schema):
     with os.fdopen(handle, "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
-            raise ValueError("{} is no regular file".format(path))
+            raise ValueError(f"{path} is no regular file")
         if state.st_uid != 0 or state.st_mode & WRITABLE_BY_OTHERS:
-            raise ValueError("{} can be changed by others than root".format(path))
+            raise ValueError(f"{path} can be changed by others than root")
         data = file.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
-        raise ValueError("{} is longer than {} bytes".format(path, LIMIT_BYTES))
+        raise ValueError(f"{path} is longer than {LIMIT_BYTES} bytes")
     try:
         record = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise damaged(path, error)
     if not isinstance(record, dict) or type(record.get("schema")) is not int or record["schema"] != schema:
-        raise damaged(path, "expected a record of schema {}".format(schema))
+        raise damaged(path, f"expected a record of schema {schema}")
     return record
 
 
-def write_kept(root, path, record):
+def write_kept(root: str, path: str, record: Mapping[str, Any]) -> None:
     """Replace the node's file `path` (root, 0644) in one step; OSError when that fails."""
     write_json(below(root, path), record)
 
 
 @contextlib.contextmanager
-def one_writer(root):
+def one_writer(root: str) -> Iterator[None]:
     """Hold the folder of the kept files until the block ends, so that no other writer's entry is lost."""
     handle = os.open(below(root, FOLDER), os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -2,6 +2,7 @@
 """What a node was judged last, by itself or by a run of verify."""
 
 import json
+from typing import Dict, Optional
 
 from ..host.files import read_text
 
@@ -10,13 +11,13 @@ FILES = ("/var/lib/gpuwright/report.json", "/var/lib/gpuwright/boot-check.json")
 VERDICTS = ("PASS", "WARN", "FAIL", "UNKNOWN")
 
 
-def read_last_verdict(root="/"):
+def read_last_verdict(root: str = "/") -> Optional[Dict[str, str]]:
     """`{"verdict": "FAIL", "time": "2026-01-05T10:00:00Z"}` of the newer file, None where neither can be read."""
     found = [record for record in (_read(root, path) for path in FILES) if record]
     return max(found, key=lambda record: record["time"]) if found else None
 
 
-def _read(root, path):
+def _read(root: str, path: str) -> Optional[Dict[str, str]]:
     try:
         record = json.loads(read_text(root, path) or "")
     except (ValueError, RecursionError):

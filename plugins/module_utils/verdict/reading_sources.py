@@ -15,7 +15,7 @@ class Source(NamedTuple):
 
 
 def by_hand(what: str, look: str = "") -> Source:
-    return Source(what, "Run: {} ; {}".format(look or what, AGAIN))
+    return Source(what, f"Run: {look or what} ; {AGAIN}")
 
 
 # By the longest beginning of a reading's name.

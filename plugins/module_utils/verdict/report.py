@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import tempfile
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from .check import FAIL, PASS, SEVERITY, SKIP, WARN, worst
 
@@ -20,24 +21,29 @@ BY_INVENTORY = "inventory"
 # Seconds and name of the units in which an age is told; the largest of which there are two.
 AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
+# What JSON calls an object, with keys that docs/architecture.md and the report's schema describe.
+Record = Mapping[str, Any]
 
-def now_utc():
+
+def now_utc() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime(TIME_FORMAT)
 
 
-def age_seconds(time, now):
+def age_seconds(time: str, now: str) -> int:
     """Seconds from `time` to `now`, both in the report's format; ValueError for another format."""
     begin, end = (datetime.datetime.strptime(text, TIME_FORMAT) for text in (time, now))
     return int((end - begin).total_seconds())
 
 
-def age_words(seconds):
+def age_words(seconds: int) -> str:
     """For example "119 seconds ago"."""
     size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= 2 * size or size == 1)
-    return "{} {} ago".format(seconds // size, unit)
+    return f"{seconds // size} {unit} ago"
 
 
-def make_report(host, time, checks, readings, expectations, smoke):
+def make_report(
+    host: str, time: str, checks: Sequence[Record], readings: Record, expectations: Any, smoke: Optional[Record]
+) -> Dict[str, Any]:
     """The record that report.json holds; `smoke` is None when no smoke test was run."""
     return {
         "schema": SCHEMA,
@@ -52,21 +58,21 @@ def make_report(host, time, checks, readings, expectations, smoke):
     }
 
 
-def performance_record(reading):
+def performance_record(reading: Optional[Record]) -> Optional[Record]:
     """The report's `performance`: null when nobody asked for it, without devices when it could not be measured."""
     if reading is None or "unreadable" not in reading:
         return reading
     reason = reading["unreadable"]
-    empty = {"schema": 1, "because": "not measured: {}".format(reason), "busy": [], "devices": [], "all_reduce": None}
+    empty = {"schema": 1, "because": f"not measured: {reason}", "busy": [], "devices": [], "all_reduce": None}
     return dict(empty, problems=[reason])
 
 
-def write_json(path, value):
+def write_json(path: str, value: Any) -> None:
     """Replace the file `path` with a record as JSON, in one step as `write_text` does."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
-def write_text(path, text):
+def write_text(path: str, text: str) -> None:
     """Replace the file `path` (mode 0644) in one step: a reader sees the old or the new one, also after a power cut."""
     folder = os.path.dirname(path) or "."
     # Readers such as node_exporter take every *.prom, so the unfinished file must not look like one.
@@ -90,7 +96,7 @@ def write_text(path, text):
         os.close(descriptor)
 
 
-def write_report(report, report_path, verified_path):
+def write_report(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> None:
     """Write the report, and the mark of a node that has passed when it has; a path that is None is not written."""
     if report_path:
         write_json(report_path, report)
@@ -98,49 +104,49 @@ def write_report(report, report_path, verified_path):
         write_json(verified_path, {name: report[name] for name in ("schema", "host", "time", "verdict")})
 
 
-def read_json(path):
+def read_json(path: str) -> Dict[str, Any]:
     """The record in a JSON file; OSError when it cannot be read, ValueError when it is not a JSON record."""
     with open(path, encoding="utf-8") as file:
         value = json.load(file)
     if not isinstance(value, dict):
-        raise ValueError("{} holds no JSON record".format(path))
+        raise ValueError(f"{path} holds no JSON record")
     return value
 
 
-def counts(checks):
+def counts(checks: Iterable[Record]) -> Dict[str, int]:
     """How many checks ended in which status."""
     return {status: sum(check["status"] == status for check in checks) for status in TABLE_ORDER}
 
 
-def waived_by(checks, who):
+def waived_by(checks: Iterable[Record], who: str) -> List[Record]:
     """The records that were waived so, in their order; a damaged report has none."""
     return [check for check in checks if isinstance(check.get("waived"), dict) and check["waived"].get("by") == who]
 
 
-def waived_words(checks):
+def waived_words(checks: Sequence[Record]) -> str:
     """For example "2 switched off, 1 acknowledged"; "" when nothing is waived."""
     numbers = (
         ("switched off", len(waived_by(checks, BY_INVENTORY))),
         ("acknowledged", len(waived_by(checks, BY_ROOT))),
     )
-    return ", ".join("{} {}".format(number, words) for words, number in numbers if number)
+    return ", ".join(f"{number} {words}" for words, number in numbers if number)
 
 
-def summary_line(checks):
+def summary_line(checks: Sequence[Record]) -> str:
     """For example "31 checks: 30 PASS, 1 WARN; 2 skipped, 1 switched off, 1 acknowledged"."""
     number = counts(checks)
-    done = ", ".join("{} {}".format(number[status], status) for status in SEVERITY if number[status])
+    done = ", ".join(f"{number[status]} {status}" for status in SEVERITY if number[status])
     counted = len(checks) - number[SKIP]
     waived = waived_words(checks)
     more = ", " + waived if waived else ""
-    return "{} checks: {}; {} skipped{}".format(counted, done or "none", number[SKIP], more)
+    return f"{counted} checks: {done or 'none'}; {number[SKIP]} skipped{more}"
 
 
-def printable(text):
+def printable(text: str) -> str:
     """The text on one line without control characters, which a hostile name could use to repaint the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def exit_status(verdict):
+def exit_status(verdict: str) -> int:
     """0 for PASS and WARN, 1 for FAIL, 3 for UNKNOWN; 2 is left for usage errors."""
     return 0 if verdict in PASSING else {FAIL: 1}.get(verdict, 3)

@@ -17,7 +17,10 @@ class Badge(NamedTuple):
 
     text: str
     status: str
-    kind = "badge"
+
+    @property
+    def kind(self) -> str:
+        return "badge"
 
 
 class Marked(NamedTuple):
@@ -25,7 +28,10 @@ class Marked(NamedTuple):
 
     text: str
     status: str
-    kind = "marked"
+
+    @property
+    def kind(self) -> str:
+        return "marked"
 
 
 class Bar(NamedTuple):
@@ -33,7 +39,10 @@ class Bar(NamedTuple):
 
     meter: Meter
     badge: Badge | None
-    kind = "bar"
+
+    @property
+    def kind(self) -> str:
+        return "bar"
 
 
 Cell = str | Badge | Marked | Bar

@@ -46,7 +46,7 @@ def as_built(report: Report) -> list[Row]:
     """The `Row`s of what the node consists of, from the hardware up."""
     probe, plan = look(report, "readings", "probe"), look(report, "expectations", "plan")
     venv, allocators = look(report, "readings", "venv"), look(report, "readings", "allocators")
-    gpus = ["{} at {}".format(in_words(look(gpu, "name")), look(gpu, "pci_id")) for gpu in as_list(look(probe, "gpus"))]
+    gpus = [f"{in_words(look(gpu, 'name'))} at {look(gpu, 'pci_id')}" for gpu in as_list(look(probe, "gpus"))]
     rows = (
         ("Hardware", "GPUs", gpus, "", ""),
         ("Hardware", "processor", processor(look(probe, "cpu")), "", ""),
@@ -80,7 +80,7 @@ def as_built(report: Report) -> list[Row]:
     reasons = dict(reasons) if isinstance(reasons, dict) else {}
     reasons.setdefault("amp", look(plan, "amp", "because") or "")
     reasons.setdefault("lock", "every package by version and hash" if look(plan, "pytorch", "locked") else "")
-    return [make_row(*row[:4], why=reasons.get(row[4])) for row in rows]
+    return [make_row(group, part, has, planned, reasons.get(name)) for group, part, has, planned, name in rows]
 
 
 def make_row(group: str, part: str, found: Any, planned: Any, why: Any) -> Row:
@@ -198,9 +198,9 @@ def changes(before: Report | None, now: Report) -> list[str] | None:
     found = []
     then, parts = {row.part: row.found for row in as_built(before)}, as_built(now)
     found += [arrow(row.part, then.get(row.part), row.found) for row in parts if then.get(row.part) != row.found]
-    then, rows = tuning(before), tuning(now)
-    if isinstance(then, list) and isinstance(rows, list):
-        then = {row[0]: row[2] for row in then}
+    settings, rows = tuning(before), tuning(now)
+    if isinstance(settings, list) and isinstance(rows, list):
+        then = {row[0]: row[2] for row in settings}
         found += [arrow(row[0], then[row[0]], row[2]) for row in rows if row[0] in then and then[row[0]] != row[2]]
     found += slower_or_faster(before, now)
     then = {check.get("id"): check.get("status") for check in before["checks"]}

@@ -21,12 +21,12 @@ def question(names: list[str]) -> str:
 def since(name: str, report: dict, before: dict | None) -> str:
     """When a finding was there first, as far as two reports tell."""
     known = before.get("checks") if isinstance(before, dict) else None
-    if not isinstance(known, list):
-        return "seen at {}".format(report["time"])
+    if before is None or not isinstance(known, list):
+        return f"seen at {report['time']}"
     then = next((check.get("status") for check in known if isinstance(check, dict) and check.get("id") == name), SKIP)
     if then in (PASS, SKIP):
-        return "new since {}".format(before.get("time"))
-    return "since {} or longer".format(before.get("time"))
+        return f"new since {before.get('time')}"
+    return f"since {before.get('time')} or longer"
 
 
 def usable(report: dict | None) -> str:
@@ -37,12 +37,13 @@ def usable(report: dict | None) -> str:
     wanted = look(report, "expectations", "gpu_count")
     if not isinstance(wanted, int):
         return "?"
+    checks = (report or {}).get("checks", [])
     if look(report, "readings", "nvidia_smi", "reachable") is not True:
-        silent = [check for check in (report or {}).get("checks", []) if check.get("id") == "driver.reachable"]
+        silent = [check for check in checks if check.get("id") == "driver.reachable"]
         known = silent and silent[0]["status"] == FAIL or wanted == 0
-        return "{} of {}".format(0 if known else "?", wanted)
+        return f"{0 if known else '?'} of {wanted}"
     cards = look(report, "readings", "nvidia_smi", "gpus")
-    messages = [check["message"] for check in report["checks"] if check["status"] == FAIL]
+    messages = [check["message"] for check in checks if check["status"] == FAIL]
     return f"{sum(is_usable(card, messages) for card in cards if isinstance(card, dict))} of {wanted}"
 
 

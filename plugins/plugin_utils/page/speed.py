@@ -79,23 +79,16 @@ def performance_bars(report: dict[str, Any]) -> list[Measured]:
         for key, words in MEASURES:
             found += _bar(f"{name}: {words}", look(device, "measures", key))
     together = look(report, "performance", "all_reduce")
-    return found + _bar("all-reduce over {} GPUs".format(look(together, "gpus")), together)
+    return found + _bar(f"all-reduce over {look(together, 'gpus')} GPUs", together)
 
 
 def _bar(name: str, measure: Any) -> list[Measured]:
     value = look(measure, "value")
     if not isinstance(measure, dict) or not is_number(value):
         return []
-    limits = [limit if is_number(limit) else None for limit in map(measure.get, ("floor", "warn", "peak"))]
-    return [
-        Measured(
-            name,
-            value,
-            shorten(in_words(measure.get("unit") or ""), 10),
-            *limits,
-            source=in_words(measure.get("source") or ""),
-        )
-    ]
+    floor, warn, peak = (limit if is_number(limit) else None for limit in map(measure.get, ("floor", "warn", "peak")))
+    unit, source = shorten(in_words(measure.get("unit") or ""), 10), in_words(measure.get("source") or "")
+    return [Measured(name, value, unit, floor, warn, peak, source)]
 
 
 def missing_measures(report: dict[str, Any]) -> list[str]:
@@ -119,4 +112,4 @@ def why_no_performance(report: dict[str, Any]) -> str:
     if performance_bars(report):
         return ""
     problems = [in_words(problem) for problem in as_list(look(part, "problems"))]
-    return "Not measured: {}.".format("; ".join([in_words(look(part, "because") or "no reason is given"), *problems]))
+    return f"Not measured: {'; '.join([in_words(look(part, 'because') or 'no reason is given'), *problems])}."

@@ -17,13 +17,13 @@ def look(record: Any, *path: Any) -> Any:
     """The value at `path`; None where there is none, words where it could not be read."""
     for key in path:
         if isinstance(record, dict) and "unreadable" in record:
-            return "{}: {}".format(NOT_READ, record["unreadable"])
+            return f"{NOT_READ}: {record['unreadable']}"
         try:
             record = record[key]
         except (KeyError, IndexError, TypeError):
             return None
     if isinstance(record, dict) and "unreadable" in record:
-        return "{}: {}".format(NOT_READ, record["unreadable"])
+        return f"{NOT_READ}: {record['unreadable']}"
     return record
 
 

@@ -85,7 +85,7 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
             for version in ("", exact_version) if exact_version and major(exact_version) == branch else ("",):
                 for source, place in _places(matrix["os_families"].get(family, {}), branch):
                     pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
-                    label = "driver {} ({}){}".format(version or branch, flavour, place["label"])
+                    label = f"driver {version or branch} ({flavour}){place['label']}"
                     needs = ("driver_version",) if version else ()
                     row_here = dict(row, place=place, **details)
                     if version and branch not in matrix["released"]["driver_version"]:
@@ -121,13 +121,13 @@ def _cudas(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
     for version, row in sorted(matrix["cuda"].items()):
         found.append(Candidate("cuda", "CUDA " + version, {"cuda": version}, (), dict(row, place={"source": NVIDIA})))
         if version in archive["cuda"]:
-            label = "CUDA {} from {}".format(version, archive["title"])
+            label = f"CUDA {version} from {archive['title']}"
             found.append(Candidate("cuda", label, {"cuda": version}, (), dict(row, place=place)))
     return found
 
 
 def _library(kind: str, title: str, version: str, row: dict[str, Any]) -> Candidate:
-    label = "{} {} for CUDA {}".format(title, row["version"], row["cuda_major"])
+    label = f"{title} {row['version']} for CUDA {row['cuda_major']}"
     return Candidate(kind, label, {kind: version}, (), row)
 
 

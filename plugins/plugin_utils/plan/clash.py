@@ -21,7 +21,7 @@ def conflict(what: str, clash: Sequence[str] = (), choices: Sequence[dict[str, s
 
     what     sentences that say why it does not work
     clash    the facts that do not go together, as text
-    choices  up to three changes that resolve it, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
+    choices  up to three changes, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
              they stand in an inventory
     """
     variables = [{PINS[pin]: value for pin, value in choice.items()} for choice in choices]
@@ -92,7 +92,7 @@ def _cuda_major(candidate: Candidate) -> str:
 def _reasons_of_three(problem: Problem, domains: dict[str, list[Candidate]]) -> list[str]:
     """Where any two kinds go together: a kind of which each candidate is ruled out by some other kind."""
     for kind in reversed(list(domains)):
-        reasons = collections.OrderedDict()
+        reasons: dict[str, Any] = {}
         refused = True
         for candidate in problem.best_first(domains[kind], {}):
             by = [other for other in domains if other != kind and _rules_out(problem, domains[other], candidate)]
@@ -126,10 +126,10 @@ def _first_refusals(problem: Problem, candidates: list[Candidate], clash: list[F
 
     And about the best one of those that it rules out for another reason.
     """
-    found = []
+    found: list[str] = []
     for fact in clash:
         if fact.kind != "pin":
-            ways = collections.OrderedDict()
+            ways: dict[tuple[str, ...], str] = {}
             for candidate in candidates:
                 reason = problem.refusal(fact, candidate)
                 verb = reason.partition(candidate.label)[2].split(" ")[1:2]
@@ -149,16 +149,16 @@ def _pins_disagree(problem: Problem, kind: str, clash: list[Fact]) -> str:
         if any(candidate is other for group in alone for other in group)
     ]
     wanted = " with ".join(fact.label for fact in pins)
-    return "there is no {}; there is {}".format(wanted, ", ".join(known[:6]) or "no such thing alone either")
+    return f"there is no {wanted}; there is {', '.join(known[:6]) or 'no such thing alone either'}"
 
 
 def _choices(problem: Problem, facts: list[Fact], clash: list[Fact]) -> list[dict[str, str]]:
     """What resolves the only clash: one pin changed, everything else kept."""
-    found = []
+    found: list[dict[str, str]] = []
     for fact in _pins(clash):
         rest = [other for other in facts if other is not fact]
         for answer in (problem.search(rest + _any_of(fact)), _closest(problem, rest, fact), problem.search(rest)):
-            choice = answer and {fact.name: value_in(answer, fact.name)}
+            choice = {fact.name: value_in(answer, fact.name)} if answer else {}
             if choice and choice not in found and (choice[fact.name] or not (found or _is_held(fact))):
                 found.append(choice)
     return found[:MOST_CHOICES] or _joint_choices(problem, facts, [clash])[0]
@@ -211,9 +211,9 @@ def _closest(problem: Problem, rest: list[Fact], fact: Fact) -> dict[str, Candid
         and candidate.row["verified"]
         and not ("eol" in candidate.row and has_ended(candidate.row, problem.as_of))
     }
-    values = sorted(values | {fact.value}, key=version_key)
-    here = values.index(fact.value)
-    for value in sorted(values, key=lambda value: abs(values.index(value) - here)):
+    order = sorted(values | {fact.value}, key=version_key)
+    here = order.index(fact.value)
+    for value in sorted(order, key=lambda value: abs(order.index(value) - here)):
         answer = problem.search(rest + [fact._replace(value=value)]) if value != fact.value else None
         if answer is not None:
             return answer
@@ -232,7 +232,7 @@ def host_title(host: dict[str, Any]) -> str:
     """How messages call a host: "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)"."""
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     system = "{id} {version}".format(**host["os"])
-    return "{} ({})".format(host.get("hostname") or "this host", ", ".join([system] + names))
+    return f"{host.get('hostname') or 'this host'} ({', '.join([system] + names)})"
 
 
 def _as_inventory(choice: dict[str, str]) -> str:
@@ -251,9 +251,9 @@ def conflict_message(
         lines.append(f"{len(conflicts)} things stand in the way; each needs one of its choices.")
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
-        lines.append("{}. {}".format(number, entry["what"]))
+        lines.append(f"{number}. {entry['what']}")
         if len(entry["clash"]) > 1:
-            lines.append("   What clashes: {}".format(" + ".join(entry["clash"])))
+            lines.append(f"   What clashes: {' + '.join(entry['clash'])}")
         if entry["choices"]:
             how = "set it" if len(entry["choices"]) == 1 else "set one of these"
             lines.append(f"   What fits ({how} in the inventory):")

@@ -26,7 +26,9 @@ def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | 
     if driver is None:
         # Nothing to install: what is wanted is there.
         texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
-        lists = {name: [] for name in ("components", "packages", "version_lock", "switch_removes")}
+        lists: dict[str, list[str]] = {
+            name: [] for name in ("components", "packages", "version_lock", "switch_removes")
+        }
         return dict(texts, present=True, repository={}, preference={"package": "", "version": ""}, **lists)
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import difflib
 import re
 from typing import Any
@@ -37,14 +36,14 @@ def misspelt_pins(matrix: dict[str, Any], pins: dict[str, str]) -> list[dict[str
         if name not in PINS:
             nearest = difflib.get_close_matches(name, list(PINS), 1)
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            found.append(conflict("There is no pin {}.{} Known: {}.".format(name, hint, ", ".join(PINS))))
+            found.append(conflict(f"There is no pin {name}.{hint} Known: {', '.join(PINS)}."))
         elif not isinstance(value, str):
             text = "{} is {!r}, which is not text. Write it in quotes: YAML turns 8.10 into 8.1."
             found.append(conflict(text.format(PINS[name], value)))
         elif name == "profile" and value not in profiles:
             nearest = difflib.get_close_matches(value, profiles, 1)
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            text = "{} is not known.{} Known: {}.".format(pin_label(name, value), hint, ", ".join(profiles))
+            text = f"{pin_label(name, value)} is not known.{hint} Known: {', '.join(profiles)}."
             found.append(conflict(text, [pin_label(name, value)], [{"profile": profile} for profile in nearest]))
         elif name == "driver_version" and value in branches:
             text = "{} is a branch: set {} for its newest release, or write an exact version, like 580.95.05."
@@ -131,7 +130,7 @@ def unsupported_host(
     strangers = kinds_of_gpu(matrix, host["gpus"])[1]
     missing = [PINS[name] for name in PINS_FOR_UNKNOWN_GPU if name not in pins]
     if strangers and missing:
-        title = ", ".join("{} ({})".format(gpu["name"], gpu["pci_id"]) for gpu in strangers)
+        title = ", ".join(f"{gpu['name']} ({gpu['pci_id']})" for gpu in strangers)
         text = "The architecture of {} is unknown, so nothing can be chosen for it. To choose yourself, set {}."
         found.append(conflict(text.format(title, ", ".join(missing)), [title]))
     if not host["gpus"] and pins.get("pytorch_build") != CPU_BUILD:
@@ -162,7 +161,7 @@ def _unsupported_machine(matrix: dict[str, Any], host: dict[str, Any], release: 
 def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> str:
     """What to do with a system that has no row: one sentence on what it is, one on what is installed."""
     own = [row for row in releases if row["id"] == system["id"]]
-    title = "{} {}".format(own[0]["name"] if own else system["id"], system["version"])
+    title = f"{own[0]['name'] if own else system['id']} {system['version']}"
     known = [row["version"] for row in own]
     alike = [version for version in known if major(version) == major(system["version"])]
     text = f"{title} is not installed by this version, which installs {_installed(releases)}."
@@ -170,7 +169,7 @@ def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> st
     if alike and told and len(system["version"].split(".")) > 1:
         step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
     elif own and told and version_key(system["version"]) < version_key(known[0]):
-        step = "Install {} {} on the host".format(own[-1]["name"], known[-1])
+        step = f"Install {own[-1]['name']} {known[-1]} on the host"
     else:
         step = "Take one of these, or follow NVIDIA's installation guide: " + INSTALLATION_GUIDE
     return f"{text} {step}."
@@ -178,7 +177,7 @@ def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> st
 
 def _installed(releases: list[dict[str, Any]]) -> str:
     """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
-    by_name = collections.OrderedDict()
+    by_name: dict[str, list[str]] = {}
     for row in releases:
         by_name.setdefault(row["name"], []).append(row["version"])
     return ", ".join(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
@@ -31,7 +31,7 @@ def imagined_host(
     machine  of the processor, "x86_64"; "" is what goes with the cards
     """
     found = find_system(system, releases)
-    gpus = []
+    gpus: list[dict[str, Any]] = []
     for count, name in split_cards(cards):
         device_id = find_card(name)
         device = describe_device(device_id)
@@ -59,7 +59,7 @@ def imagined_host(
     }
 
 
-def plan_table(plan: dict[str, Any], host: dict[str, Any], columns: int = WIDE) -> str:
+def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = WIDE) -> str:
     """The plan as text: what was chosen for each part, and why.
 
     columns  of the terminal; where reasons would not fit beside the choices they stand below
@@ -88,7 +88,7 @@ def plan_differences(plan: dict[str, Any], other: dict[str, Any]) -> str:
     """What another plan has that this one has not, as text: "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"."""
     others = {part: choice for part, choice, _because in plan_rows(other)}
     found = [
-        "{}: {} -> {}".format(part, choice or "none", others[part] or "none")
+        f"{part}: {choice or 'none'} -> {others[part] or 'none'}"
         for part, choice, _because in plan_rows(plan)
         if choice != others[part]
     ]
@@ -111,14 +111,14 @@ def why_package(plan: dict[str, Any], package: str) -> str:
         ("environment", plan["requirements"], plan["because"].get(wanted.replace("torch", "pytorch"))),
     ]
     found = [
-        "{}: {}".format(part, because or "the profile or the trainer needs it")
+        f"{part}: {because or 'the profile or the trainer needs it'}"
         for part, names, because in parts
         if any(name.lower() == wanted or with_version.match(name.lower()) for name in names)
     ]
     return "\n".join(found)
 
 
-def plan_rows(plan: dict[str, Any]) -> list[tuple[Any, ...]]:
+def plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     """`[(part, choice, because)]`; an empty choice for a part that the plan does not have."""
     because = plan["because"]
     reasons = {
@@ -137,7 +137,7 @@ def plan_rows(plan: dict[str, Any]) -> list[tuple[Any, ...]]:
     return rows[:1] + [guards_row(plan)] + rows[1:]
 
 
-def guards_row(plan: dict[str, Any]) -> tuple[str, ...]:
+def guards_row(plan: Mapping[str, Any]) -> tuple[str, str, str]:
     """What becomes of the driver when it is right, as a row of the table; no choice where there is no driver."""
     driver, guards = plan["driver"], plan["guards"]["driver"]
     if not driver["branch"]:
@@ -152,7 +152,7 @@ def split_pins(words: list[str]) -> dict[str, str]:
     """`{variable: value}` of "system_cuda_version=12.6". Raises ValueError for a word without a value."""
     for word in words:
         if "=" not in word:
-            raise ValueError("{} says nothing: write {}=VALUE, such as {}=12.6".format(word, word, PINS["cuda"]))
+            raise ValueError(f"{word} says nothing: write {word}=VALUE, such as {PINS['cuda']}=12.6")
     return dict(word.split("=", 1) for word in words)
 
 
@@ -163,5 +163,5 @@ def pins_from(variables: dict[str, str]) -> dict[str, str]:
         if name not in by_variable:
             near = difflib.get_close_matches(name, sorted(by_variable), 1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise ValueError("{} pins nothing.{} Known: {}.".format(name, hint, ", ".join(PINS.values())))
+            raise ValueError(f"{name} pins nothing.{hint} Known: {', '.join(PINS.values())}.")
     return {by_variable[name]: value for name, value in variables.items()}

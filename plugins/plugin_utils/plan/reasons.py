@@ -21,7 +21,7 @@ def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candida
     chosen = answer[kind]
     pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
     pins = list(collections.OrderedDict.fromkeys(pins))
-    parts = ["pinned by {}".format(" and ".join(pins)) if pins else "", _remark(chosen)]
+    parts = [f"pinned by {' and '.join(pins)}" if pins else "", _remark(chosen)]
     ranked = problem.best_first(problem.pinned(kind, facts), answer)
     if ranked[0] is not chosen:
         parts.append(_why_not(problem, facts, answer, ranked[0]))
@@ -46,13 +46,13 @@ def _why_later(newest: Candidate, as_of: str) -> str:
     if row.get("index", "pypi") != "pypi":
         return f"{newest.label} is newer, but PyPI does not serve it"
     if not row["verified"]:
-        return "{} is newer, but this was not verified: {}".format(newest.label, row["unverified"])
+        return f"{newest.label} is newer, but this was not verified: {row['unverified']}"
     return ""
 
 
 def _remark(chosen: Candidate) -> str:
     if chosen.kind in ("driver", "python") and chosen.row["eol"]:
-        return "updates until {}".format(chosen.row["eol"])
+        return f"updates until {chosen.row['eol']}"
     if chosen.kind == "pytorch":
         return "served by PyPI" if chosen.row["index"] == "pypi" else "from the PyTorch index"
     return ""
@@ -110,7 +110,7 @@ def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
         since = " since " + row["eol"] if row["eol"] else " for long"
         found.append(f"{label} has had no updates{since}{which}")
     if not row["verified"]:
-        found.append("{} rests on something that was not verified: {}".format(label, row["unverified"]))
+        found.append(f"{label} rests on something that was not verified: {row['unverified']}")
     return found
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
@@ -33,7 +32,7 @@ def describe(
     family = _family_at_place(family, answer.get("driver"))
     pytorch = answer["pytorch"].pins
     python = answer["python"]
-    plan = collections.OrderedDict()
+    plan: dict[str, Any] = {}
     plan["schema"] = SCHEMA
     plan["profile"] = ""
     plan["driver"] = driver_of(family, host, answer.get("driver"))
@@ -115,7 +114,7 @@ def requirements(plan: dict[str, Any], packages: list[str], environment_packages
     lines = ["torch=={}{}".format(version, "+" + build if index and build != CPU_BUILD else "")]
     if plan["tensorflow"]["version"]:
         extra = "[and-cuda]" if plan["tensorflow"]["cuda_from_pip"] else ""
-        lines.append("tensorflow{}=={}".format(extra, plan["tensorflow"]["version"]))
+        lines.append(f"tensorflow{extra}=={plan['tensorflow']['version']}")
     return lines + list(packages) + list(environment_packages)
 
 
@@ -166,8 +165,8 @@ def _library(family: dict[str, Any], name: str, version: str, row: dict[str, Any
 def _dcgm(matrix: dict[str, Any], facts: list[Fact], driver: Candidate | None) -> dict[str, Any]:
     """What monitors these GPUs under this driver: no part of the search, as nothing is given up for it."""
     architectures = [fact.value.architecture for fact in facts if fact.kind == "gpu"]
-    for row in matrix["dcgm"] if driver else []:
-        if fits_dcgm(row, architectures, driver):
+    for row in matrix["dcgm"]:
+        if driver and fits_dcgm(row, architectures, driver):
             return {name: row[name] for name in ("version", "packages", "exporter")}
     return {"version": "", "packages": [], "exporter": []}
 

@@ -79,7 +79,7 @@ class Rules:
         """Why a candidate is not available on a release of an operating system (a row of os_releases)."""
         title = "{name} {version}".format(**release)
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
-            return "{} has no {}: it has {}".format(title, candidate.label, ", ".join(release["pythons"]))
+            return f"{title} has no {candidate.label}: it has {', '.join(release['pythons'])}"
         family = self.matrix["os_families"][release["family"]]
         if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
             oldest = family["cuda_from"]
@@ -92,7 +92,7 @@ class Rules:
         if candidate.kind in ("pytorch", "tensorflow"):
             glibc = family["glibc"]
             if version_key(candidate.row["glibc"]) > version_key(glibc):
-                return "{} needs glibc {}: {} has {}".format(candidate.label, candidate.row["glibc"], title, glibc)
+                return f"{candidate.label} needs glibc {candidate.row['glibc']}: {title} has {glibc}"
         return ""
 
     def _machine_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
@@ -255,8 +255,8 @@ def _place_has(driver: Candidate, library: Candidate) -> str:
     versions = place["holds"].get(library.kind)
     if versions is None or library.row.get("version") in versions:
         return ""
-    has = "has {}".format(", ".join(versions)) if versions else "has none"
-    return "{} is not in {}, from which the driver would come: it {}".format(library.label, place["title"], has)
+    has = f"has {', '.join(versions)}" if versions else "has none"
+    return f"{library.label} is not in {place['title']}, from which the driver would come: it {has}"
 
 
 def _needs_driver(label: str, minimum: str, driver: Candidate) -> str:
@@ -284,7 +284,7 @@ def _cuda_holds_cudnn(cuda: Candidate, cudnn: Candidate) -> str:
     newest = row["cuda_to"] or version
     if version_key(row["cuda_from"]) <= version_key(version) <= version_key(newest):
         return ""
-    return "{} is for CUDA {} to {}, not for {}".format(cudnn.label, row["cuda_from"], newest, version)
+    return f"{cudnn.label} is for CUDA {row['cuda_from']} to {newest}, not for {version}"
 
 
 def _cuda_holds_nccl(cuda: Candidate, nccl: Candidate) -> str:

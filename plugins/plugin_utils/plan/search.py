@@ -31,7 +31,7 @@ class Fact(NamedTuple):
 
 def _by_friends(friends_of: dict[Any, int]) -> list[tuple[int, ...]]:
     """`[(friends, group)]`, each set of friends once."""
-    groups = {}
+    groups: dict[int, int] = {}
     for group, friends in friends_of.items():
         groups[friends] = groups.get(friends, 0) | group
     return list(groups.items())
@@ -45,19 +45,19 @@ class Problem:
         self.rules = Rules(matrix)
         self.candidates = candidates
         self.kinds = tuple(kinds)
-        self._fact_answers = {}
-        self._pair_answers = {}
-        self._pinned = {}
-        self._fitting = {}
-        self._answers = {}
+        self._fact_answers: dict[Any, Any] = {}
+        self._pair_answers: dict[Any, Any] = {}
+        self._pinned: dict[Any, Any] = {}
+        self._fitting: dict[Any, Any] = {}
+        self._answers: dict[Any, Any] = {}
         # Sets of candidates are whole numbers here, a bit for each: what clashes is found by one operation.
-        self._orders = {}
+        self._orders: dict[Any, Any] = {}
         self._all = {kind: [(1 << place, one) for place, one in enumerate(candidates[kind])] for kind in kinds}
         self._bits = {id(one): bit for members in self._all.values() for bit, one in members}
         self._arcs = [(one, two) for one in self.kinds for two in self.kinds if self.rules.relate(one, two)]
-        self._groups = {}
+        self._groups: dict[Any, Any] = {}
         # Pins as good as set where a candidate needs one: see smallest_clash.
-        self._unlocked = {}
+        self._unlocked: dict[Any, Any] = {}
 
     def kinds_for(self, facts: list[Fact]) -> list[str]:
         """The parts that an answer to these facts has: without its pin, what is made on demand is none of them."""
@@ -154,7 +154,7 @@ class Problem:
 
     def _alike(self, kind: str, other: str) -> dict[Any, Candidate]:
         """`{set: one of it}`: the candidates of a kind that the rule about the other kind cannot tell apart."""
-        sets = {}
+        sets: dict[Any, Any] = {}
         for bit, candidate in self._all[kind]:
             key = self.rules.pair_key(candidate, other)
             members, first = sets.get(key, (0, candidate))
@@ -199,7 +199,7 @@ class Problem:
                     return False
         return True
 
-    def hopeless_pair(self, domains: dict[str, list[Candidate]]) -> tuple[str, ...]:
+    def hopeless_pair(self, domains: dict[str, list[Candidate]]) -> tuple[str, str] | None:
         """Two kinds of which no candidates go together, or None. Known early, it saves trying them all."""
         kinds = list(domains)
         for index, kind in enumerate(kinds):
@@ -208,7 +208,7 @@ class Problem:
                     return kind, other
         return None
 
-    def _extend(self, chosen: dict[str, Candidate], masks: dict[str, int]) -> dict[str, Candidate]:
+    def _extend(self, chosen: dict[str, Candidate], masks: dict[str, int]) -> dict[str, Candidate] | None:
         if len(chosen) == len(masks):
             return chosen
         kind = next(kind for kind in self.kinds if kind in masks and kind not in chosen)

@@ -8,7 +8,6 @@ rules over it are in `rules`, the search in `search`, refusals in `input` and `c
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,10 +45,11 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     profile = pins.pop("profile", matrix["default_profile"])
     held = held_pins(profile_pins(matrix, profile), pins)
     release = find_release(matrix, host)
-    candidates = list_candidates(matrix, pins, release and release["family"])
+    candidates = list_candidates(matrix, pins, release["family"] if release else None)
     unknown = unknown_pins(matrix, candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
-    if conflicts:
+    # Without a release there is always a conflict.
+    if conflicts or release is None:
         return {"conflicts": conflicts}
 
     gpus, strangers = kinds_of_gpu(matrix, host["gpus"])
@@ -70,7 +70,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     conflicts = [unknown_value(problem, facts, matrix, name, pins[name], find_answer) for name in unknown]
     if answer is None:
         conflicts += find_conflicts(problem, facts)
-    if conflicts:
+    if conflicts or answer is None:
         question = (candidates, facts)
         conflicts = conflicts if unknown else _offer_cpu_build(problem, facts, conflicts)
         conflicts = _offer_other_profile(matrix, host, pins, profile, question, conflicts)
@@ -82,9 +82,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     plan["warnings"] = ([not_installed] if not_installed else []) + plan["warnings"]
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:
-        plan["warnings"].append(
-            "Nothing in this plan was checked against {}: its architecture is unknown".format(gpu["name"])
-        )
+        plan["warnings"].append(f"Nothing in this plan was checked against {gpu['name']}: its architecture is unknown")
     for name in unused:
         plan["warnings"].append(f"{PINS[name]} is not used: this host has no NVIDIA GPU")
     return plan
@@ -94,7 +92,7 @@ def one_way_out(
     matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str], conflicts: list[dict[str, Any]]
 ) -> dict[str, str]:
     """The first way out of every conflict, as `{pin: value}`, where together they lead to a plan; else an empty one."""
-    together = collections.OrderedDict()
+    together: dict[str, str] = {}
     for entry in conflicts:
         together.update(entry["choices"][0] if entry["choices"] else {})
     if not together or "conflicts" in solve(matrix, host, dict(pins, **together)):
@@ -136,15 +134,15 @@ def _name_other_systems(
         newest = dict(newest_release(others), machine=here["machine"])
         problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
         if family != here["family"] and problem.search(rest + [_system(newest)]) is not None:
-            found.append("{} ({})".format(row["name"], newest["version"]) if "," in row["name"] else row["name"])
+            found.append(f"{row['name']} ({newest['version']})" if "," in row["name"] else row["name"])
     if found:
-        step = "There is a plan for it on {}".format(" or ".join(found))
+        step = f"There is a plan for it on {' or '.join(found)}"
     elif len(gpus) > 1:
         step = "Nothing serves all of these GPUs: put those of one generation into one host"
     else:
         step = "No system that this version installs has a plan for it"
     first = conflicts[0]
-    return [conflict("{} {}.".format(first["what"], step), first["clash"], first["choices"])] + conflicts[1:]
+    return [conflict(f"{first['what']} {step}.", first["clash"], first["choices"])] + conflicts[1:]
 
 
 def _system(release: dict[str, Any]) -> Fact:
@@ -181,7 +179,7 @@ def _pin(name: str, value: str) -> Fact:
     return Fact("pin", name, value, pin_label(name, value), PINS[name])
 
 
-def _held(profile: dict[str, Any], name: str, value: str) -> Any:
+def _held(profile: str, name: str, value: str) -> Fact:
     label = 'preflight_profile "{}" ({} {})'.format(profile, name.replace("_", " "), value)
     return Fact("pin", name, value, label, "the profile " + profile)
 

@@ -593,3 +593,7 @@ def test_a_damaged_cudnn_is_no_version(host, monkeypatch):
     (folder / "libcudnn.so.9").write_text("half a download")
     with pytest.raises(OSError, match="cannot be loaded"):
         read_cudnn_of_wheel(host.root, "/opt/cudnn", READER)
+    (folder / "libcudnn.so.9").unlink()
+    (folder / "libcudnn.so.9").symlink_to("libcudnn.so.9.10.2")
+    with pytest.raises(OSError, match=r"libcudnn\.so\.9 is a link that leads nowhere"):
+        read_cudnn_of_wheel(host.root, "/opt/cudnn", READER)

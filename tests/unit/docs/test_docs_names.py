@@ -56,7 +56,7 @@ PRODUCT = (
 # Of other programs, which a page tells of: what begins with these is not ours.
 OURS = ("gpu-run", "gpu-doctor", "gpu-tune", "gpu-plan", "train-gan", "sudo gpu-", "tools/gpu-plan", "--")
 # ansible-playbook's, podman's, mpirun's.
-FOREIGN = {"--tags", "--check", "--diff", "--limit", "--userns", "--bind-to"}
+FOREIGN = {"--tags", "--check", "--diff", "--limit", "--userns", "--bind-to", "--max-restarts"}
 FOLDER = re.compile(r"(?<!\S)/(?:etc|var/lib|opt|usr/local/(?:bin|lib)|run)/gpuwright(?![\w-])[^\s`,)]*")
 UNIT = re.compile(r"(?:gpuwright-|train-gan)[\w@-]*\.(?:service|timer|socket|target|path)")
 

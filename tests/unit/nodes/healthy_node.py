@@ -143,8 +143,14 @@ READINGS = {
     "probe": {
         "schema": 1,
         "hostname": "a5-01",
-        "kernel": {"running": KERNEL, "next_boot": KERNEL, "installed": [KERNEL], "with_headers": [KERNEL]},
-        "cpu": {"sockets": 2, "physical_cores": 20, "logical_cpus": 20},
+        "kernel": {
+            "running": KERNEL,
+            "next_boot": KERNEL,
+            "installed": [KERNEL],
+            "with_headers": [KERNEL],
+            "boot_id": "3f0c2a9e-5d41-4c1b-9a77-6f2f0d1e8b54",
+        },
+        "cpu": {"model": "Intel Xeon Gold 6148", "sockets": 2, "physical_cores": 20, "logical_cpus": 20},
         "memory_mib": 128000,
         "secure_boot": "enabled",
         "secure_boot_because": "",

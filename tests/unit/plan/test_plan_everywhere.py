@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
+from fact_schemas import plan_errors
 from gpuwright.gpu.cards import card_of
 from gpuwright.gpu.devices import NAMES, describe_device
 from test_plan_questions import MATRIX
@@ -36,11 +37,12 @@ def shortcomings(device_id: str, system: str, profile: str) -> tuple[list[str], 
     if "conflicts" in answer:
         speechless = not all(entry["what"].endswith(".") and entry["clash"] for entry in answer["conflicts"])
         return ["a refusal without reasons"] * speechless, True
+    found = plan_errors(answer)
     torch = answer["pytorch"]
     if card_of(device_id=device_id).machine:
         # Looked at alone: there are locks for what is installed on.
-        return ["it is called locked"] * torch["locked"], False
-    found = [torch["lock"] + " does not exist"] * (torch["lock"] not in LOCKS)
+        return found + ["it is called locked"] * torch["locked"], False
+    found += [torch["lock"] + " does not exist"] * (torch["lock"] not in LOCKS)
     found += ["PyPI does not serve it"] * bool(torch["index_url"]) + ["it is not called locked"] * (not torch["locked"])
     return found, False
 

@@ -234,7 +234,7 @@ def test_every_choice_of_the_interval_divides_the_hour():
 
 
 def test_the_training_unit_asks_the_gate_under_every_systemd():
-    lines = (REPOSITORY / "roles/model_trainer/templates/train-gan@.service.j2").read_text().splitlines()
+    lines = (REPOSITORY / "roles/model_trainer/templates/gpu-job@.service.j2").read_text().splitlines()
     for setting in ("ExecCondition", "ExecStartPre"):
         assert f"{setting}=+/usr/local/bin/gpu-doctor --gate" in lines
     after = next(line for line in lines if line.startswith("After=")).partition("=")[2].split()

@@ -12,6 +12,9 @@ from jinja2 import Environment, StrictUndefined
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TRAINING = "train-gan@.service"
+JOB = "gpu-job@.service"
+# One template makes more than one service.
+ALSO = {"gpuwright-check.service": ("gpuwright-boot-check.service",), JOB: (TRAINING,)}
 VARIABLES = {
     "ansible_managed": "Ansible managed",
     "model_trainer_user": "trainer",
@@ -39,13 +42,11 @@ NEWER_THAN_EL8 = {
 def rendered() -> dict[str, str]:
     """Every service that the roles install: {name: text}."""
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    environment.filters["regex_replace"] = lambda text, pattern, new: re.sub(pattern, new, text)
     found = {UNIT_NAME: UNIT_TEXT}
     for template in sorted(REPOSITORY.glob("roles/*/templates/*.service.j2")):
         name = template.name[: -len(".j2")]
-        names = (
-            ["gpuwright-check.service", "gpuwright-boot-check.service"] if name == "gpuwright-check.service" else [name]
-        )
-        for item in names:
+        for item in (name, *ALSO.get(name, ())):
             found[item] = environment.from_string(template.read_text()).render({**VARIABLES, "item": item})
     return found
 
@@ -79,7 +80,7 @@ def exposure(folder: Path, name: str, text: str) -> tuple[float, str]:
 
 def test_every_service_is_looked_at():
     written = {re.sub(r"\.j2$", "", file.name) for file in REPOSITORY.glob("roles/*/templates/*.service*")}
-    assert written | {UNIT_NAME, "gpuwright-boot-check.service"} == set(UNITS)
+    assert written | {UNIT_NAME}.union(*ALSO.values()) == set(UNITS)
     # Units may also stand as texts in tasks, files and modules; each has to come to the list above.
     texts = [*REPOSITORY.glob("roles/*/[tfhv]*/**/*"), *REPOSITORY.glob("plugins/**/*.py")]
     holders = {file.name for file in texts if file.is_file() and "\nExecStart=" in file.read_text(errors="replace")}
@@ -89,7 +90,7 @@ def test_every_service_is_looked_at():
 @pytest.mark.parametrize("name", sorted(UNITS))
 def test_exposure_is_low(name, tmp_path):
     figure, told = exposure(tmp_path, name, UNITS[name])
-    assert figure <= (3.0 if name == TRAINING else 2.0), told
+    assert figure <= (3.0 if name in (TRAINING, JOB) else 2.0), told
 
 
 @pytest.mark.parametrize("name", sorted(UNITS))
@@ -127,8 +128,9 @@ def test_what_old_systemds_do_not_know_is_no_loss_of_the_service(name):
         assert [value for value in settings(name)["ExecStartPre"] if "--gate" in value]
 
 
-def test_the_training_keeps_what_cuda_nccl_and_the_compiler_need():
-    found = settings(TRAINING)
+@pytest.mark.parametrize("name", [TRAINING, JOB])
+def test_the_training_keeps_what_cuda_nccl_and_the_compiler_need(name):
+    found = settings(name)
     assert found["CapabilityBoundingSet"] == [""] and found["NoNewPrivileges"] == ["true"]
     assert found["LimitMEMLOCK"] == ["infinity"]
     assert not {"MemoryDenyWriteExecute", "PrivateNetwork", "IPAddressDeny", "PrivateIPC", "RemoveIPC"} & set(found)
@@ -139,7 +141,7 @@ def test_the_training_keeps_what_cuda_nccl_and_the_compiler_need():
 
 
 def test_nodes_are_made_before_a_service_that_cannot_make_them():
-    for name in (TRAINING, "gpuwright-cdi.service"):
+    for name in (TRAINING, JOB, "gpuwright-cdi.service"):
         head = UNITS[name].split("[Service]")[0]
         for key in ("After", "Wants"):
             line = next(line for line in head.splitlines() if line.startswith(key + "="))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -45,6 +47,7 @@ SPECS: dict[str, dict[str, dict[str, Any]]] = {
         "model_trainer_gpu_count": {"type": "int"},
         "model_trainer_total_steps": {"type": "float"},
         "model_trainer_configs": {"type": "dict", "default": {}},
+        "model_trainer_jobs": {"type": "dict", "default": {}},
         "model_trainer_runs_dir": {"type": "str", "default": "/srv/gan/runs"},
         "model_trainer_paths": {"type": "list", "elements": "int"},
         "model_trainer_logging": {"type": "dict", "options": {"level": {"type": "str", "choices": ["info", "debug"]}}},
@@ -306,6 +309,44 @@ def test_trainings_are_checked_before_any_host_is_asked(configs: dict, told: str
     """Else the service would refuse them, on each host, when somebody starts it."""
     found = problems(model_trainer_configs=with_text(configs, text))
     assert (told in found[0] and len(found) == 1) if told else found == []
+
+
+@pytest.mark.parametrize(
+    ("jobs", "told"),
+    [
+        ({"faces": {}}, "model_trainer_jobs.faces: no command: set GPU_JOB_COMMAND"),
+        ({"faces": {"command": "python 'x"}}, "No closing quotation; quote it as for a shell"),
+        ({"faces": {"cmd": "python"}}, "model_trainer_jobs.faces: must be a dict with keys of command, gpus,"),
+        ({"faces": "python x"}, "model_trainer_jobs.faces: must be a dict with keys of"),
+        ({"a b": {"command": "x"}}, "must be a name of letters, digits, -, _ and ., for the service gpu-job@NAME"),
+        ({"faces": {"command": "x", "processes": "8"}}, "GPU_JOB_PROCESSES=8: choose from each-gpu, one"),
+        ({"faces": {"command": "x", "share": "yes"}}, "model_trainer_jobs.faces.share: must be true or false"),
+        (
+            {"faces": {"command": "x", "environment": {"A-B": 1}}},
+            "model_trainer_jobs.faces.environment: must be a dict",
+        ),
+        ({"faces": {"command": "x", "environment": ["A=1"]}}, "model_trainer_jobs.faces.environment: must be"),
+        ({"faces": {"command": "python x", "gpus": "0,1", "share": True, "environment": {"SEED": 7}}}, ""),
+    ],
+)
+@pytest.mark.parametrize("text", [str, AnsibleUnicode, wrap_var], ids=["plain", "inventory", "told-by-a-host"])
+def test_jobs_are_checked_before_any_host_is_asked(jobs: dict, told: str, text: Callable) -> None:
+    found = problems(model_trainer_jobs=with_text(jobs, text))
+    assert (told in found[0] and len(found) == 1) if told else found == []
+
+
+def test_the_file_of_a_job_gives_its_values_back() -> None:
+    """As systemd.exec(5) reads it: within double quotes a backslash keeps a quote and a backslash as they are."""
+    template = (REPOSITORY / "roles/model_trainer/templates/gpu-job.j2").read_text()
+    odd = """python t.py --text 'a "b" \\ $HOME %i # ;' `x`"""
+    job = {"command": odd, "gpus": "0", "environment": {"SEED": 7, "EMPTY": ""}}
+    written = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined).from_string(template)
+    lines = written.render(__model_trainer_mark="# mark", item={"key": "faces", "value": job}).splitlines()
+    assert lines[0] == "# mark"
+    found = dict(line.partition("=")[::2] for line in lines[1:] if line)
+    wanted = {"GPU_JOB_COMMAND": odd, "GPU_JOB_GPUS": "0", "GPU_JOB_SHARE": "no", "SEED": "7", "EMPTY": ""}
+    assert {name: re.sub(r'\\(["\\])', r"\1", value[1:-1]) for name, value in found.items()} == wanted
+    assert all(value.startswith('"') and value.endswith('"') for value in found.values())
 
 
 def with_text(value: Any, text: Callable) -> Any:

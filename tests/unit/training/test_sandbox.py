@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import signal
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from gpuwright.training.trainer_run import RunError, run_program
 from host_tree import HostTree
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-TEMPLATE = REPOSITORY / "roles/model_trainer/templates/train-gan@.service.j2"
+TEMPLATE = REPOSITORY / "roles/model_trainer/templates/gpu-job@.service.j2"
 UNIT = "/etc/systemd/system/train-gan@.service"
 ME = pwd.getpwuid(os.geteuid()).pw_name
 
@@ -38,8 +39,11 @@ def test_the_installed_service_is_read_as_it_is(host):
         "model_trainer_group": "trainer",
         "model_trainer_runs_dir": "/srv/gan/runs",
         "__model_trainer_venv": "/opt/gpuwright/venvs/current",
+        "item": "train-gan@.service",
     }
-    text = jinja2.Template(TEMPLATE.read_text(), undefined=jinja2.StrictUndefined).render(variables)
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["regex_replace"] = lambda text, pattern, new: re.sub(pattern, new, text)
+    text = environment.from_string(TEMPLATE.read_text()).render(variables)
     host.put(UNIT, text)
     service = read_service(UNIT, host.root)
     assert (service.name, service.user) == ("train-gan@.service", "trainer")

@@ -18,16 +18,16 @@ def gpu_in_containers(readings, expected):
     count = expected.number("gpu_count")
     engine = readings.one_of(("podman", "docker"), "containers", "engine")
     if not readings.flag("containers", "program"):
-        return failed("none", count, "{} is not installed".format(engine), INSTALL)
+        return failed("none", count, f"{engine} is not installed", INSTALL)
     if readings.absent("containers", "spec"):
         return failed("none", count, "no CDI specification: containers find no GPU")
     spec = readings.at("containers", "spec")
     kind = spec.text("kind")
     if kind != GPU_KIND:
-        return failed(kind, GPU_KIND, "the CDI specification is for {}".format(kind))
+        return failed(kind, GPU_KIND, f"the CDI specification is for {kind}")
     cards = [card.matching(CARD_NODE, "a card's device node") for card in spec.each("cards")]
     if len(cards) != count:
-        return failed(len(cards), count, "the CDI specification lists {} of {} GPUs".format(len(cards), count))
+        return failed(len(cards), count, f"the CDI specification lists {len(cards)} of {count} GPUs")
     if not spec.flag("all"):
         return failed(len(cards), count, "the CDI specification has no device for all GPUs")
     if readings.absent("probe", "nvidia", "loaded"):
@@ -35,8 +35,8 @@ def gpu_in_containers(readings, expected):
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     written_for = spec.version("driver")
     if written_for != loaded:
-        return failed(written_for, loaded, "written for driver {}, loaded is {}".format(written_for, loaded))
-    return passed(len(cards), count, "{} finds {} GPUs, by driver {}".format(engine, len(cards), loaded))
+        return failed(written_for, loaded, f"written for driver {written_for}, loaded is {loaded}")
+    return passed(len(cards), count, f"{engine} finds {len(cards)} GPUs, by driver {loaded}")
 
 
 def one_specification(readings, expected):
@@ -45,10 +45,8 @@ def one_specification(readings, expected):
         return skipped(NO_CONTAINERS)
     others = [path.text() for path in readings.each("containers", "others")]
     if others:
-        words = "also described by {}, which nothing renews".format(", ".join(others))
-        return warned(
-            len(others), 0, words, "Run: rm {} ; see what is left: nvidia-ctk cdi list".format(" ".join(others))
-        )
+        words = f"also described by {', '.join(others)}, which nothing renews"
+        return warned(len(others), 0, words, f"Run: rm {' '.join(others)} ; see what is left: nvidia-ctk cdi list")
     return passed(0, 0, "one specification describes the GPUs")
 
 
@@ -70,9 +68,9 @@ def device_links(readings, expected):
     without = [name for name in cards + shared if not readings.flag("device_links", name)]
     value = len(cards + shared) - len(without)
     if without:
-        words = "no link in /dev/char leads to {}; {} may lose it".format(", ".join(without), engine)
+        words = f"no link in /dev/char leads to {', '.join(without)}; {engine} may lose it"
         return warned(value, len(cards + shared), words)
-    return passed(value, value, "/dev/char leads to all {} device nodes".format(value))
+    return passed(value, value, f"/dev/char leads to all {value} device nodes")
 
 
 CHECKS = (

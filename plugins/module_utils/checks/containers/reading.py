@@ -46,10 +46,10 @@ def load_record(root):
     try:
         record = json.loads(read_text(root, RECORD) or "")
     except ValueError as error:
-        raise ValueError("{} is not JSON: {}".format(RECORD, error))
+        raise ValueError(f"{RECORD} is not JSON: {error}")
     good = isinstance(record, dict) and record.get("schema") == 1 and isinstance(record.get("spec"), str)
     if not good or record.get("engine") not in PROGRAMS:
-        raise ValueError("{} is not schema 1".format(RECORD))
+        raise ValueError(f"{RECORD} is not schema 1")
     return record
 
 
@@ -58,14 +58,14 @@ def read_others(root, spec):
     own, found = resolve(root, spec), {}
     for folder in FOLDERS:
         for name in names_in(root, folder):
-            path = "{}/{}".format(folder, name)
+            path = f"{folder}/{name}"
             full = resolve(root, path)
             # Of /run and /var/run one is a link to the other: what is one file is named once.
             if not name.endswith(ENDINGS) or full is None or full == own or full in found:
                 continue
             text = read_text(root, path)
             if text is None:
-                raise ValueError("{} cannot be read".format(path))
+                raise ValueError(f"{path} cannot be read")
             kind = KIND.search(text)
             if kind and (kind.group(1) or kind.group(2)) == GPU_KIND:
                 found[full] = path
@@ -77,7 +77,7 @@ def read_spec(root, path):
         return None
     text = read_text(root, path)
     if text is None:
-        raise ValueError("{} cannot be read".format(path))
+        raise ValueError(f"{path} cannot be read")
     return parse_spec(text, path)
 
 
@@ -89,9 +89,9 @@ def parse_spec(text, name="the specification"):
     kind = KIND.search(text)
     versions = sorted(set(LIBRARY.findall(text)))
     if not kind:
-        raise ValueError("{} names no kind: it is no CDI specification".format(name))
+        raise ValueError(f"{name} names no kind: it is no CDI specification")
     if len(versions) != 1:
-        raise ValueError("{} names {} versions of libcuda: {}".format(name, len(versions), ", ".join(versions)))
+        raise ValueError(f"{name} names {len(versions)} versions of libcuda: {', '.join(versions)}")
     return {
         "kind": kind.group(1) or kind.group(2),
         "all": ALL.search(text) is not None,

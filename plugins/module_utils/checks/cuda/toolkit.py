@@ -15,8 +15,8 @@ def compare_version(what, found, wanted):
     parts = min(len(found.split(".")), len(wanted.split(".")))
     # One number says too little to be compared.
     if parts >= 2 and release(found, parts) == release(wanted, parts):
-        return passed(found, wanted, "{} {}".format(what, found))
-    return failed(found, wanted, "{} {} instead of {}".format(what, found, wanted))
+        return passed(found, wanted, f"{what} {found}")
+    return failed(found, wanted, f"{what} {found} instead of {wanted}")
 
 
 def cuda_version(readings, expected):
@@ -28,14 +28,12 @@ def cuda_version(readings, expected):
     if not wanted:
         return skipped("the plan installs no CUDA toolkit")
     if readings.absent("cuda", "version_file") and readings.absent("cuda", "nvcc"):
-        return failed("none", wanted, "no toolkit in {}".format(expected.wish("plan", "cuda", "prefix")))
+        return failed("none", wanted, f"no toolkit in {expected.wish('plan', 'cuda', 'prefix')}")
     own_folder = bool(expected.wish("plan", "cuda", "link"))
     for name, what in (("version_file", "version.json"), ("nvcc", "nvcc"))[not own_folder :]:
         if readings.absent("cuda", name):
             path = "{}/{}".format(expected.wish("plan", "cuda", "prefix"), {"nvcc": "bin/nvcc"}.get(what, what))
-            return failed(
-                "none", wanted, "the toolkit has no {}".format(what), reinstall(readings, path, "system_cuda")
-            )
+            return failed("none", wanted, f"the toolkit has no {what}", reinstall(readings, path, "system_cuda"))
         outcome = compare_version(what, readings.version("cuda", name), wanted)
         if outcome.status != "PASS":
             return outcome
@@ -52,14 +50,14 @@ def cuda_link(readings, expected):
         return skipped("the distribution's toolkit is in the system's own folders, which need no link")
     wanted = expected.text("plan", "cuda", "prefix")
     if readings.absent("cuda", "prefix"):
-        return failed("none", wanted, "there is no {}".format(wanted))
+        return failed("none", wanted, f"there is no {wanted}")
     if readings.absent("cuda", "link"):
         return failed("none", wanted, "/usr/local/cuda leads nowhere")
     target = readings.text("cuda", "link")
     # Compared where both end, since the prefix may itself be a link of the alternatives system.
     if target != readings.text("cuda", "prefix"):
-        return failed(target, wanted, "/usr/local/cuda leads to {}".format(target))
-    return passed(target, wanted, "/usr/local/cuda leads to {}".format(target))
+        return failed(target, wanted, f"/usr/local/cuda leads to {target}")
+    return passed(target, wanted, f"/usr/local/cuda leads to {target}")
 
 
 CHECKS = (

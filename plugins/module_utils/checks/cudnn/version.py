@@ -19,7 +19,7 @@ def cudnn_version(readings, expected):
             return failed(
                 "none",
                 wanted,
-                "the {} of cuDNN is not there".format(name),
+                f"the {name} of cuDNN is not there",
                 action,
             )
         outcome = compare_version("cuDNN " + name, readings.version("cudnn", name), wanted)

@@ -14,9 +14,9 @@ FOLDER = "/usr/lib64/"
 def bad_program(file, name, expected):
     """The outcome for a program that not everybody may run or that others than root may change; None for a good one."""
     if not (file.flag("is_file") and file.flag("executable")):
-        return failed(file.text("mode"), expected, "{} is no program that everybody may run".format(name))
+        return failed(file.text("mode"), expected, f"{name} is no program that everybody may run")
     reason = file.wish("unsafe")
-    return failed(file.text("mode"), expected, "{} is {}".format(name, reason)) if reason else None
+    return failed(file.text("mode"), expected, f"{name} is {reason}") if reason else None
 
 
 def nvidia_smi_file(readings, expected):
@@ -38,11 +38,11 @@ def libraries(readings, expected):
     for name in DRIVER_LIBRARIES:
         if readings.absent("driver_files", "libraries", name):
             action = reinstall(readings, FOLDER + name, "system", LIBRARIES)
-            return failed("missing", wanted, "{} is not there".format(name), action)
+            return failed("missing", wanted, f"{name} is not there", action)
         found = readings.version("driver_files", "libraries", name)
         if found != wanted:
-            return failed(found, wanted, "{} is {}, the module {}".format(name, found, wanted))
-    return passed(wanted, wanted, "all are {}".format(wanted))
+            return failed(found, wanted, f"{name} is {found}, the module {wanted}")
+    return passed(wanted, wanted, f"all are {wanted}")
 
 
 def fabric_manager(readings, expected):
@@ -51,12 +51,12 @@ def fabric_manager(readings, expected):
         return skipped("this node has no NVSwitch")
     state = readings.text("fabric_manager")
     if state != "active":
-        return failed(state, "active", "nvidia-fabricmanager is {}".format(state))
+        return failed(state, "active", f"nvidia-fabricmanager is {state}")
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     version = readings.version("fabric_manager_version")
     if version != wanted:
-        return failed(version, wanted, "nvidia-fabricmanager is {}, the driver {}".format(version, wanted), INSTALL)
-    return passed(version, wanted, "nvidia-fabricmanager is active, {}".format(version))
+        return failed(version, wanted, f"nvidia-fabricmanager is {version}, the driver {wanted}", INSTALL)
+    return passed(version, wanted, f"nvidia-fabricmanager is active, {version}")
 
 
 CHECKS = (

@@ -18,7 +18,7 @@ import time
 import zlib
 
 from ...host.bounded import find_program
-from ...host.files import exists, resolve
+from ...host.files import below, exists, resolve
 
 IMAGES = ("/boot/initramfs-{}.img", "/boot/initrd.img-{}", "/lib/modules/{}/initrd", "/lib/modules/{}/initramfs.img")
 SECONDS = 30
@@ -58,14 +58,14 @@ def read_initramfs(root, kernel, seconds=SECONDS):
     if image is None:
         return None
     try:
-        with open(resolve(root, image), "rb") as file:
+        with open(resolve(root, image) or below(root, image), "rb") as file:
             return {"image": image, "version": module_version(file, time.monotonic() + seconds)}
     except PermissionError:
-        raise PermissionError("{} is readable by root only".format(image))
+        raise PermissionError(f"{image} is readable by root only")
     except Limit:
-        raise ValueError("{} was not read to its end within {} s and {} bytes".format(image, seconds, MOST_BYTES))
+        raise ValueError(f"{image} was not read to its end within {seconds} s and {MOST_BYTES} bytes")
     except (ValueError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise ValueError("{} cannot be read: {}".format(image, error))
+        raise ValueError(f"{image} cannot be read: {error}")
 
 
 def module_version(file, deadline):
@@ -104,9 +104,10 @@ class Stream(object):
             if not self.waiting:
                 if time.monotonic() > self.deadline or self.position > MOST_BYTES:
                     raise Limit
-                self.waiting = next(self.chunks, None)
-                if self.waiting is None:
+                chunk = next(self.chunks, None)
+                if chunk is None:
                     raise EOFError("it ends in the middle of an archive")
+                self.waiting = chunk
             part, self.waiting = self.waiting[:left], self.waiting[left:]
             left -= len(part)
             self.position += len(part)
@@ -131,7 +132,7 @@ def _version_in_archive(stream):
         # Of several names for one file the last one carries it; the others, like folders, are empty.
         wanted = MODULE.search(name) is not None and stat.S_ISREG(mode) and size > 0
         if wanted and size > MOST_MODULE_BYTES:
-            raise ValueError("{} has {} bytes".format(name.decode("utf-8", "replace"), size))
+            raise ValueError(f"{name.decode('utf-8', 'replace')} has {size} bytes")
         data = stream.take(size, keep=wanted)
         if wanted:
             return version_of(data, name.decode("utf-8", "replace"), stream.deadline)
@@ -147,7 +148,7 @@ def version_of(data, name, deadline):
             data = _joined(unpacked(file, _kind(file, 0)), deadline)
     match = VERSION.search(data)
     if not match:
-        raise ValueError("{} states no version".format(name))
+        raise ValueError(f"{name} states no version")
     return match.group(1).decode("ascii")
 
 
@@ -183,7 +184,7 @@ def _kind(file, start):
         return "plain"
     kind = next((kind for magic, kind in MAGIC if first.startswith(magic)), None)
     if kind is None:
-        raise ValueError("it is packed in a way that is not known: {}".format(first.hex()))
+        raise ValueError(f"it is packed in a way that is not known: {first.hex()}")
     return kind
 
 
@@ -228,12 +229,13 @@ def _more(file):
 def _by_program(file, command):
     program = find_program(command[0])
     if program is None:
-        raise ValueError("{} is not installed, with which it is packed".format(command[0]))
+        raise ValueError(f"{command[0]} is not installed, with which it is packed")
     # The program reads from where the file stands, in Python's terms and in the kernel's.
     os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
     child = subprocess.Popen(
         [program, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
+    assert child.stdout is not None
     try:
         while True:
             chunk = child.stdout.read(CHUNK)

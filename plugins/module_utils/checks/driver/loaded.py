@@ -27,7 +27,7 @@ def reachable(readings, expected):
     """
     status = readings.text("nvidia_smi", "status")
     smi = readings.at("nvidia_smi").value
-    message = str(smi.get("message") or "nvidia-smi: {}".format(status))
+    message = str(smi.get("message") or f"nvidia-smi: {status}")
     action = str(smi.get("action") or "")
     if status == "ok" and readings.flag("nvidia_smi", "reachable"):
         return passed("ok", "ok", "nvidia-smi answers")
@@ -37,7 +37,7 @@ def reachable(readings, expected):
         return unknown(message, status, "ok", action)
     away = kept_away(readings) if status in LIKE_NO_GPU else None
     if away:
-        return unknown("{} ({})".format(away[0], message), status, "ok", away[1])
+        return unknown(f"{away[0]} ({message})", status, "ok", away[1])
     return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
 
 
@@ -57,10 +57,10 @@ def driver_version(readings, expected):
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     asked = readings.version("nvidia_smi", "driver_version") if readings.flag("nvidia_smi", "reachable") else loaded
     if asked != loaded:
-        return failed(loaded, wanted, "the module is {} but nvidia-smi says {}".format(loaded, asked))
+        return failed(loaded, wanted, f"the module is {loaded} but nvidia-smi says {asked}")
     fits = loaded.startswith(branch + ".") if wanted == branch + ".*" else loaded == wanted
     if not fits:
-        return failed(loaded, wanted, "{} instead of {}".format(loaded, wanted))
+        return failed(loaded, wanted, f"{loaded} instead of {wanted}")
     return passed(loaded, wanted, loaded)
 
 
@@ -71,8 +71,8 @@ def driver_flavour(readings, expected):
         return failed("none", wanted, "no nvidia module is loaded", ASK_FIRST)
     flavour = readings.text("probe", "nvidia", "loaded", "flavour")
     if flavour != wanted:
-        return failed(flavour, wanted, "the {} module is loaded instead of the {} one".format(flavour, wanted))
-    return passed(flavour, wanted, "the {} module is loaded".format(flavour))
+        return failed(flavour, wanted, f"the {flavour} module is loaded instead of the {wanted} one")
+    return passed(flavour, wanted, f"the {flavour} module is loaded")
 
 
 def module_matches_user_space(readings, expected):
@@ -84,8 +84,8 @@ def module_matches_user_space(readings, expected):
         return failed(loaded, None, "the driver's user space is not installed", INSTALL)
     on_disk = readings.version("probe", "nvidia", "user_space")
     if loaded != on_disk:
-        return failed(loaded, on_disk, "module {} is loaded, libraries are {}".format(loaded, on_disk))
-    return passed(loaded, on_disk, "both are {}".format(loaded))
+        return failed(loaded, on_disk, f"module {loaded} is loaded, libraries are {on_disk}")
+    return passed(loaded, on_disk, f"both are {loaded}")
 
 
 def nouveau_absent(readings, expected):
@@ -101,13 +101,13 @@ def persistence(readings, expected):
     """nvidia-persistenced is active and each card says so; without it the driver forgets its settings when idle."""
     state = readings.text("persistenced")
     if state != "active":
-        return warned(state, "active", "nvidia-persistenced is {}".format(state), *_package_of_daemon(readings))
+        return warned(state, "active", f"nvidia-persistenced is {state}", *_package_of_daemon(readings))
     if not readings.flag("nvidia_smi", "reachable"):
         return unknown("the daemon is active, but the driver cannot be asked", state, "active", ASK_FIRST)
     modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
     off = [pci_id for pci_id, mode in modes if mode != "Enabled"]
     if off or not modes:
-        return warned("off", "Enabled", "persistence mode is off on {}".format(", ".join(off) or "no GPU at all"))
+        return warned("off", "Enabled", f"persistence mode is off on {', '.join(off) or 'no GPU at all'}")
     return passed("active", "active", "nvidia-persistenced is active")
 
 
@@ -129,19 +129,19 @@ def device_nodes(readings, expected):
     # Others, such as nvidia-modeset, are for display servers and tools.
     needed = cards + [name for name in SHARED_NODES if name not in missing]
     shut = [name for name in needed if not (nodes.flag(name, "readable") and nodes.flag(name, "writable"))]
-    value = "{} of {}".format(len(needed) - len(shut), len(needed))
+    value = f"{len(needed) - len(shut)} of {len(needed)}"
     if len(cards) < wanted:
-        return failed(value, wanted, "{} of {} /dev/nvidiaN exist".format(len(cards), wanted))
+        return failed(value, wanted, f"{len(cards)} of {wanted} /dev/nvidiaN exist")
     if missing:
-        return failed(value, "all", "{} is missing".format(" and ".join(missing)))
+        return failed(value, "all", f"{' and '.join(missing)} is missing")
     if shut:
         return failed(value, "all", *_shut(nodes, user, shut))
-    return passed(value, "all", "{} may use all {}".format(user, len(needed)))
+    return passed(value, "all", f"{user} may use all {len(needed)}")
 
 
 def _shut(nodes, user, names):
     """(message, action) for device files that the user may not open; the first one's mode and group stand for all."""
-    message = "{} may not use {}".format(user, ", ".join(names))
+    message = f"{user} may not use {', '.join(names)}"
     try:
         mode, group = nodes.text(names[0], "mode"), nodes.text(names[0], "group")
     except Unreadable:
@@ -149,8 +149,8 @@ def _shut(nodes, user, names):
     # Root's own group is no way for a user who has no other rights.
     if mode[2:3] in ("6", "7") and group not in ("root", "0"):
         join = "Run: usermod -aG {} {} ; then start its services anew. Another way: NVreg_DeviceFileMode=0666"
-        return "{} (mode {}, group {}, which may)".format(message, mode, group), join.format(group, user)
-    return "{} (mode {}, group {})".format(message, mode, group), ""
+        return f"{message} (mode {mode}, group {group}, which may)", join.format(group, user)
+    return f"{message} (mode {mode}, group {group})", ""
 
 
 def uvm(readings, expected):

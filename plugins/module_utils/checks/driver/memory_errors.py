@@ -28,21 +28,21 @@ def ecc(readings, expected):
         elif mode == "Enabled":
             place = ("health", "mig_uncorrected_volatile") if in_slices else ("ecc_uncorrected_volatile",)
             number = gpu.number(*place)
-            errors += ["{} on {}".format(number, pci_id)] if number else []
+            errors += [f"{number} on {pci_id}"] if number else []
         elif mode == "Disabled" and needs_ecc(card_row(gpu)):
             off.append(pci_id)
         elif mode == "Disabled" or (mode is None and (may_lack_ecc(card_row(gpu)) or is_vgpu(gpu))):
             # Workstation cards are delivered with ECC off, and whoever leaves it so gives nothing away.
             without.append(pci_id)
         else:
-            return unknown("the ECC mode of {} reads {!r}".format(pci_id, mode), mode, "Enabled")
+            return unknown(f"the ECC mode of {pci_id} reads {mode!r}", mode, "Enabled")
     if errors:
         action = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if errors come back."
-        return failed(", ".join(errors), 0, "uncorrected memory errors: {}".format(", ".join(errors)), action)
+        return failed(", ".join(errors), 0, f"uncorrected memory errors: {', '.join(errors)}", action)
     if off:
-        return failed("off", "Enabled", "ECC is off on {}".format(", ".join(off)))
+        return failed("off", "Enabled", f"ECC is off on {', '.join(off)}")
     if without:
-        return skipped("no ECC, delivered with it off, or not counted in MIG mode: {}".format(", ".join(without)))
+        return skipped(f"no ECC, delivered with it off, or not counted in MIG mode: {', '.join(without)}")
     return passed("Enabled", "Enabled", "ECC is on, no uncorrected error since boot")
 
 
@@ -60,10 +60,10 @@ def retired_pages(readings, expected):
             mig = None if gpu.absent("mig_mode") else gpu.text("mig_mode")
             may_be_silent = mig == "Enabled" or is_vgpu(gpu) or gpu.absent("ecc_mode")
             if is_strict(card_row(gpu)) and not may_be_silent:
-                return unknown("{} says nothing about broken memory".format(pci_id), expected="none")
+                return unknown(f"{pci_id} says nothing about broken memory", expected="none")
             without.append(pci_id)
         if gpu.absent("remapped_rows_pending") != gpu.absent("remapped_rows_failure"):
-            return unknown("{} tells one half of its row remapping".format(pci_id), expected="none")
+            return unknown(f"{pci_id} tells one half of its row remapping", expected="none")
         states = {name: gpu.flag(name) for name in answers}
         if states.get("remapped_rows_failure"):
             broken.append(pci_id)
@@ -71,11 +71,11 @@ def retired_pages(readings, expected):
             pending.append(pci_id)
     if broken:
         action = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced."
-        return failed("failed", "none", "no spare memory left on {}".format(", ".join(broken)), action)
+        return failed("failed", "none", f"no spare memory left on {', '.join(broken)}", action)
     if pending:
-        return failed("pending", "none", "broken memory waits to be retired on {}".format(", ".join(pending)))
+        return failed("pending", "none", f"broken memory waits to be retired on {', '.join(pending)}")
     if without:
-        return skipped("no page retirement and no row remapping: {}".format(", ".join(without)))
+        return skipped(f"no page retirement and no row remapping: {', '.join(without)}")
     return passed("none", "none", "no broken memory waits to be retired")
 
 

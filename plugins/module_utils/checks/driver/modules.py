@@ -42,10 +42,10 @@ def parameters(readings, expected):
         name, value = parameter.text("name"), parameter.wish("value")
         found = readings.text("parameters", "loaded", name) if name in shown else "not a parameter of this driver"
         if name not in shown or not agrees(value, found):
-            different.append("{} asks for {}={}, loaded: {}".format(parameter.text("source"), name, value, found))
+            different.append(f"{parameter.text('source')} asks for {name}={value}, loaded: {found}")
     if different:
         return warned(len(different), 0, "; ".join(different))
-    return passed(0, 0, "{} parameters are as asked for".format(len(asked)))
+    return passed(0, 0, f"{len(asked)} parameters are as asked for")
 
 
 def modules(readings, expected):
@@ -63,9 +63,9 @@ def modules(readings, expected):
         action = (
             "Run: modprobe -a {0} ; modinfo {0} says whether it is installed ; for the next boot: /etc/modules-load.d"
         )
-        words = ", ".join("{} is {}".format(name, state) for name, state in missing)
+        words = ", ".join(f"{name} is {state}" for name, state in missing)
         return failed(len(wanted) - len(missing), len(wanted), words, action.format(names))
-    return passed(len(wanted), len(wanted), "in the kernel: {}".format(", ".join(wanted)))
+    return passed(len(wanted), len(wanted), f"in the kernel: {', '.join(wanted)}")
 
 
 CHECKS = (

@@ -3,6 +3,7 @@
 
 import os
 import re
+from typing import Dict
 
 from ...host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
 
@@ -48,13 +49,13 @@ def read_asked(root):
 
 def _configuration(root):
     """Paths of the files that modprobe reads, in the order of their names."""
-    chosen = {}
+    chosen: Dict[str, str] = {}
     for folder in FOLDERS:
         full = resolve(root, folder)
         # Not names_in: what cannot be listed may hold parameters, and its error is the answer.
         for name in os.listdir(full) if full else ():
             if name.endswith(".conf"):
-                chosen.setdefault(name, "{}/{}".format(folder, name))
+                chosen.setdefault(name, f"{folder}/{name}")
     return [chosen[name] for name in sorted(chosen)]
 
 
@@ -64,7 +65,7 @@ def _text(root, path):
         return ""
     text = read_text(root, path)
     if text is None:
-        raise OSError("{} cannot be read".format(path))
+        raise OSError(f"{path} cannot be read")
     return text
 
 
@@ -79,7 +80,7 @@ def read_parameters(root):
         return None
     found = read_colon_lines(read_text(root, PARAMETERS))
     if not found:
-        raise OSError("{} cannot be read".format(PARAMETERS))
+        raise OSError(f"{PARAMETERS} cannot be read")
     return found
 
 
@@ -87,17 +88,17 @@ def read_kernel_modules(root, names):
     """`{name: state}` of these modules: the kernel's word ("live"), "built in", or None for one that is not there."""
     loaded = names_in(root, LOADED)
     if not loaded:
-        raise OSError("{} lists no module".format(LOADED))
+        raise OSError(f"{LOADED} lists no module")
     kernel = read_text(root, "/proc/sys/kernel/osrelease")
-    lines = (read_text(root, "/lib/modules/{}/modules.builtin".format(kernel)) or "").splitlines()
+    lines = (read_text(root, f"/lib/modules/{kernel}/modules.builtin") or "").splitlines()
     built_in = {_spelt(line.rpartition("/")[2].partition(".")[0]) for line in lines}
     return {name: _state(root, name, loaded, built_in) for name in names}
 
 
 def _state(root, name, loaded, built_in):
     if not MODULE_NAME.fullmatch(name):
-        raise ValueError("{!r} is not the name of a module".format(name))
-    state = "{}/{}/initstate".format(LOADED, _spelt(name))
+        raise ValueError(f"{name!r} is not the name of a module")
+    state = f"{LOADED}/{_spelt(name)}/initstate"
     if exists(root, state):
         return read_text(root, state)
     return BUILT_IN if _spelt(name) in built_in or _spelt(name) in loaded else None

@@ -12,16 +12,16 @@ def module_for_next_kernel(readings, expected):
         kernel, "/var/lib/dkms/*/*/build/make.log"
     )
     if readings.absent("probe", "nvidia", "modules", kernel):
-        return failed("none", flavour, "no module for kernel {}".format(kernel), action)
+        return failed("none", flavour, f"no module for kernel {kernel}", action)
     module = readings.at("probe", "nvidia", "modules", kernel)
     version = module.version("version")
     if readings.absent("probe", "nvidia", "user_space"):
         return failed(version, None, "the driver's user space is not installed", action)
-    wanted = "{} {}".format(readings.version("probe", "nvidia", "user_space"), flavour)
-    found = "{} {}".format(version, module.text("flavour"))
+    wanted = f"{readings.version('probe', 'nvidia', 'user_space')} {flavour}"
+    found = f"{version} {module.text('flavour')}"
     if found != wanted:
-        return failed(found, wanted, "{} for kernel {} instead of {}".format(found, kernel, wanted), action)
-    return passed(found, wanted, "built for {}".format(kernel))
+        return failed(found, wanted, f"{found} for kernel {kernel} instead of {wanted}", action)
+    return passed(found, wanted, f"built for {kernel}")
 
 
 CHECKS = (

@@ -2,6 +2,7 @@
 """Checks of the driver as it is installed: its packages, who made them, who signed its module, and the initramfs."""
 
 import collections
+from typing import Dict
 
 from ...verdict.check import DRAIN, FAIL, QUICK, STANDARD, Check, failed, passed, skipped, unknown, warned
 from ..host.system import in_container
@@ -45,12 +46,12 @@ def one_version(readings, expected):
     if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):
         on_disk = readings.version("probe", "nvidia", "user_space")
         wanted = [on_disk] if on_disk in wanted else wanted
-    odd = ["{} {}".format(name, version) for name, version in packages if version != wanted[0]]
+    odd = [f"{name} {version}" for name, version in packages if version != wanted[0]]
     if odd:
-        words = "{}; the other packages of the driver are {}".format(_few(odd), wanted[0])
-        names = " ".join("{}={}*".format(name, wanted[0]) for name, version in packages if version != wanted[0])
+        words = f"{_few(odd)}; the other packages of the driver are {wanted[0]}"
+        names = " ".join(f"{name}={wanted[0]}*" for name, version in packages if version != wanted[0])
         return failed(len(odd), 0, words, _sync(readings).format(names))
-    return passed(0, 0, "{} packages, all {}".format(len(packages), wanted[0]))
+    return passed(0, 0, f"{len(packages)} packages, all {wanted[0]}")
 
 
 def _sync(readings):
@@ -67,32 +68,32 @@ def source(readings, expected):
         return skipped(in_container(readings))
     unowned = [path.text() for path in readings.each("driver_packages", "unowned")]
     traces = [path.text() for path in readings.each("driver_packages", "installer")]
-    makers = collections.OrderedDict()
+    makers: Dict[str, str] = {}
     for package in readings.each("driver_packages", "packages"):
         makers.setdefault(package.one_of(MAKER_NAMES, "maker"), package.text("name"))
     known = [maker for maker in makers if maker != UNNAMED]
     if unowned:
         if traces:
-            words = "NVIDIA's installer (.run) put {} there ({} is left of it)".format(_few(unowned), traces[0])
+            words = f"NVIDIA's installer (.run) put {_few(unowned)} there ({traces[0]} is left of it)"
             return failed("installer", "packages", words, UNINSTALL)
-        return failed("no package", "packages", "{} belongs to no package".format(_few(unowned)))
+        return failed("no package", "packages", f"{_few(unowned)} belongs to no package")
     if not makers:
         return skipped("no driver is installed")
     foreign = [maker for maker in known if maker in FOREIGN]
     if foreign:
-        words = "{} comes from {}".format(makers[foreign[0]], foreign[0])
+        words = f"{makers[foreign[0]]} comes from {foreign[0]}"
         return warned(", ".join(known), NVIDIA, words)
     if len(known) > 1:
-        words = ", ".join("{} from {}".format(makers[maker], maker) for maker in known)
-        return warned(", ".join(known), "one source", "the driver's packages have two makers: {}".format(words))
+        words = ", ".join(f"{makers[maker]} from {maker}" for maker in known)
+        return warned(", ".join(known), "one source", f"the driver's packages have two makers: {words}")
     planned = _planned(expected)
     if planned and known and known[0] != planned:
-        words = "{} comes from {}, the plan installs from {}".format(makers[known[0]], known[0], planned)
+        words = f"{makers[known[0]]} comes from {known[0]}, the plan installs from {planned}"
         return warned(known[0], planned, words)
     left = [path for path in traces if not path.endswith(".log")]
     if left:
-        return warned("left over", "packages", "{} is left of NVIDIA's installer (.run)".format(_few(left)))
-    return passed("packages", "packages", "the driver's files belong to packages{}".format(_of(known)))
+        return warned("left over", "packages", f"{_few(left)} is left of NVIDIA's installer (.run)")
+    return passed("packages", "packages", f"the driver's files belong to packages{_of(known)}")
 
 
 def _planned(expected):
@@ -101,12 +102,12 @@ def _planned(expected):
 
 
 def _of(known):
-    return " of {}".format(known[0]) if known else ""
+    return f" of {known[0]}" if known else ""
 
 
 def _few(names):
     more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (" and {} more".format(more) if more > 0 else "")
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def module_signer(readings, expected):
@@ -119,8 +120,8 @@ def module_signer(readings, expected):
     state = readings.text("probe", "secure_boot")
     if state != "enabled" and not readings.flag("module_signature", "enforced"):
         if state in ("disabled", "unsupported"):
-            return skipped("Secure Boot is {}: any module is taken".format(state))
-        return unknown("Secure Boot reads {!r}".format(state), state)
+            return skipped(f"Secure Boot is {state}: any module is taken")
+        return unknown(f"Secure Boot reads {state!r}", state)
     if readings.absent("module_signature", "file"):
         return unknown("there is no module for the kernel that boots next", action=NEXT_MODULE)
     key = readings.wish("module_signature", "file", "key")
@@ -129,14 +130,14 @@ def module_signer(readings, expected):
     signer = readings.text("module_signature", "file", "signer")
     enrolled = readings.each("module_signature", "enrolled")
     if any(key in _numbers(one) for one in enrolled):
-        return passed(signer, "a trusted key", "signed by {}, whose key is enrolled".format(signer))
+        return passed(signer, "a trusted key", f"signed by {signer}, whose key is enrolled")
     names = {one.wish("name") for one in enrolled}
     for one in readings.each("module_signature", "kernel"):
         # The kernel does not tell a serial number; but an enrolled key of this name was compared by its own above.
         if key in _numbers(one) or (one.wish("name") == signer and signer not in names):
-            return passed(signer, "a trusted key", "signed by {}, whose key the kernel brings".format(signer))
+            return passed(signer, "a trusted key", f"signed by {signer}, whose key the kernel brings")
     same = " (a key of this name is enrolled, and is another)" if signer in names else ""
-    return failed(signer, "a trusted key", "signed by {}, whose key {} is not trusted here{}".format(signer, key, same))
+    return failed(signer, "a trusted key", f"signed by {signer}, whose key {key} is not trusted here{same}")
 
 
 def _numbers(one):
@@ -146,7 +147,7 @@ def _numbers(one):
 def _make_anew(image, kernel):
     """The command of the system whose name this image has: initrd.img-<kernel> is Debian's."""
     command = "update-initramfs -u -k {}" if "/initrd.img-" in image else "dracut -f --kver {}"
-    return "Run: {} ; then reboot when nobody works on the node.".format(command.format(kernel))
+    return f"Run: {command.format(kernel)} ; then reboot when nobody works on the node."
 
 
 def initramfs(readings, expected):
@@ -158,20 +159,20 @@ def initramfs(readings, expected):
         return skipped(in_container(readings))
     kernel = readings.text("probe", "kernel", "next_boot")
     if readings.absent("initramfs"):
-        return skipped("there is no initramfs of kernel {}".format(kernel))
+        return skipped(f"there is no initramfs of kernel {kernel}")
     image = readings.text("initramfs", "image")
     if kernel not in image:
-        return unknown("{} is the image of another kernel than {}".format(image, kernel), image)
+        return unknown(f"{image} is the image of another kernel than {kernel}", image)
     if readings.absent("initramfs", "version"):
-        return passed("none", "none, or as on disk", "{} holds no nvidia module".format(image))
+        return passed("none", "none, or as on disk", f"{image} holds no nvidia module")
     inside = readings.version("initramfs", "version")
     if readings.absent("probe", "nvidia", "modules", kernel):
-        return unknown("{} holds {}, and there is none on disk".format(image, inside), inside, action=NEXT_MODULE)
+        return unknown(f"{image} holds {inside}, and there is none on disk", inside, action=NEXT_MODULE)
     on_disk = readings.version("probe", "nvidia", "modules", kernel, "version")
     if inside != on_disk:
         action = _make_anew(image, kernel)
-        return failed(inside, on_disk, "{} loads {}, on disk is {}".format(image, inside, on_disk), action)
-    return passed(inside, on_disk, "{} holds {}, as on disk".format(image, inside))
+        return failed(inside, on_disk, f"{image} loads {inside}, on disk is {on_disk}", action)
+    return passed(inside, on_disk, f"{image} holds {inside}, as on disk")
 
 
 CHECKS = (

@@ -71,7 +71,7 @@ def _ask_packages(manager, run):
         done = run(["dpkg-query", "-W", "-f", DPKG_FORMAT, *PATTERNS], SECONDS)
     # dpkg-query ends with 1 where one of the patterns finds nothing.
     if done.rc is None or done.rc > (manager == "dpkg") or done.rc < 0:
-        raise OSError(done.problem or "{}: {}".format(manager, done.stderr.strip()[:200] or done.rc))
+        raise OSError(done.problem or f"{manager}: {done.stderr.strip()[:200] or done.rc}")
     return done.stdout
 
 
@@ -142,5 +142,5 @@ def _owner(manager, path, run):
         return done.stdout.strip()
     nobody = re.search(r"not owned by any package|no path found|No such file", done.stdout + done.stderr)
     if done.rc is None or not nobody:
-        raise OSError(done.problem or "who has {}: {}".format(path, (done.stderr or done.stdout).strip()[:200]))
+        raise OSError(done.problem or f"who has {path}: {(done.stderr or done.stdout).strip()[:200]}")
     return ""

@@ -29,17 +29,17 @@ def files(readings: Evidence, expected: Evidence) -> Outcome:
     which its package came, and every package is of the locked version. Level deep compares every hash.
     """
     if readings.absent("environment"):
-        return failed("no venv", 0, "there is no venv at {}".format(expected.wish("venv")))
+        return failed("no venv", 0, f"there is no venv at {expected.wish('venv')}")
     damaged, words = damage(readings)
     number = readings.number("environment", "problem_count")
     looked_at = readings.number("environment", "files")
     if [name for name in damaged if name != TRAINER] or (number and not damaged):
-        begin = "one problem" if number == 1 else "{} problems, such as".format(number)
-        return failed(number, 0, "{}: {}".format(begin, words))
+        begin = "one problem" if number == 1 else f"{number} problems, such as"
+        return failed(number, 0, f"{begin}: {words}")
     if not looked_at:
         return unknown("no file of the environment was looked at", None, 0, REBUILD)
     packages = readings.number("environment", "distributions")
-    return passed(0, 0, "{} files of {} packages are as installed".format(looked_at, packages))
+    return passed(0, 0, f"{looked_at} files of {packages} packages are as installed")
 
 
 CHECKS = (

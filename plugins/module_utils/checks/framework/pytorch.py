@@ -25,11 +25,11 @@ ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])(a?)")
 def imports(readings, expected):
     """PyTorch and NumPy can be imported by the venv's Python."""
     if readings.absent("venv"):
-        return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
+        return failed("no venv", "ok", f"there is no venv at {expected.wish('venv')}")
     for name in ("torch", "numpy"):
         result = readings.text("venv", "imports", name)
         if result != "ok":
-            return failed(result, "ok", "import {}: {}".format(name, result))
+            return failed(result, "ok", f"import {name}: {result}")
     return passed("ok", "ok", "torch and numpy can be imported")
 
 
@@ -38,8 +38,8 @@ def pytorch_version(readings, expected):
     wanted = expected.version("plan", "pytorch", "version")
     found = readings.text("venv", "versions", "torch")
     if found.split("+")[0] != wanted:
-        return failed(found, wanted, "PyTorch {} instead of {}".format(found, wanted))
-    return passed(found, wanted, "PyTorch {}".format(found))
+        return failed(found, wanted, f"PyTorch {found} instead of {wanted}")
+    return passed(found, wanted, f"PyTorch {found}")
 
 
 def cuda_build(readings, expected):
@@ -47,17 +47,17 @@ def cuda_build(readings, expected):
     wanted = expected.text("plan", "pytorch", "build")
     found = readings.text("venv", "torch", "build")
     if found != wanted:
-        return failed(found, wanted, "PyTorch is a {} build, planned is {}".format(found, wanted))
+        return failed(found, wanted, f"PyTorch is a {found} build, planned is {wanted}")
     if wanted != "cpu" and not readings.flag("venv", "torch", "cuda_available"):
         away = kept_away(readings)
         if away:
-            return unknown(away[0], "{}, no GPU".format(found), wanted, away[1])
+            return unknown(away[0], f"{found}, no GPU", wanted, away[1])
         if hidden_from_programs(readings):
             words = "CUDA_VISIBLE_DEVICES hides every GPU from PyTorch in this session"
-            return unknown(words, "{}, no GPU".format(found), wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then again.")
+            return unknown(words, f"{found}, no GPU", wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then again.")
         action = "Run on the node: /opt/gpuwright/venvs/current/bin/python -c 'import torch; torch.cuda.init()'"
-        return failed("{}, no GPU".format(found), wanted, "PyTorch finds no GPU it can use", action)
-    return passed(found, wanted, "PyTorch is a {} build".format(found))
+        return failed(f"{found}, no GPU", wanted, "PyTorch finds no GPU it can use", action)
+    return passed(found, wanted, f"PyTorch is a {found} build")
 
 
 def runs_on(built_for, capability):
@@ -92,8 +92,8 @@ def architectures(readings, expected):
         return unknown("PyTorch lists its architectures only where it finds a GPU", value, cards)
     missing = [capability for capability in wanted if not runs_on(names, capability)]
     if missing:
-        return failed(value, cards, "no code for compute capability {}".format(", ".join(missing)))
-    return passed(value, cards, "has code for {}".format(cards))
+        return failed(value, cards, f"no code for compute capability {', '.join(missing)}")
+    return passed(value, cards, f"has code for {cards}")
 
 
 def lock(readings, expected):
@@ -108,26 +108,26 @@ def lock(readings, expected):
     if not planned:
         return warned(made_from, wanted, "the plan has no lock file: the next environment is installed without hashes")
     if made_from != wanted:
-        return warned(made_from, wanted, "made from {} instead of {}".format(made_from, wanted))
-    return passed(made_from, wanted, "installed from {}, every hash checked".format(made_from))
+        return warned(made_from, wanted, f"made from {made_from} instead of {wanted}")
+    return passed(made_from, wanted, f"installed from {made_from}, every hash checked")
 
 
 def matrix_product(readings, expected):
     """PyTorch multiplies two matrices rightly on the processor and on every GPU of the node."""
     if readings.absent("venv"):
-        return failed("no venv", "right", "there is no venv at {}".format(expected.wish("venv")))
+        return failed("no venv", "right", f"there is no venv at {expected.wish('venv')}")
     on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
     wanted = expected.number("gpu_count") if on_gpus else 0
     devices = readings.each("venv", "torch", "devices")
     product = readings.text("venv", "torch", "product")
-    names = ["cpu"] + ["cuda:{}".format(device.number("index")) for device in devices]
+    names = ["cpu"] + [f"cuda:{device.number('index')}" for device in devices]
     if len(devices) != wanted:
-        return failed(len(devices), wanted, "PyTorch shows {} of {} GPUs".format(len(devices), wanted))
+        return failed(len(devices), wanted, f"PyTorch shows {len(devices)} of {wanted} GPUs")
     if wanted and product == "right on cpu" and "busy" in readings.at("venv", "torch").value:
         who = readings.text("venv", "torch", "busy")
-        return skipped("right on cpu; not tried on the GPUs, which are in use: {}".format(who))
+        return skipped(f"right on cpu; not tried on the GPUs, which are in use: {who}")
     if product != "right on " + ", ".join(names):
-        return failed(product, "right", "a matrix product: {}".format(product))
+        return failed(product, "right", f"a matrix product: {product}")
     return passed("right", "right", product)
 
 

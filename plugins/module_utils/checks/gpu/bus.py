@@ -37,7 +37,7 @@ def link_width(readings, expected):
     states the lanes. Fewer than half, or than other cards of its model in the node have, is by no design: a warning.
     """
     stated = wanted_lanes(expected)
-    fine = "{} lanes, as the inventory says".format(stated) if stated else "all lanes are in use"
+    fine = f"{stated} lanes, as the inventory says" if stated else "all lanes are in use"
     wanted = stated or "all"
     return over_gpus(lambda gpu: lanes(gpu, stated, readings), wanted, fine)(readings, expected)
 
@@ -46,25 +46,25 @@ def lanes(gpu, stated, readings):
     if gpu.absent("health", "link_width_now"):
         return SKIP, None, NO_LINK
     now, most = gpu.number("health", "link_width_now"), gpu.number("health", "link_width_max")
-    words = "{} lanes; the inventory says {}".format(now, stated) if stated else "{} of {} lanes".format(now, most)
+    words = f"{now} lanes; the inventory says {stated}" if stated else f"{now} of {most} lanes"
     twins = [] if stated else twins_of(gpu, readings)
     widest = max([most] + [twin.number("health", "link_width_max") for twin in twins])
     if now >= (stated or most) and now:
         if most < widest and not stated:
-            return WARN, now, "at most {} lanes, others of its model {}".format(most, widest)
+            return WARN, now, f"at most {most} lanes, others of its model {widest}"
         return PASS, now, words
     if not now or stated:
         return FAIL, now, words
     slot = slot_of(readings, gpu.pci_id("pci_id"))
     if slot is not None and now >= slot:
-        return WARN, now, "{}; the slot has {}".format(words, slot)
+        return WARN, now, f"{words}; the slot has {slot}"
     if in_guest(gpu, readings) or "probe" not in readings.names():
         more = max([now] + [twin.number("health", "link_width_now") for twin in twins])
         words += (
             "; a virtual machine or a saved answer does not tell the slot's: state them (verify_expected_link_width)"
         )
         if more > now:
-            return WARN, now, "{}; others of its model have {}".format(words, more)
+            return WARN, now, f"{words}; others of its model have {more}"
         return (SKIP if now * limit("guest_part") >= most else WARN, now, words)
     return FAIL, now, words
 
@@ -105,7 +105,7 @@ def link_generation(gpu):
     if now and now >= most > 0:
         return PASS, now, ""
     state = gpu.text("health", "performance_state")
-    words = "generation {} of {} in state {}".format(now, most, state)
+    words = f"generation {now} of {most} in state {state}"
     told = not gpu.absent("health", "utilization_percent")
     busy = told and gpu.number("health", "utilization_percent") >= limit("busy")
     if now and not busy and state not in BUSY_STATES:
@@ -131,7 +131,7 @@ def fastest(gpu, readings):
         now = gpu.number("health", "link_gen_max")
         top = max([now] + [twin.number("health", "link_gen_max") for twin in twins_of(gpu, readings)])
         if now < top:
-            return WARN, now, "at most generation {}, others of its model {}".format(now, top)
+            return WARN, now, f"at most generation {now}, others of its model {top}"
         return SKIP, None, "this driver or virtual machine does not tell what card and host can"
     most = gpu.number("health", "link_gen_max")
     words = "at most generation {}; the card has {}, the host {}".format(most, *known)
@@ -156,11 +156,11 @@ def replays(gpu, readings):
     if not untold and gpu.number("health", "pcie_replay_rollovers"):
         return WARN, number, "the counter of replays has rolled over"
     if number <= limit("replays_per_minute") * limit("replay_minutes"):
-        words = "{} replays; this driver does not tell whether the counter has rolled over".format(number)
+        words = f"{number} replays; this driver does not tell whether the counter has rolled over"
         return (SKIP, number, words) if untold else (PASS, number, "")
     minutes = max(readings.amount("host", "uptime_s") / 60.0, limit("replay_minutes"))
     rate = number / minutes
-    words = "{} replays, {:.1f} a minute since boot".format(number, rate)
+    words = f"{number} replays, {rate:.1f} a minute since boot"
     if rate > limit("replays_per_minute"):
         return WARN, number, words
     return (SKIP if untold else PASS, number, words)
@@ -171,7 +171,7 @@ def c2c(gpu):
     mode = None if gpu.absent("health", "c2c_mode") else gpu.text("health", "c2c_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
         return SKIP, None, "no Grace processor, or this driver does not tell"
-    return (PASS if mode == "Enabled" else FAIL, mode, "C2C is {}".format(mode))
+    return (PASS if mode == "Enabled" else FAIL, mode, f"C2C is {mode}")
 
 
 def addressing(gpu):
@@ -179,7 +179,7 @@ def addressing(gpu):
     mode = None if gpu.absent("health", "addressing_mode") else gpu.text("health", "addressing_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
         return SKIP, None, "no Grace processor, or this driver does not tell"
-    return (PASS if mode == "ATS" else WARN, mode, "addressing mode is {}, ATS is expected beside Grace".format(mode))
+    return (PASS if mode == "ATS" else WARN, mode, f"addressing mode is {mode}, ATS is expected beside Grace")
 
 
 def numa(readings, expected):
@@ -189,15 +189,15 @@ def numa(readings, expected):
     for gpu in readings.each("probe", "gpus"):
         node = gpu.at("numa_node").value
         if not isinstance(node, int) or isinstance(node, bool):
-            return unknown("the NUMA node of {} reads {!r}".format(gpu.pci_id("pci_id"), node))
+            return unknown(f"the NUMA node of {gpu.pci_id('pci_id')} reads {node!r}")
         here = node if node >= 0 or len(nodes) != 1 else 0
         if str(here) not in nodes or not readings.matching(CPU_LIST, "CPUs", "probe", "numa", str(here), "cpus"):
-            lost.append("{} says {}".format(gpu.pci_id("pci_id"), node))
+            lost.append(f"{gpu.pci_id('pci_id')} says {node}")
     if not nodes or not readings.each("probe", "gpus"):
         return unknown("sysfs shows no NUMA node or no GPU")
     if lost:
-        return warned("unknown", "one of " + ", ".join(nodes), "NUMA node not known: {}".format("; ".join(lost)))
-    return passed("known", "known", "{} NUMA nodes, the place of each card is known".format(len(nodes)))
+        return warned("unknown", "one of " + ", ".join(nodes), f"NUMA node not known: {'; '.join(lost)}")
+    return passed("known", "known", f"{len(nodes)} NUMA nodes, the place of each card is known")
 
 
 def source(name):

@@ -19,25 +19,25 @@ def count(readings, expected):
     wanted = expected.number("gpu_count")
     on_bus = [gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")]
     if wanted == 0 and on_bus:
-        action = "Set verify_expected_gpu_count to {}, or take the card out: nothing here uses it.".format(len(on_bus))
-        return warned(len(on_bus), 0, "{} on the PCI bus of a node without GPUs".format(len(on_bus)), action)
+        action = f"Set verify_expected_gpu_count to {len(on_bus)}, or take the card out: nothing here uses it."
+        return warned(len(on_bus), 0, f"{len(on_bus)} on the PCI bus of a node without GPUs", action)
     if len(on_bus) != wanted:
-        return failed(len(on_bus), wanted, "{} of {} expected on the PCI bus".format(len(on_bus), wanted))
+        return failed(len(on_bus), wanted, f"{len(on_bus)} of {wanted} expected on the PCI bus")
     if wanted == 0:
         return passed(0, 0, "no GPU, as expected")
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("{} on the PCI bus, but the driver cannot be asked".format(wanted), wanted, wanted, ASK_FIRST)
+        return unknown(f"{wanted} on the PCI bus, but the driver cannot be asked", wanted, wanted, ASK_FIRST)
     seen = [gpu.pci_id("pci_id") for gpu in readings.each("nvidia_smi", "gpus")]
     missing = sorted(set(on_bus) - set(seen))
     if missing:
         some = given_some(readings)
         if some and some[0] == len(missing):
-            return unknown("{}: {} of {}".format(some[1], len(seen), wanted), len(seen), wanted, some[2])
-        action = "Look for Xid lines of {} in: dmesg | grep -i xid".format(missing[0])
-        return failed(len(seen), wanted, "the driver does not show {}".format(", ".join(missing)), action)
+            return unknown(f"{some[1]}: {len(seen)} of {wanted}", len(seen), wanted, some[2])
+        action = f"Look for Xid lines of {missing[0]} in: dmesg | grep -i xid"
+        return failed(len(seen), wanted, f"the driver does not show {', '.join(missing)}", action)
     if len(seen) != wanted:
-        return failed(len(seen), wanted, "nvidia-smi shows {} of {} expected".format(len(seen), wanted))
-    return passed(wanted, wanted, "{} of {} expected".format(wanted, wanted))
+        return failed(len(seen), wanted, f"nvidia-smi shows {len(seen)} of {wanted} expected")
+    return passed(wanted, wanted, f"{wanted} of {wanted} expected")
 
 
 FIRST_THE_GPUS = "First do what gpu.count says, then run: ansible-playbook site.yml ; it plans for all GPUs."
@@ -48,9 +48,9 @@ def plan_of_all(readings, expected):
     wanted, found = expected.number("gpu_count"), made_for(expected.value)
     here = len([gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")])
     if found < wanted:
-        words = "the plan was made for {} of {} GPUs, and {} are here".format(found, wanted, here)
+        words = f"the plan was made for {found} of {wanted} GPUs, and {here} are here"
         return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")
-    return passed(found, wanted, "the plan was made for {} GPUs".format(found))
+    return passed(found, wanted, f"the plan was made for {found} GPUs")
 
 
 def model(readings, expected):
@@ -62,13 +62,13 @@ def model(readings, expected):
     if not names:
         return failed("none", wanted, "there is no GPU")
     if unnamed:
-        return unknown("the device table has no name for {}".format(value), value, wanted)
+        return unknown(f"the device table has no name for {value}", value, wanted)
     if len(names) > 1:
         return failed(value, wanted or "one model", "different models in one node")
     if not wanted:
-        return skipped("the inventory names no model; this node has {}".format(value))
+        return skipped(f"the inventory names no model; this node has {value}")
     if not could_be(value, wanted):
-        return failed(value, wanted, "{} instead of {}".format(value, wanted))
+        return failed(value, wanted, f"{value} instead of {wanted}")
     return passed(value, wanted, value)
 
 
@@ -79,11 +79,11 @@ def bound_driver(readings, expected):
     for gpu in gpus:
         driver = "none" if gpu.absent("bound_driver") else gpu.text("bound_driver")
         if driver != "nvidia":
-            others.append("{} has {}".format(gpu.pci_id("pci_id"), driver))
+            others.append(f"{gpu.pci_id('pci_id')} has {driver}")
     if not gpus:
         return unknown("there is no GPU to look at", expected="nvidia")
     if others:
-        return failed("; ".join(others), "nvidia", "not bound to nvidia: {}".format("; ".join(others)))
+        return failed("; ".join(others), "nvidia", f"not bound to nvidia: {'; '.join(others)}")
     return passed("nvidia", "nvidia", "bound to nvidia")
 
 

@@ -24,10 +24,8 @@ def clocks(readings, expected):
     if not chosen:
         return over_gpus(own_clocks, "its default", "not below the card's default")(readings, expected)
     if not CLOCKS.fullmatch(chosen):
-        raise Unreadable(
-            "gpu_clocks in tuning.json are no MEMORY,GRAPHICS in MHz: {!r}".format(chosen), "readings.tuning"
-        )
-    fine = "{} MHz, as system_tuning was told to set".format(chosen)
+        raise Unreadable(f"gpu_clocks in tuning.json are no MEMORY,GRAPHICS in MHz: {chosen!r}", "readings.tuning")
+    fine = f"{chosen} MHz, as system_tuning was told to set"
     return over_gpus(lambda gpu: chosen_clocks(gpu, chosen), chosen, fine, lambda _gpus: TUNE)(readings, expected)
 
 
@@ -58,15 +56,15 @@ def chosen_clocks(gpu, chosen):
     if without(gpu):
         return SKIP, None, without(gpu)
     now = "{},{}".format(*pair(gpu, "clocks_applied"))
-    return (PASS if now == chosen else WARN, now, "{} MHz, system_tuning was told to set {} MHz".format(now, chosen))
+    return (PASS if now == chosen else WARN, now, f"{now} MHz, system_tuning was told to set {chosen} MHz")
 
 
 def performance_state(gpu):
     """A card whose memory has one clock is in performance state P0 at all times; others go down when idle."""
     state = gpu.matching(STATE, "a performance state", "health", "performance_state")
     if not card_row(gpu).fixed_memory_clock:
-        return SKIP, None, "{}: this card changes its state with its load".format(state)
-    return (PASS if state == HIGHEST else WARN, state, "performance state {}".format(state))
+        return SKIP, None, f"{state}: this card changes its state with its load"
+    return (PASS if state == HIGHEST else WARN, state, f"performance state {state}")
 
 
 CHECKS = (

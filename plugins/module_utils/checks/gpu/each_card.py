@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What checks of single cards share: one rule for one card, applied to all; limits are data with their sources."""
 
-import collections
+from typing import NamedTuple, Union
 
 from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Outcome, passed, skipped, unknown
 from .cards import ASK_FIRST, answering_gpus
 
-Limit = collections.namedtuple("Limit", "value unit source")
 DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."
+
+
+class Limit(NamedTuple):
+    """A limit that cards are held to, and who says so."""
+
+    value: Union[int, float]
+    unit: str
+    source: str
 
 
 def over_gpus(rule, expected_value, fine, repair=None):
@@ -26,7 +33,7 @@ def over_gpus(rule, expected_value, fine, repair=None):
         for status in (FAIL, WARN, SKIP):
             hits = [(gpu, value, words) for gpu, state, value, words in found if state == status]
             if hits:
-                message = "; ".join("{}: {}".format(gpu.pci_id("pci_id"), words) for gpu, _value, words in hits)
+                message = "; ".join(f"{gpu.pci_id('pci_id')}: {words}" for gpu, _value, words in hits)
                 if status == SKIP:
                     return skipped(message)
                 action = repair([gpu for gpu, _value, _words in hits]) if repair else ""

@@ -6,6 +6,7 @@ not tell, writes N/A and is left out; a word that nobody knows is UNKNOWN.
 """
 
 import re
+from typing import Dict, List
 
 from ...verdict.check import (
     CONTACT_SUPPORT,
@@ -73,10 +74,10 @@ def fabric(gpu):
         return SKIP, None, "no fabric"
     state, status = gpu.text("health", "fabric_state"), gpu.text("health", "fabric_status")
     if state.lower() != DONE or status.lower() != FINE:
-        return FAIL, "{}, {}".format(state, status), "fabric: {}, {}".format(state, status)
+        return FAIL, f"{state}, {status}", f"fabric: {state}, {status}"
     found = [trouble(gpu, name)[1] for name in list(GOOD_WORDS) + list(FLAGS)]
     words = "; ".join(word for word in found if word)
-    return (FAIL if words else PASS, "{}, {}".format(state, status), "joined, but {}".format(words))
+    return (FAIL if words else PASS, f"{state}, {status}", f"joined, but {words}")
 
 
 def partition(gpu):
@@ -92,20 +93,20 @@ def domain(readings, expected):
     gpus = answering_gpus(readings)
     if not gpus:
         return unknown("the driver cannot be asked", action=ASK_FIRST)
-    found = {}
+    found: Dict[str, List[str]] = {}
     for gpu in gpus:
         if not gpu.absent("health", "fabric_cluster") and not gpu.absent("health", "fabric_clique"):
             cluster = gpu.matching(CLUSTER, "a UUID", "health", "fabric_cluster")
-            place = "cluster {} clique {}".format(cluster, gpu.matching(CLIQUE, "a number", "health", "fabric_clique"))
+            place = f"cluster {cluster} clique {gpu.matching(CLIQUE, 'a number', 'health', 'fabric_clique')}"
             found.setdefault(place, []).append(gpu.pci_id("pci_id"))
     if not found:
         return skipped("no fabric")
     value = "; ".join(sorted(found))
     if len(found) > 1:
-        return failed(value, "one domain", "the cards of this node are in different domains: {}".format(value))
+        return failed(value, "one domain", f"the cards of this node are in different domains: {value}")
     outside = len(gpus) - len(found[value])
     if outside:
-        return failed(value, "one domain", "{} of {} cards are in no domain of the fabric".format(outside, len(gpus)))
+        return failed(value, "one domain", f"{outside} of {len(gpus)} cards are in no domain of the fabric")
     return passed(value, "one domain", value)
 
 

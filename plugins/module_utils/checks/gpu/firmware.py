@@ -2,6 +2,7 @@
 """Checks of the programs and settings that a card carries itself: VBIOS, InfoROM and the firmware of its processor."""
 
 import re
+from typing import Any, Dict
 
 from ...gpu.cards import architecture_named
 from ...verdict.check import FAIL, QUICK, REBOOT, REPLACE, WARN, Check, failed, passed, skipped, unknown, warned
@@ -20,7 +21,8 @@ def vbios(readings, expected):
     The last of the five parts names the board of a maker and the place of a GPU on a board with several (K80, M10), and
     differs by design.
     """
-    versions, builds = {}, {}
+    versions: Dict[str, Any] = {}
+    builds: Dict[str, Any] = {}
     for gpu in answering_gpus(readings):
         version = gpu.matching(VERSION, "a version of firmware", "health", "vbios")
         versions.setdefault(gpu.text("name"), set()).add(version)
@@ -30,7 +32,7 @@ def vbios(readings, expected):
     value = ", ".join(sorted(set().union(*versions.values())))
     mixed = sorted(name for name, found in builds.items() if len(found) > 1)
     if mixed:
-        return warned(value, "one for each model", "different firmware on cards of {}".format(", ".join(mixed)))
+        return warned(value, "one for each model", f"different firmware on cards of {', '.join(mixed)}")
     return passed(value, "one for each model", value)
 
 
@@ -46,7 +48,7 @@ def inforom(readings, expected):
         return unknown("the driver cannot be asked", action=ASK_FIRST)
     warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
     if warnings:
-        return failed(len(warnings), 0, "nvidia-smi warns: {}".format(warnings[0]))
+        return failed(len(warnings), 0, f"nvidia-smi warns: {warnings[0]}")
     gpus = readings.each("nvidia_smi", "gpus")
     without = [gpu.pci_id("pci_id") for gpu in gpus if gpu.absent("health", "inforom_image")]
     versions = {
@@ -55,8 +57,8 @@ def inforom(readings, expected):
         if not gpu.absent("health", "inforom_image")
     }
     if without:
-        return skipped("nvidia-smi warns of nothing, but {} tells no version of its InfoROM".format(", ".join(without)))
-    return passed(0, 0, "nvidia-smi warns of nothing; InfoROM {}".format(", ".join(sorted(versions))))
+        return skipped(f"nvidia-smi warns of nothing, but {', '.join(without)} tells no version of its InfoROM")
+    return passed(0, 0, f"nvidia-smi warns of nothing; InfoROM {', '.join(sorted(versions))}")
 
 
 def gsp_firmware(readings, expected):
@@ -72,16 +74,16 @@ def gsp_firmware(readings, expected):
     for gpu in gpus:
         if gpu.absent("health", "gsp_firmware"):
             if architecture_named(gpu.text("architecture")).needs_gsp and not is_vgpu(gpu):
-                return unknown("{} tells no GSP firmware".format(gpu.pci_id("pci_id")), expected=driver)
+                return unknown(f"{gpu.pci_id('pci_id')} tells no GSP firmware", expected=driver)
             without.append(gpu.pci_id("pci_id"))
             continue
         version = gpu.version("health", "gsp_firmware")
         if version.split(".")[0] != driver.split(".")[0]:
-            others.append("{} has {}".format(gpu.pci_id("pci_id"), version))
+            others.append(f"{gpu.pci_id('pci_id')} has {version}")
     if others:
         return failed("; ".join(others), driver, "GSP firmware of another branch than the driver: " + "; ".join(others))
     if without:
-        return skipped("no GSP firmware in use: {}".format(", ".join(without)))
+        return skipped(f"no GSP firmware in use: {', '.join(without)}")
     return passed(driver, driver, "GSP firmware of the driver's branch")
 
 

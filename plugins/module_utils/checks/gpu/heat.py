@@ -30,10 +30,10 @@ def temperature(gpu):
     elif not gpu.absent("health", "temperature_margin_c"):
         margin = gpu.signed("health", "temperature_margin_c")
     else:
-        return SKIP, now, "{} C; the card names no limit".format(now)
-    words = "{} C, {} C below its limit".format(now, margin)
+        return SKIP, now, f"{now} C; the card names no limit"
+    words = f"{now} C, {margin} C below its limit"
     if margin < 0:
-        words = "{} C, {} C above its limit".format(now, -margin)
+        words = f"{now} C, {-margin} C above its limit"
     if margin <= 0:
         return FAIL, now, words
     return (PASS if margin > limit("temperature_band") else WARN, now, words)
@@ -46,7 +46,7 @@ def memory_temperature(gpu):
     now, most = gpu.number("health", "temperature_memory_c"), limit("memory_temperature")
     if not gpu.absent("health", "temperature_memory_max_c"):
         most = gpu.number("health", "temperature_memory_max_c")
-    words = "memory at {} C, its limit is {} C".format(now, most)
+    words = f"memory at {now} C, its limit is {most} C"
     if now >= most:
         return FAIL, now, words
     return (PASS if most - now > limit("temperature_band") else WARN, now, words)
@@ -58,7 +58,7 @@ def fan(gpu):
         return SKIP, None, "the card has no fan of its own"
     speed, now = gpu.number("health", "fan_speed"), gpu.number("temperature_c")
     stopped = not speed and now >= limit("fan_needed")
-    return (WARN if stopped else PASS, speed, "the fan stands still at {} C".format(now))
+    return (WARN if stopped else PASS, speed, f"the fan stands still at {now} C")
 
 
 COOLING = "Check fans, air flow and the room; nvidia-smi -q -d TEMPERATURE"

@@ -49,7 +49,7 @@ def known_card(gpu):
 def compute_mode(gpu):
     """Compute mode is Default, so that several programs may use the card one after another and side by side."""
     mode = gpu.text("health", "compute_mode")
-    return (PASS if mode == "Default" else FAIL, mode, "compute mode is {}".format(mode))
+    return (PASS if mode == "Default" else FAIL, mode, f"compute mode is {mode}")
 
 
 def mig_mode(gpu):
@@ -60,8 +60,8 @@ def mig_mode(gpu):
     if not gpu.absent("health", "mig_pending"):
         later = gpu.text("health", "mig_pending")
         if later != mode:
-            return WARN, mode, "MIG is {} and will be {} after a reset".format(mode, later)
-    return (PASS if mode == "Disabled" else WARN, mode, "MIG is {}".format(mode))
+            return WARN, mode, f"MIG is {mode} and will be {later} after a reset"
+    return (PASS if mode == "Disabled" else WARN, mode, f"MIG is {mode}")
 
 
 def recovery_action(gpu):
@@ -69,7 +69,7 @@ def recovery_action(gpu):
     if gpu.absent("recovery_action"):
         return SKIP, None, "the driver is too old to say"
     action = gpu.text("recovery_action")
-    return (PASS if action == "none" else FAIL, action, "the driver asks for: {}".format(action))
+    return (PASS if action == "none" else FAIL, action, f"the driver asks for: {action}")
 
 
 def recover(gpus):
@@ -83,7 +83,7 @@ def graphics(gpu):
     found = [process for process in gpu.each("processes") if "G" in process.text("type")]
     # Programs of other users and containers may have no name; that they draw is told by their kind.
     names = [UNNAMED if process.value.get("name") in (None, "unknown") else process.text("name") for process in found]
-    return (WARN if names else PASS, ", ".join(names) or "none", "graphics programs: {}".format(", ".join(names)))
+    return (WARN if names else PASS, ", ".join(names) or "none", f"graphics programs: {', '.join(names)}")
 
 
 def vgpu_license(gpu):
@@ -91,7 +91,7 @@ def vgpu_license(gpu):
     if not is_vgpu(gpu) or gpu.absent("health", "vgpu_license"):
         return SKIP, None, "no vGPU, or none that needs a licence"
     state = gpu.text("health", "vgpu_license")
-    words = "the vGPU's licence: {}".format(state)
+    words = f"the vGPU's licence: {state}"
     if LICENSED.match(state):
         return PASS, state, words
     return (WARN if "(unrestricted)" in state.lower() else FAIL, state, words)
@@ -104,8 +104,8 @@ def identity(readings, expected):
         return unknown("the driver cannot be asked", action=ASK_FIRST)
     names = [gpu.matching(UUID, "a UUID", "uuid") for gpu in gpus]
     if len(set(names)) != len(names):
-        return failed(len(set(names)), len(names), "{} cards have {} UUIDs".format(len(names), len(set(names))))
-    return passed(len(names), len(names), "all recorded: {}".format(", ".join(names)))
+        return failed(len(set(names)), len(names), f"{len(names)} cards have {len(set(names))} UUIDs")
+    return passed(len(names), len(names), f"all recorded: {', '.join(names)}")
 
 
 CHECKS = (

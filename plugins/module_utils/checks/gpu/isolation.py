@@ -24,7 +24,7 @@ def no_way_to_judge(readings, expected):
     if in_container(readings):
         return in_container(readings)
     machine = readings.text("machine")
-    return "" if machine == BARE_METAL else "a virtual machine ({}): its host decides".format(machine)
+    return "" if machine == BARE_METAL else f"a virtual machine ({machine}): its host decides"
 
 
 def iommu(readings, expected):
@@ -37,12 +37,12 @@ def iommu(readings, expected):
         for gpu in readings.each("isolation")
     ]
     if len(found) != expected.number("gpu_count"):
-        return unknown("{} GPUs were looked at".format(len(found)))
+        return unknown(f"{len(found)} GPUs were looked at")
     value = ", ".join(sorted({word for _pci_id, word in found}))
-    bent = ["{}: {}".format(pci_id, word) for pci_id, word in found if word not in STRAIGHT]
+    bent = [f"{pci_id}: {word}" for pci_id, word in found if word not in STRAIGHT]
     if bent:
-        return warned(value, "off or identity", "the IOMMU translates: {}".format(", ".join(bent)))
-    return passed(value, "off or identity", "IOMMU: {}".format(value))
+        return warned(value, "off or identity", f"the IOMMU translates: {', '.join(bent)}")
+    return passed(value, "off or identity", f"IOMMU: {value}")
 
 
 def acs(readings, expected):
@@ -55,7 +55,7 @@ def acs(readings, expected):
         return skipped(reason)
     gpus = readings.each("isolation")
     if len(gpus) != expected.number("gpu_count"):
-        return unknown("{} GPUs were looked at".format(len(gpus)))
+        return unknown(f"{len(gpus)} GPUs were looked at")
     on, number = set(), 0
     for gpu in gpus:
         for bridge in gpu.each("bridges"):
@@ -64,10 +64,10 @@ def acs(readings, expected):
             if bridge.one_of(ACS_STATES, "acs") == "on":
                 on.add(name)
     if on:
-        action = " ; ".join("setpci -s {} ECAP_ACS+0x6.w=0000".format(name) for name in sorted(on))
-        words = "ACS is on in {}".format(", ".join(sorted(on)))
-        return warned(len(on), 0, words, "Run: {} ; for every boot {}".format(action, ACS_OFF))
-    return passed(0, 0, "ACS is on in none of {} bridges".format(number))
+        action = " ; ".join(f"setpci -s {name} ECAP_ACS+0x6.w=0000" for name in sorted(on))
+        words = f"ACS is on in {', '.join(sorted(on))}"
+        return warned(len(on), 0, words, f"Run: {action} ; for every boot {ACS_OFF}")
+    return passed(0, 0, f"ACS is on in none of {number} bridges")
 
 
 CHECKS = (

@@ -42,10 +42,10 @@ def read_isolation(root, gpus):
 
 
 def _read_gpu(root, pci_id):
-    folder = "{}/{}".format(PCI_FOLDER, pci_id)
+    folder = f"{PCI_FOLDER}/{pci_id}"
     way = link_target(root, folder)
     if way is None:
-        raise ValueError("{} is no link: the bridges above the card are not known".format(folder))
+        raise ValueError(f"{folder} is no link: the bridges above the card are not known")
     above = [part for part in way.split("/")[:-1] if ADDRESS.fullmatch(part)]
     return {
         "pci_id": pci_id,
@@ -57,17 +57,17 @@ def _read_gpu(root, pci_id):
 def _iommu(root, folder):
     group = link_target(root, folder + "/iommu_group")
     if group is None:
-        return {"unreadable": "{} is not there".format(folder)} if not exists(root, folder) else NO_GROUP
-    path = "{}/{}/type".format(GROUPS, os.path.basename(group))
-    return read_text(root, path) or {"unreadable": "{} cannot be read".format(path)}
+        return {"unreadable": f"{folder} is not there"} if not exists(root, folder) else NO_GROUP
+    path = f"{GROUPS}/{os.path.basename(group)}/type"
+    return read_text(root, path) or {"unreadable": f"{path} cannot be read"}
 
 
 def _acs(root, bridge):
-    path = "{}/{}/config".format(PCI_FOLDER, bridge)
+    path = f"{PCI_FOLDER}/{bridge}/config"
     try:
         return parse_acs(read_bytes(root, path) or b"")
     except ValueError as error:
-        return {"unreadable": "{}: {}".format(path, error)}
+        return {"unreadable": f"{path}: {error}"}
 
 
 def parse_acs(config):

@@ -17,13 +17,11 @@ def nvlink(readings, expected):
     bad, odd, without, silent, value = [], [], [], [], []
     for card in readings.each("nvlink"):
         links, active = card.number("links"), card.number("active")
-        words = "GPU {} ({}): {} of {} links are up".format(card.number("index"), card.text("name"), active, links)
+        words = f"GPU {card.number('index')} ({card.text('name')}): {active} of {links} links are up"
         value.append(active)
         if "mig" in card.names() and not active:
             said = card.wish("mig") or "no link is up"
-            silent.append(
-                "GPU {} is in MIG mode, which has no NVLink between cards: {}".format(card.number("index"), said)
-            )
+            silent.append(f"GPU {card.number('index')} is in MIG mode, which has no NVLink between cards: {said}")
             continue
         if active == links and links:
             continue
@@ -42,8 +40,8 @@ def nvlink(readings, expected):
     if silent:
         return skipped("; ".join(silent))
     if without:
-        return skipped("no bridge: {}".format("; ".join(without)))
-    return passed(min(value), "all", "{} cards, all links are up".format(len(value)))
+        return skipped(f"no bridge: {'; '.join(without)}")
+    return passed(min(value), "all", f"{len(value)} cards, all links are up")
 
 
 def nvlink_errors(readings, expected):
@@ -58,15 +56,15 @@ def nvlink_errors(readings, expected):
         kinds = card.names("errors")
         numbers = {kind: card.number("errors", kind) for kind in kinds}
         counted += bool(kinds)
-        bad += ["GPU {}: {} {}".format(card.number("index"), numbers[kind], kind) for kind in kinds if numbers[kind]]
+        bad += [f"GPU {card.number('index')}: {numbers[kind]} {kind}" for kind in kinds if numbers[kind]]
     slices = [card for card in cards if "mig" in card.names()]
     if counted < len(cards) and len(slices) == len(cards):
         return skipped("nvidia-smi does not count them in MIG mode")
     if counted < len(cards):
-        return unknown("nvidia-smi nvlink -e says nothing of {} cards".format(len(cards) - counted))
+        return unknown(f"nvidia-smi nvlink -e says nothing of {len(cards) - counted} cards")
     if bad:
-        return warned(len(bad), 0, "errors since the driver was loaded: {}".format("; ".join(bad)))
-    return passed(0, 0, "no error on {} cards".format(len(cards)))
+        return warned(len(bad), 0, f"errors since the driver was loaded: {'; '.join(bad)}")
+    return passed(0, 0, f"no error on {len(cards)} cards")
 
 
 def topology(readings, expected):
@@ -76,13 +74,13 @@ def topology(readings, expected):
     rows = [[word.text() for word in row.each()] for row in readings.each("gpu_ways")]
     wanted = expected.number("gpu_count")
     if len(rows) != wanted:
-        return failed(len(rows), wanted, "nvidia-smi topo -m shows {} of {} GPUs".format(len(rows), wanted))
+        return failed(len(rows), wanted, f"nvidia-smi topo -m shows {len(rows)} of {wanted} GPUs")
     pairs = [(here, there) for here in range(len(rows)) for there in range(len(rows[here])) if here != there]
     lost = ["GPU{} to GPU{}".format(*pair) for pair in pairs if rows[pair[0]][pair[1]] == NO_WAY]
     if lost:
-        return failed("none", "a way", "no way from {}".format(", ".join(lost)))
+        return failed("none", "a way", f"no way from {', '.join(lost)}")
     ways = ", ".join(sorted({rows[here][there] for here, there in pairs}))
-    return passed(ways, "a way", "{} GPUs, connected by {}".format(len(rows), ways))
+    return passed(ways, "a way", f"{len(rows)} GPUs, connected by {ways}")
 
 
 CHECKS = (

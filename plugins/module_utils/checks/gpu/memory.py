@@ -30,7 +30,7 @@ def ecc_pending(gpu):
     if gpu.absent("ecc_mode"):
         return SKIP, None, "no ECC"
     now, later = gpu.text("ecc_mode"), gpu.text("health", "ecc_pending")
-    return (PASS if now == later else WARN, later, "ECC is {} and will be {} after a reboot".format(now, later))
+    return (PASS if now == later else WARN, later, f"ECC is {now} and will be {later} after a reboot")
 
 
 def ecc_corrected(gpu):
@@ -40,7 +40,7 @@ def ecc_corrected(gpu):
     if gpu.absent("health", "ecc_corrected_volatile"):
         return SKIP, None, "not counted in MIG mode"
     number = gpu.number("health", "ecc_corrected_volatile")
-    return (PASS if number <= limit("ecc_corrected") else WARN, number, "{} corrected errors".format(number))
+    return (PASS if number <= limit("ecc_corrected") else WARN, number, f"{number} corrected errors")
 
 
 def sram(gpu):
@@ -52,7 +52,7 @@ def sram(gpu):
         number = max(number, gpu.number("health", "sram_uncorrected_sources"))
     if not gpu.absent("health", "sram_threshold_exceeded") and gpu.flag("health", "sram_threshold_exceeded"):
         return FAIL, number, "the driver says that the limit of errors is passed"
-    return (PASS if number <= limit("sram_uncorrected") else FAIL, number, "{} uncorrected errors".format(number))
+    return (PASS if number <= limit("sram_uncorrected") else FAIL, number, f"{number} uncorrected errors")
 
 
 def retires_pages(gpu):
@@ -66,7 +66,7 @@ def retired_count(gpu):
         return SKIP, None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
     number = double + gpu.number("health", "retired_pages_single_bit")
-    words = "{} pages retired, {} of them for double bit errors".format(number, double)
+    words = f"{number} pages retired, {double} of them for double bit errors"
     if number >= limit("retired_pages_full"):
         return FAIL, number, words
     return (PASS if double <= limit("retired_pages_double_bit") else WARN, number, words)
@@ -79,7 +79,7 @@ def remapped_count(gpu):
     number, corrected = gpu.number("health", "remapped_rows_uncorrected"), 0
     if not gpu.absent("health", "remapped_rows_corrected"):
         corrected = gpu.number("health", "remapped_rows_corrected")
-    words = "{} rows remapped for uncorrected errors, {} for corrected ones".format(number, corrected)
+    words = f"{number} rows remapped for uncorrected errors, {corrected} for corrected ones"
     if number + corrected >= limit("remapped_rows"):
         return FAIL, number, words
     return (WARN if number else PASS, number, words)
@@ -115,9 +115,9 @@ def memory_size(readings, expected):
         ]
         if not size or too_small or larger:
             wanted = max(larger + ([made_with] if too_small else [])) if larger or too_small else "some"
-            small.append("{} has {} MiB of {}".format(gpu.pci_id("pci_id"), size, wanted))
+            small.append(f"{gpu.pci_id('pci_id')} has {size} MiB of {wanted}")
     if small:
-        return failed(min(sizes), max(sizes), "memory is missing: {}".format("; ".join(small)))
+        return failed(min(sizes), max(sizes), f"memory is missing: {'; '.join(small)}")
     return passed(min(sizes), max(sizes), "as much on each card of a model")
 
 
@@ -142,7 +142,7 @@ def window(gpu, readings):
     if gpu.absent("health", "bar1_total_mib"):
         if seen:
             size = seen[0].number("health", "bar1_total_mib")
-            return WARN, None, "BAR1 is not told, others have {} MiB".format(size)
+            return WARN, None, f"BAR1 is not told, others have {size} MiB"
         return SKIP, None, "the processor beside this card reaches its memory without a window (C2C)"
     size, words = gpu.number("health", "bar1_total_mib"), "BAR1 has {} MiB"
     most = max([size] + [twin.number("health", "bar1_total_mib") for twin in seen])
@@ -160,9 +160,9 @@ def idle_memory(gpu):
     """Memory of a card that nobody uses is empty; what stays behind is a program that nvidia-smi does not show."""
     processes = gpu.each("processes")
     if processes:
-        return SKIP, None, "in use by {} programs".format(len(processes))
+        return SKIP, None, f"in use by {len(processes)} programs"
     used = gpu.number("memory_used_mib")
-    return (PASS if used <= limit("idle_memory") else WARN, used, "{} MiB in use by no visible program".format(used))
+    return (PASS if used <= limit("idle_memory") else WARN, used, f"{used} MiB in use by no visible program")
 
 
 def source(name):

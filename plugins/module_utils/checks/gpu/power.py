@@ -31,7 +31,7 @@ def throttle(readings, expected):
     by_design = wanted_slowdowns(expected)
     fine = "neither heat nor power holds the clocks down"
     if by_design:
-        fine = "nothing but {} may hold the clocks down, as the inventory says".format(", ".join(by_design))
+        fine = f"nothing but {', '.join(by_design)} may hold the clocks down, as the inventory says"
     return over_gpus(lambda gpu: held_down(gpu, by_design), "none", fine)(readings, expected)
 
 
@@ -44,7 +44,7 @@ def held_down(gpu, by_design):
     if BRAKE in reasons and BRAKE in by_design and THERMAL not in bad:
         bad.discard(SLOWDOWN)
     words = ", ".join(sorted(bad))
-    return (FAIL if bad else PASS, words or "none", "clocks are held down by {}".format(words))
+    return (FAIL if bad else PASS, words or "none", f"clocks are held down by {words}")
 
 
 def throttle_history(readings, expected):
@@ -69,7 +69,7 @@ def held_for(gpu, by_design, readings):
     if seconds <= limit("held_seconds"):
         return PASS, seconds, ""
     share = 100.0 * seconds / max(1.0, readings.amount("host", "uptime_s"))
-    words = "{} for {} s since the driver was loaded".format(reason, seconds)
+    words = f"{reason} for {seconds} s since the driver was loaded"
     return (WARN if share > limit("held_share") else PASS, seconds, words)
 
 
@@ -81,10 +81,10 @@ def power_draw(gpu):
     if not now:
         return WARN, now, "it says that it draws nothing"
     if gpu.absent("power_limit_w"):
-        return SKIP, now, "it draws {:g} W and tells no limit".format(now)
+        return SKIP, now, f"it draws {now:g} W and tells no limit"
     most = gpu.amount("power_limit_w")
     lies = now * 100 > most * limit("draw_share")
-    return (WARN if lies else PASS, now, "it draws {:g} W and may draw {:g} W".format(now, most))
+    return (WARN if lies else PASS, now, f"it draws {now:g} W and may draw {most:g} W")
 
 
 def module_power(gpu):
@@ -93,7 +93,7 @@ def module_power(gpu):
         return SKIP, None, "this card has no module with a power limit of its own"
     now, default = gpu.amount("health", "module_power_limit_w"), gpu.amount("health", "module_power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, "limited to {:g} W, delivered with {:g} W".format(now, default))
+    return (PASS if fits else WARN, now, f"limited to {now:g} W, delivered with {default:g} W")
 
 
 def power_limit(readings, expected):
@@ -105,8 +105,8 @@ def power_limit(readings, expected):
     if not chosen:
         return over_gpus(own_limit, "its default", "the card's own limit", restored_or_kept)(readings, expected)
     if not chosen.isdigit():
-        raise Unreadable("gpu_power_limit in tuning.json is no number of watts: {!r}".format(chosen), "readings.tuning")
-    fine = "{} W, as system_tuning was told to set".format(chosen)
+        raise Unreadable(f"gpu_power_limit in tuning.json is no number of watts: {chosen!r}", "readings.tuning")
+    fine = f"{chosen} W, as system_tuning was told to set"
     return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine, lambda _gpus: TUNE)(
         readings, expected
     )
@@ -117,17 +117,14 @@ def own_limit(gpu):
         return SKIP, None, "this card has no power limit"
     now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, "limited to {:g} W, delivered with {:g} W".format(now, default))
+    return (PASS if fits else WARN, now, f"limited to {now:g} W, delivered with {default:g} W")
 
 
 def restored(place, scope=""):
     """The command that gives each card the limit that it was delivered with."""
 
     def repair(gpus):
-        commands = [
-            "nvidia-smi -i {} -pl {:g}{}".format(gpu.pci_id("pci_id"), gpu.amount("health", place), scope)
-            for gpu in gpus
-        ]
+        commands = [f"nvidia-smi -i {gpu.pci_id('pci_id')} -pl {gpu.amount('health', place):g}{scope}" for gpu in gpus]
         return "Run: " + " ; ".join(commands)
 
     return repair
@@ -140,7 +137,7 @@ def restored_or_kept(gpus):
 def chosen_limit(gpu, chosen):
     now = gpu.amount("power_limit_w")
     fits = abs(now - chosen) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, "limited to {:g} W, system_tuning was told to set {} W".format(now, chosen))
+    return (PASS if fits else WARN, now, f"limited to {now:g} W, system_tuning was told to set {chosen} W")
 
 
 def source(name):

@@ -18,11 +18,11 @@ def pending(part, name):
 
     def rule(gpu):
         if gpu.absent("health", name):
-            return SKIP, None, "this driver or card does not repair its {}".format(part)
+            return SKIP, None, f"this driver or card does not repair its {part}"
         waits = gpu.flag("health", name)
-        return (FAIL if waits else PASS, "yes" if waits else "no", "a repair of the {} waits for a reset".format(part))
+        return (FAIL if waits else PASS, "yes" if waits else "no", f"a repair of the {part} waits for a reset")
 
-    rule.__doc__ = "No repair of the card's {} waits for a reset; drivers from 570 on tell.".format(part)
+    rule.__doc__ = f"No repair of the card's {part} waits for a reset; drivers from 570 on tell."
     return rule
 
 
@@ -39,7 +39,7 @@ def dram(gpu):
     if gpu.absent("health", "dram_uncorrected_aggregate"):
         return SKIP, None, "this card does not count errors of its memory, or not in this mode"
     number = gpu.number("health", "dram_uncorrected_aggregate")
-    words = "{} uncorrected errors over the card's life".format(number)
+    words = f"{number} uncorrected errors over the card's life"
     if number >= limit("dram_uncorrected"):
         return FAIL, number, words
     return (WARN if number else PASS, number, words)
@@ -50,7 +50,7 @@ def spare_rows(gpu):
     if gpu.absent("health", "spare_rows_none"):
         return SKIP, None, "this card does not tell how many spare rows its banks have"
     empty, low = gpu.number("health", "spare_rows_none"), gpu.number("health", "spare_rows_low")
-    words = "{} banks have no spare row, {} have few".format(empty, low)
+    words = f"{empty} banks have no spare row, {low} have few"
     if empty:
         return FAIL, empty, words
     return (WARN if low else PASS, empty, words)
@@ -61,7 +61,7 @@ def slices(gpu):
     if gpu.absent("health", "mig_uncorrected_volatile"):
         return SKIP, None, "not cut into MIG slices"
     number = gpu.number("health", "mig_uncorrected_volatile")
-    return (FAIL if number else PASS, number, "{} uncorrected errors in MIG slices".format(number))
+    return (FAIL if number else PASS, number, f"{number} uncorrected errors in MIG slices")
 
 
 RESET_IT = "Stop what uses the card (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {} ; or reboot."

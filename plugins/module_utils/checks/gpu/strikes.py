@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of what a card has done over many boots: one that fails again and again is worn, whatever it says now."""
 
-import collections
+from typing import NamedTuple
 
 from ...verdict.check import QUICK, WARN, Check, passed, unknown, warned
 from ...verdict.report import age_seconds
 from .strikes_kept import identities, label, parse_strikes, same_card
 
 STRIKES = "gpu.strikes"
-Limit = collections.namedtuple("Limit", "value unit source")
+
+
+class Limit(NamedTuple):
+    """A number of this check, and who says so."""
+
+    value: int
+    unit: str
+    source: str
+
+
 BOOTS = Limit(3, "boots", "gpud DefaultRebootThreshold: 2 reboots that did not help, then hardware inspection")
 DAYS = Limit(30, "days", "the toolkit's own: long enough for rare faults, short enough for a repaired slot to count")
 DAY_S = 86400
@@ -24,12 +33,12 @@ def strikes(readings, expected):
     """
     record = readings.at("strikes").value
     if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
-        action = "Run: mv {0} {0}.damaged ; a warranty claim needs it; counting begins anew".format(FILE)
-        return warned("damaged", BOOTS.value, "strikes are not counted: {}".format(record["unreadable"]), action)
+        action = f"Run: mv {FILE} {FILE}.damaged ; a warranty claim needs it; counting begins anew"
+        return warned("damaged", BOOTS.value, f"strikes are not counted: {record['unreadable']}", action)
     try:
         cards = parse_strikes(record)["cards"]
     except ValueError as error:
-        return unknown("the record of strikes is damaged: {}".format(error), expected=BOOTS.value)
+        return unknown(f"the record of strikes is damaged: {error}", expected=BOOTS.value)
     if not cards:
         return passed(0, BOOTS.value, "no card has a strike")
     now = readings.text("moment", "time")
@@ -39,7 +48,7 @@ def strikes(readings, expected):
     if worn:
         return warned(worn[0][1], BOOTS.value, "; ".join(_sentence(card, boots) for card, boots in worn))
     most = max([boots for _card, boots in found] or [0])
-    return passed(most, BOOTS.value, "no card failed in {} boots of the last {} days".format(BOOTS.value, DAYS.value))
+    return passed(most, BOOTS.value, f"no card failed in {BOOTS.value} boots of the last {DAYS.value} days")
 
 
 def _may_be_here(card, here):
@@ -61,7 +70,7 @@ def _days_ago(time, now):
 
 
 def _sentence(card, boots):
-    faults = ", ".join("{} ({})".format(name, card["counts"][name]) for name in sorted(card["counts"]))
+    faults = ", ".join(f"{name} ({card['counts'][name]})" for name in sorted(card["counts"]))
     return "{} ({} at {}) failed in {} boots of the last {} days, in {} boots altogether since {}: {}".format(
         label(card), card["name"] or "unknown model", card["pci_id"], boots, DAYS.value, card["boots_total"],
         card["first"], faults,

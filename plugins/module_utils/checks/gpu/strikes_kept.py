@@ -40,9 +40,9 @@ def parse_strikes(record):
     names = ("boot_id", "serial", "uuid", "name")
     for slot in record["slots"].values():
         if not (isinstance(slot, dict) and all(_text(slot.get(name)) for name in names)):
-            raise ValueError("a slot is {!r}".format(slot))
+            raise ValueError(f"a slot is {slot!r}")
     if not isinstance(record.get("cards"), list):
-        raise ValueError("cards are {!r}; expected a list".format(record.get("cards")))
+        raise ValueError(f"cards are {record.get('cards')!r}; expected a list")
     for card in record["cards"]:
         texts = ("serial", "uuid", "name", "pci_id", "first", "last", "message")
         whole = isinstance(card, dict) and all(_text(card.get(name)) for name in texts)
@@ -50,7 +50,7 @@ def parse_strikes(record):
         whole = whole and all(_count(number) for number in card["counts"].values())
         whole = whole and isinstance(card.get("boots"), list) and all(_boot(boot) for boot in card["boots"])
         if not whole:
-            raise ValueError("a card is {!r}".format(card))
+            raise ValueError(f"a card is {card!r}")
     return record
 
 
@@ -121,8 +121,8 @@ def occurrences(readings, expectations, records, slots):
 def label(card):
     """How a card is called: by its serial number, else its UUID, else the slot in which it failed."""
     if card["serial"]:
-        return "serial {}".format(card["serial"])
-    return card["uuid"] or "the card at {}".format(card["pci_id"])
+        return f"serial {card['serial']}"
+    return card["uuid"] or f"the card at {card['pci_id']}"
 
 
 def same_card(card, identity):
@@ -202,7 +202,7 @@ def _strike(cards, identity, fault, message, boot_id, now):
     place = card["boots"].index(boot)
     card["boots"][place] = dict(boot, ids=sorted(boot["ids"] + [fault]))
     card["counts"][fault] = card["counts"].get(fault, 0) + 1
-    card["message"] = "{}: {}".format(fault, printable(message))[:LONGEST_MESSAGE]
+    card["message"] = f"{fault}: {printable(message)}"[:LONGEST_MESSAGE]
 
 
 def _known(value):

@@ -23,25 +23,25 @@ def disks(readings, expected):
         name = disk.text("name")
         state = disk.text("state")
         if state not in LIVE:
-            bad.append("the kernel calls {} {}".format(name, state))
+            bad.append(f"the kernel calls {name} {state}")
         elif disk.absent("health"):
             unasked.append(name)
         elif not disk.flag("health", "passed"):
-            bad.append("{} calls itself failing".format(name))
+            bad.append(f"{name} calls itself failing")
         elif name.startswith("nvme"):
             # Its own log must say these; disks behind SATA or SAS have no such words.
             warning, used = disk.number("health", "critical_warning"), disk.number("health", "percentage_used")
-            bad += ["{} warns: critical warning {}".format(name, warning)] if warning else []
-            worn += ["{} has used {} % of its life".format(name, used)] if used >= WORN_PERCENT else []
+            bad += [f"{name} warns: critical warning {warning}"] if warning else []
+            worn += [f"{name} has used {used} % of its life"] if used >= WORN_PERCENT else []
     if bad:
         return failed(len(bad), 0, "; ".join(bad))
     if worn:
         return warned(len(worn), 0, "; ".join(worn))
     if unasked:
-        return skipped("the kernel reaches {}; smartctl, which knows more, is not installed".format(", ".join(unasked)))
+        return skipped(f"the kernel reaches {', '.join(unasked)}; smartctl, which knows more, is not installed")
     if not found:
         return unknown("no disk was looked at")
-    return passed(0, 0, "{} disks call themselves healthy".format(len(found)))
+    return passed(0, 0, f"{len(found)} disks call themselves healthy")
 
 
 CHECKS = (

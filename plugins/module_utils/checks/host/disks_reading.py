@@ -22,10 +22,10 @@ def read_disks(root):
     """`[{name, model, state, health}]` of the disks that are hardware; null where there are none."""
     names = names_in(root, BLOCK)
     if not names:
-        raise OSError("{} lists no device".format(BLOCK))
+        raise OSError(f"{BLOCK} lists no device")
     found = []
     for name in names:
-        folder = "{}/{}".format(BLOCK, name)
+        folder = f"{BLOCK}/{name}"
         model = "{} {}".format(
             read_text(root, folder + "/device/vendor") or "", read_text(root, folder + "/device/model") or ""
         )
@@ -47,7 +47,7 @@ def ask_disk(name):
         passed = answer["smart_status"]["passed"]
     except (ValueError, KeyError, TypeError):
         words = " ".join(done.stdout.split())[:200]
-        return {"unreadable": done.problem or "smartctl does not tell the health of /dev/{}: {}".format(name, words)}
+        return {"unreadable": done.problem or f"smartctl does not tell the health of /dev/{name}: {words}"}
     log = answer.get("nvme_smart_health_information_log") or {}
     return {
         "passed": passed,

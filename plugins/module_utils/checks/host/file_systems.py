@@ -67,7 +67,7 @@ def read_mounts(root: str) -> List[Mount]:
             own, separator, rest = line.partition(" - ")
             fields, more = own.split(), rest.split()
             if not separator or len(fields) < 6 or len(more) < 3:
-                raise ValueError("{} has a line of another form: {!r}".format(MOUNTS, line[:80]))
+                raise ValueError(f"{MOUNTS} has a line of another form: {line[:80]!r}")
             point = ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
             found.append((point, more[0], "ro" in fields[5].split(","), "ro" in more[2].split(",")))
     root_mounts = [(mount, system) for point, _, mount, system in found if point == "/"]
@@ -91,11 +91,11 @@ def look(root: str, folder: str, mounts: List[Mount]) -> Dict:
     status = os.statvfs(full)
     # resolve() takes what it may not look into for something that is not there.
     if not there and not os.access(full, os.X_OK):
-        raise PermissionError("{} is readable by root only".format(folder))
+        raise PermissionError(f"{folder} is readable by root only")
     path = "/" + os.path.relpath(full, below(root, "/")) if full.rstrip("/") != root.rstrip("/") else "/"
     mount = mount_of(path, mounts)
     if mount is None:
-        raise ValueError("{} names no mount of {}".format(MOUNTS, path))
+        raise ValueError(f"{MOUNTS} names no mount of {path}")
     return {
         "there": there,
         "mount": mount.point,
@@ -132,5 +132,5 @@ def in_child(read: Callable[[], Any], folder: str, seconds: float = SECONDS) -> 
         # A child that hangs in the kernel is left to it.
         os.waitpid(child, os.WNOHANG if not said else 0)
     if not said:
-        raise OSError("the file system of {} does not answer within {} s".format(folder, seconds))
+        raise OSError(f"the file system of {folder} does not answer within {seconds} s")
     return json.loads(said.decode("ascii"))

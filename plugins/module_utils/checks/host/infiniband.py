@@ -16,15 +16,15 @@ def infiniband(readings, expected):
         name, state, downs = port.text("name"), port.text("state"), port.number("link_downed")
         rates.append(port.text("rate"))
         if state != "ACTIVE":
-            bad.append("{} is {} ({})".format(name, state, port.text("physical")))
+            bad.append(f"{name} is {state} ({port.text('physical')})")
         elif downs >= FLAPS:
-            bad.append("{} went down {} times".format(name, downs))
+            bad.append(f"{name} went down {downs} times")
     if not ports:
         return unknown("the adapters show no port")
     value = ", ".join(sorted(set(rates)))
     if bad:
         return warned(value, "active", "; ".join(bad))
-    return passed(value, "active", "{} ports are active: {}".format(len(ports), value))
+    return passed(value, "active", f"{len(ports)} ports are active: {value}")
 
 
 CHECKS = (

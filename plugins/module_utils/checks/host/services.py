@@ -22,8 +22,8 @@ def services(readings, expected):
         return skipped(
             "this node has no unit of the toolkit, and the inventory names no service (verify_expected_services)"
         )
-    down = ["{} is {}".format(unit, state) for unit, state in named if state != ACTIVE]
-    down += ["{} was not asked for".format(name) for name in wanted if name not in [unit for unit, _state in named]]
+    down = [f"{unit} is {state}" for unit, state in named if state != ACTIVE]
+    down += [f"{name} was not asked for" for name in wanted if name not in [unit for unit, _state in named]]
     if down:
         names = " ".join([unit for unit, state in named if state != ACTIVE])
         action = "Run: systemctl unmask {0} ; systemctl enable --now {0} ; what they say: journalctl -u {0}"
@@ -32,14 +32,14 @@ def services(readings, expected):
     for row in own:
         unit, state, switched = row.one_of(UNITS, "unit"), row.one_of(STATES, "active"), row.wish("enabled")
         if switched != ENABLED:
-            odd.append("{} is {}".format(unit, switched or "not known to systemd"))
+            odd.append(f"{unit} is {switched or 'not known to systemd'}")
         elif unit.endswith(WAITING) and state != ACTIVE:
-            odd.append("{} is {}".format(unit, state))
+            odd.append(f"{unit} is {state}")
         elif unit != ENDS_AS_THE_NODE_IS and state == "failed":
-            odd.append("{} has failed".format(unit))
+            odd.append(f"{unit} has failed")
     if odd:
         return warned(len(odd), 0, "; ".join(odd))
-    return passed(0, 0, "{} units are as they should be".format(len(own) + len(named)))
+    return passed(0, 0, f"{len(own) + len(named)} units are as they should be")
 
 
 CHECKS = (

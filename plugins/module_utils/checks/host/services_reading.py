@@ -22,7 +22,7 @@ PROPERTIES = ("Id", "ActiveState", "UnitFileState")
 
 def read_services(root, names):
     """`{toolkit: [{unit, active, enabled}], inventory: [...]}` in systemd's words; `names` are the inventory's."""
-    own = [unit for unit in UNITS if exists(root, "{}/{}".format(UNIT_FOLDER, unit))]
+    own = [unit for unit in UNITS if exists(root, f"{UNIT_FOLDER}/{unit}")]
     asked = own + list(names)
     states = ask(asked) if asked else []
     return {"toolkit": states[: len(own)], "inventory": states[len(own) :]}
@@ -34,11 +34,11 @@ def ask(units):
     done = run_bounded(["systemctl", "show", "--property=" + ",".join(PROPERTIES), "--"] + units, SECONDS)
     if done.rc != 0:
         words = " ".join((done.stdout + done.stderr).split())[:200]
-        raise OSError(done.problem or "systemctl show ended with {}: {}".format(done.rc, words))
+        raise OSError(done.problem or f"systemctl show ended with {done.rc}: {words}")
     blocks = [block.splitlines() for block in done.stdout.strip().split("\n\n")]
     found = [dict(line.split("=", 1) for line in lines if "=" in line) for lines in blocks]
     if len(found) != len(units) or [block for block in found if not set(PROPERTIES) <= set(block)]:
-        raise ValueError("systemctl show says {!r} of {} units".format(done.stdout.strip()[:200], len(units)))
+        raise ValueError(f"systemctl show says {done.stdout.strip()[:200]!r} of {len(units)} units")
     # systemd answers in the order of the question; Id is another name where the unit is an alias.
     return [
         {"unit": units[number], "active": block["ActiveState"], "enabled": block["UnitFileState"]}

@@ -35,12 +35,12 @@ def size(readings, expected):
             found = readings.number(*WEIGHED[name])
             fits, found = near(found, wanted), round(found / float(MIB), 1)
         else:
-            raise Unreadable("expectations.host.{} is nothing that can be counted".format(name), "expectations")
+            raise Unreadable(f"expectations.host.{name} is nothing that can be counted", "expectations")
         if not fits:
-            wrong.append("{}: {:g} instead of {}".format(name, found, wanted))
+            wrong.append(f"{name}: {found:g} instead of {wanted}")
     if wrong:
         return failed(len(wishes) - len(wrong), len(wishes), "; ".join(wrong))
-    words = ", ".join("{} {}".format(name, wanted) for name, wanted in sorted(wishes.items()))
+    words = ", ".join(f"{name} {wanted}" for name, wanted in sorted(wishes.items()))
     return passed(len(wishes), len(wishes), words)
 
 

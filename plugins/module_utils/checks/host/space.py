@@ -50,11 +50,11 @@ def ask(others: List[Evidence]) -> None:
 def place(row: Evidence) -> str:
     """The folder, and where its file system is mounted when that is elsewhere."""
     folder, mount = row.text("folder"), row.text("mount")
-    return folder if folder == mount else "{} (file system of {})".format(folder, mount)
+    return folder if folder == mount else f"{folder} (file system of {mount})"
 
 
 def largest(row: Evidence) -> str:
-    return "Find what fills it: du -xh --max-depth=2 {} | sort -h | tail -20".format(row.text("mount"))
+    return f"Find what fills it: du -xh --max-depth=2 {row.text('mount')} | sort -h | tail -20"
 
 
 def worst_of(found: List[Evidence], judge: Callable[[Evidence], Tuple[int, int]]) -> Tuple[int, int, Evidence]:
@@ -77,7 +77,7 @@ def disk_space(readings: Evidence, expected: Evidence) -> Outcome:
     if not found:
         ask(others)
     rank, free, row = worst_of(found, judge)
-    words = "{} MiB free on {}".format(free, place(row))
+    words = f"{free} MiB free on {place(row)}"
     floor = FLOORS[row.text("use")]
     if rank == 2:
         return failed(free, floor.warn, words, largest(row))
@@ -101,7 +101,7 @@ def inodes(readings: Evidence, expected: Evidence) -> Outcome:
         return (2 if bad else 1 if free < FREE_INODES_GOOD else 0), free
 
     rank, free, row = worst_of(fixed, judge)
-    words = "{} files may still be made on {}".format(free, place(row))
+    words = f"{free} files may still be made on {place(row)}"
     action = "Find the folder with the most files: du --inodes -x --max-depth=2 {} | sort -n | tail -20".format(
         row.text("mount")
     )
@@ -112,7 +112,7 @@ def inodes(readings: Evidence, expected: Evidence) -> Outcome:
         return warned(free, FREE_INODES_GOOD, words, action)
     without = [row.text("folder") for row in found if row not in fixed]
     if without:
-        return skipped("no fixed number of files on {}".format(", ".join(without)))
+        return skipped(f"no fixed number of files on {', '.join(without)}")
     return passed(free, FREE_INODES_GOOD, words)
 
 
@@ -128,7 +128,7 @@ def writable(readings: Evidence, expected: Evidence) -> Outcome:
             )
             return failed("read-only", "writable", place(row) + " is read-only", action.format(row.text("mount")))
         if not row.flag("there"):
-            return failed("missing", "writable", "there is no folder {}".format(row.text("folder")))
+            return failed("missing", "writable", f"there is no folder {row.text('folder')}")
     ask(others)
     return passed("writable", "writable", "system and trainings can write")
 

@@ -32,9 +32,7 @@ def environment(readings, expected):
     bad = sorted(names.intersection(BAD_VARIABLES))
     if bad:
         action = "Run: sed -i -E '/^ *({}) *=/d' /etc/environment ; then log in again."
-        return warned(
-            ", ".join(bad), "none", "set for everybody: {}".format(", ".join(bad)), action.format("|".join(bad))
-        )
+        return warned(", ".join(bad), "none", f"set for everybody: {', '.join(bad)}", action.format("|".join(bad)))
     return passed("none", "none", "nothing that disturbs CUDA programs")
 
 
@@ -42,7 +40,7 @@ def in_container(readings):
     """A reason to skip what belongs to the host of a container, or "" on a machine of its own."""
     if readings.absent("host", "container"):
         return ""
-    return "this node is a container ({}): look on its host".format(readings.text("host", "container"))
+    return f"this node is a container ({readings.text('host', 'container')}): look on its host"
 
 
 def clock_source(readings, expected):
@@ -51,8 +49,8 @@ def clock_source(readings, expected):
         return skipped(in_container(readings))
     value = readings.text("host", "clock_source")
     if value not in GOOD_CLOCKS:
-        return warned(value, "tsc", "the clock source is {}".format(value))
-    return passed(value, "tsc", "the clock source is {}".format(value))
+        return warned(value, "tsc", f"the clock source is {value}")
+    return passed(value, "tsc", f"the clock source is {value}")
 
 
 def governor(readings, expected):
@@ -70,10 +68,8 @@ def governor(readings, expected):
     why = ", as system_tuning was told to set" if chosen else ""
     if names != [wanted]:
         action = SET_GOVERNOR.format(wanted) if not chosen else TUNE
-        return warned(
-            ", ".join(names), wanted, "governor: {} instead of {}{}".format(", ".join(names), wanted, why), action
-        )
-    return passed(wanted, wanted, "all processors run with {}{}".format(wanted, why))
+        return warned(", ".join(names), wanted, f"governor: {', '.join(names)} instead of {wanted}{why}", action)
+    return passed(wanted, wanted, f"all processors run with {wanted}{why}")
 
 
 def blocked_tasks(readings, expected):
@@ -81,9 +77,9 @@ def blocked_tasks(readings, expected):
     names = [name.text() for name in readings.each("host", "blocked_tasks", "nvidia")]
     others = readings.each("host", "blocked_tasks", "others")
     if names:
-        return warned(", ".join(names), "none", "in uninterruptible sleep: {}".format(", ".join(names)))
+        return warned(", ".join(names), "none", f"in uninterruptible sleep: {', '.join(names)}")
     # Others wait for disks, as is usual.
-    return passed("none", "none", "no task of the driver hangs ({} others wait for disks)".format(len(others)))
+    return passed("none", "none", f"no task of the driver hangs ({len(others)} others wait for disks)")
 
 
 CHECKS = (

@@ -27,10 +27,10 @@ def tuning(readings, expected):
     for row in rows:
         name, wanted, found = row.one_of(sorted(BY_NAME), "name"), row.text("wanted"), row.text("found")
         if found != wanted:
-            different.append("{}: found {}, wanted {}".format(name, found, wanted))
+            different.append(f"{name}: found {found}, wanted {wanted}")
     if different:
         return warned(len(different), 0, "; ".join(different))
-    return passed(0, 0, "{} settings are as they were set".format(len(rows)))
+    return passed(0, 0, f"{len(rows)} settings are as they were set")
 
 
 CHECKS = (

@@ -20,7 +20,7 @@ def event_id(check_id: str, event: Dict[str, Any]) -> str:
     """
     what = event.get("code") if check_id in CHECK_OF.values() else event.get("kind")
     place = place_of(event.get("pci_id"))
-    return "{}:{}{}".format(check_id, what, "@" + place if place else "")
+    return f"{check_id}:{what}{'@' + place if place else ''}"
 
 
 def filled(action: str, check_id: str, event: Dict[str, Any]) -> str:

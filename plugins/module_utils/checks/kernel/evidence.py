@@ -38,8 +38,8 @@ def closed_words(closed: List[Tuple[str, str]]) -> str:
     """A remark about events that are over: their names and what closed the first."""
     if not closed:
         return ""
-    more = " and {} more".format(len(closed) - 1) if len(closed) > 1 else ""
-    return "; {}{} is over: {}".format(closed[0][0], more, closed[0][1])
+    more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
+    return f"; {closed[0][0]}{more} is over: {closed[0][1]}"
 
 
 def quiet(readings: Evidence, words: str, acknowledged: bool = False) -> Outcome:
@@ -49,7 +49,7 @@ def quiet(readings: Evidence, words: str, acknowledged: bool = False) -> Outcome
     if not readings.number("kernel_log", "lines"):
         return unknown("the kernel's log is empty", expected="none", action=LOOK)
     if not readings.flag("kernel_log", "from_boot"):
-        return warned("late", "none", "{}, but the log does not reach back to the boot".format(words), KEEP)
+        return warned("late", "none", f"{words}, but the log does not reach back to the boot", KEEP)
     if acknowledged:
         return warned("acknowledged", "none", words)
     return passed("none", "none", words)

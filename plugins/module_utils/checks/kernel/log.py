@@ -36,7 +36,7 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:
             row = about(event["kind"])
             if row is None:
                 raise Unreadable(
-                    "the kernel's log has a finding {!r} that no row describes".format(event["kind"]),
+                    f"the kernel's log has a finding {event['kind']!r} that no row describes",
                     "readings.kernel_log",
                 )
             check, kind, remedy = row
@@ -61,8 +61,8 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:
 
 
 def _sentence(check_id, event, number):
-    more = "; {} more".format(number - 1) if number != 1 else ""
-    return "{} times: {} (event {}){}".format(event["count"], event["text"], event_id(check_id, event), more)
+    more = f"; {number - 1} more" if number != 1 else ""
+    return f"{event['count']} times: {event['text']} (event {event_id(check_id, event)}){more}"
 
 
 def _filled(action, event):
@@ -71,8 +71,11 @@ def _filled(action, event):
 
 def _of_gpu(readings, event):
     """An IOMMU fault is the GPU's where its driver says it, or where the address is one of this node's GPUs."""
+    row = about(event["kind"])
+    if row is None:
+        raise ValueError(f"no row has the kind {event['kind']!r}")
     if event["kind"] != "iommu" or event["text"].startswith("nvidia "):
-        return about(event["kind"])[1]
+        return row[1]
     if "probe" not in readings.names():
         return WATCH
     cards = {gpu.pci_id("pci_id").rpartition(".")[0] for gpu in readings.each("probe", "gpus")}
@@ -90,7 +93,7 @@ def log_whole(readings, expected):
         return unknown("the kernel's log is empty", expected="none", action=LOOK)
     if lost:
         number = sum(event["count"] for event in lost)
-        words = "{} messages of the kernel are missing: {}".format(number, lost[0]["text"])
+        words = f"{number} messages of the kernel are missing: {lost[0]['text']}"
         return warned(number, 0, words)
     return quiet(readings, "the log is whole")
 

@@ -65,7 +65,7 @@ def gpu_lost(readings, expected):
         return quiet(readings, "no GPU was lost since the boot")
     event, name = lost[0]
     cards = ", ".join(sorted({event["pci_id"] for event, _name in lost}))
-    message = "{} fell off the bus ({} times; {}; event {})".format(cards, event["count"], event["text"], name)
+    message = f"{cards} fell off the bus ({event['count']} times; {event['text']}; event {name})"
     return failed(cards, "none", message)
 
 
@@ -120,7 +120,7 @@ def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, 
     if overrides is None:
         raise Unreadable("readings.xid_policy was not read", "readings.xid_policy")
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
-    words = "no event that needs an action ({})".format(_short(remarks[0])) if remarks else nothing
+    words = f"no event that needs an action ({_short(remarks[0])})" if remarks else nothing
     acknowledged = any(event["closed_by"].startswith(ACKNOWLEDGED) for event in ended)
     return quiet(readings, words + rest, acknowledged)
 
@@ -131,14 +131,14 @@ def _codes(pairs: List[Pair]) -> str:
 
 def _short(pair: Pair) -> str:
     event, found = pair
-    return "{} on {}: {}".format(event["code"], event["pci_id"], found.meaning)
+    return f"{event['code']} on {event['pci_id']}: {found.meaning}"
 
 
 def _sentence(kind: str, pair: Pair, number: int) -> str:
     """About the first of `number` events."""
     event, found = pair
-    more = "; {} more".format(number - 1) if number != 1 else ""
-    why = "; judged by {}: {}".format(PATH, found.reason) if found.reason else ""
+    more = f"; {number - 1} more" if number != 1 else ""
+    why = f"; judged by {PATH}: {found.reason}" if found.reason else ""
     return "{} ({} times; {}; event {}){}{}".format(
         _short(pair), event["count"], event["text"], event_id("kernel." + kind, event), why, more
     )
@@ -148,7 +148,7 @@ def _refused(kind: str, bad: List[Pair], overrides: Rows) -> str:
     """What an override asks for and cannot have: a lost GPU stays a failure."""
     codes = {(kind, event["code"]) for event, _found in bad}
     rows = [row["code"] for row in overrides or () if (row["kind"], row["code"]) in codes if without_effect(row)]
-    return "".join("; the row for {} in {} has no effect: a lost GPU stays a failure".format(n, PATH) for n in rows)
+    return "".join(f"; the row for {n} in {PATH} has no effect: a lost GPU stays a failure" for n in rows)
 
 
 def _check(name: str, remedy: str, question: str, judge: Callable, action: str, firm_because: str = "") -> Check:

@@ -26,17 +26,17 @@ def limits(readings, expected):
     memory, files = (readings.text("smoke", "limits", name) for name in ("memlock", "files"))
     low = []
     if memory != NO_LIMIT and count(memory) < MEMLOCK_MIB * 1048576:
-        low.append("{} bytes of pinned memory".format(memory))
+        low.append(f"{memory} bytes of pinned memory")
     if files != NO_LIMIT and count(files) < FILES:
-        low.append("{} open files".format(files))
+        low.append(f"{files} open files")
     if low:
-        return warned(", ".join(low), "no limit", "trainings are held to {}".format(" and ".join(low)))
-    return passed(memory, "no limit", "pinned memory: {}, open files: {}".format(memory, files))
+        return warned(", ".join(low), "no limit", f"trainings are held to {' and '.join(low)}")
+    return passed(memory, "no limit", f"pinned memory: {memory}, open files: {files}")
 
 
 def count(text):
     if not re.match("[0-9]{1,20}$", text):
-        raise Unreadable("a limit is neither a number nor {}: {!r}".format(NO_LIMIT, text), "readings.smoke")
+        raise Unreadable(f"a limit is neither a number nor {NO_LIMIT}: {text!r}", "readings.smoke")
     return int(text)
 
 

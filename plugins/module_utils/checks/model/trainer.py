@@ -20,38 +20,38 @@ ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
 def trainer_installed(readings, expected):
     """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
     if readings.absent("venv"):
-        return failed("no venv", "ok", "there is no venv at {}".format(expected.wish("venv")))
+        return failed("no venv", "ok", f"there is no venv at {expected.wish('venv')}")
     result = readings.text("venv", "imports", "gan_trainer")
     if result != "ok":
-        return failed(result, "ok", "import gan_trainer: {}".format(result))
+        return failed(result, "ok", f"import gan_trainer: {result}")
     damaged, words = damage(readings)
     if TRAINER in damaged:
-        return failed("damaged", "ok", words if TRAINER in words else "files of {} are damaged".format(TRAINER))
+        return failed("damaged", "ok", words if TRAINER in words else f"files of {TRAINER} are damaged")
     version = readings.version("venv", "versions", "gan_trainer")
-    return passed(version, "importable", "gan_trainer {}".format(version))
+    return passed(version, "importable", f"gan_trainer {version}")
 
 
 def trainer_user(readings, expected):
     """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
     name = expected.text("trainer_user")
     if readings.absent("trainer_user"):
-        return failed("missing", name, "there is no local user {}".format(name))
+        return failed("missing", name, f"there is no local user {name}")
     user = readings.at("trainer_user")
     if user.number("uid") == 0:
-        return failed("uid 0", name, "{} is root".format(name))
+        return failed("uid 0", name, f"{name} is root")
     shell = user.wish("shell")
     if shell not in NO_LOGIN_SHELLS:
-        return failed(shell, "nologin", "{} has the shell {}".format(name, shell or "/bin/sh"))
+        return failed(shell, "nologin", f"{name} has the shell {shell or '/bin/sh'}")
     groups = {group.text() for group in user.each("groups")}
     powers = sorted(groups.intersection(ADMINISTRATORS))
     if not groups:
-        return unknown("{} is in no group that has a name".format(name))
+        return unknown(f"{name} is in no group that has a name")
     if powers:
-        return failed(", ".join(powers), "no power", "{} is in the group {}".format(name, ", ".join(powers)))
+        return failed(", ".join(powers), "no power", f"{name} is in the group {', '.join(powers)}")
     password = user.text("password")
     if password != "locked":
-        return failed("password " + password, "locked", "the password of {} is not locked".format(name))
-    return passed(name, name, "{} cannot log in".format(name))
+        return failed("password " + password, "locked", f"the password of {name} is not locked")
+    return passed(name, name, f"{name} cannot log in")
 
 
 def close_again(paths):
@@ -69,16 +69,16 @@ def permissions(readings, expected):
     number = readings.number("permissions", "unsafe_count")
     looked_at = readings.number("permissions", "looked_at")
     examples = [example.text() for example in readings.each("permissions", "unsafe")]
-    words = "{} files, such as {}".format(number, examples[0] if examples else "unnamed ones")
+    words = f"{number} files, such as {examples[0] if examples else 'unnamed ones'}"
     if missing:
-        more = "; {}".format(words) if number or examples else ""
-        lack = "missing: {}{}".format(", ".join(missing), more)
+        more = f"; {words}" if number or examples else ""
+        lack = f"missing: {', '.join(missing)}{more}"
         return failed(len(missing), 0, lack, "Run: ansible-playbook site.yml")
     if number or examples:
         return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
     if not looked_at:
         return unknown("no file was looked at")
-    return passed(0, 0, "{} files, all changeable by root only".format(looked_at))
+    return passed(0, 0, f"{looked_at} files, all changeable by root only")
 
 
 CHECKS = (

@@ -41,13 +41,13 @@ def devices_of(readings, expected):
     performance = readings.at("performance")
     busy = [who.text() for who in performance.each("busy")]
     if busy:
-        return [], "the GPUs are in use, and only idle ones are measured: {}".format("; ".join(busy)), ""
+        return [], f"the GPUs are in use, and only idle ones are measured: {'; '.join(busy)}", ""
     devices = performance.each("devices")
     if [device for device in devices if device.device("device") == "cpu"]:
         return [], ON_CPU, ""
     wanted = expected.number("gpu_count")
     if len(devices) != wanted:
-        return [], "", "{} of {} GPUs were measured".format(len(devices), wanted)
+        return [], "", f"{len(devices)} of {wanted} GPUs were measured"
     return devices, "", ""
 
 
@@ -87,20 +87,20 @@ def one_device(readings, device, measure):
     name, model = device.device("device"), device.text("name")
     if device.absent("measures", measure):
         if measure in device.names("left_out"):
-            return skipped("{}: {}".format(name, device.text("left_out", measure)))
-        return unknown("{} could not be measured{}".format(name, why_failed(readings, "{} {}".format(name, measure))))
+            return skipped(f"{name}: {device.text('left_out', measure)}")
+        return unknown("{} could not be measured{}".format(name, why_failed(readings, f"{name} {measure}")))
     value = device.amount("measures", measure, "value")
-    return against(value, floors.floor_of(model, measure), "{} ({})".format(name, model), model)
+    return against(value, floors.floor_of(model, measure), f"{name} ({model})", model)
 
 
 def against(value, limits, name, model):
     """The outcome of a value against a `Floor`."""
-    words = "{}: {:g} {}".format(name, value, limits.unit)
+    words = f"{name}: {value:g} {limits.unit}"
     if limits.peak is not None:
-        words += ", {:.0f} % of the published peak".format(100.0 * value / limits.peak)
+        words += f", {100.0 * value / limits.peak:.0f} % of the published peak"
     if limits.floor is None:
-        return skipped("no published floor for {}; {}".format(model, words))
-    words += "; floor {:g} ({})".format(limits.floor, limits.source)
+        return skipped(f"no published floor for {model}; {words}")
+    words += f"; floor {limits.floor:g} ({limits.source})"
     if value < limits.floor:
         return failed(value, limits.floor, words)
     if value < limits.warn:
@@ -112,7 +112,7 @@ def why_failed(readings, begin):
     """The first problem of the measurement that begins with these words, for a message."""
     problems = [problem.text() for problem in readings.each("performance", "problems")]
     found = [problem for problem in problems if problem.startswith(begin)]
-    return ": {}".format(found[0]) if found else ""
+    return f": {found[0]}" if found else ""
 
 
 @on_measured(SLOW_LINK)
@@ -122,10 +122,10 @@ def link(readings, devices):
     for device in devices:
         name = device.pci_id("pci_id")
         if device.absent("measures", "link_gt_s") or name not in wanted:
-            return unknown("{} could not be measured{}".format(name, why_failed(readings, device.device("device"))))
+            return unknown(f"{name} could not be measured{why_failed(readings, device.device('device'))}")
         now = device.amount("measures", "link_gt_s", "value")
         if now < wanted[name]:
-            return failed(now, wanted[name], "{} runs at {:g} of {:g} GT/s".format(name, now, wanted[name]))
+            return failed(now, wanted[name], f"{name} runs at {now:g} of {wanted[name]:g} GT/s")
     best = max(wanted.values())
     return passed(best, best, "every link runs at its full speed")
 
@@ -139,15 +139,15 @@ def speed(text):
 def all_reduce(readings, devices):
     """Over eight GPUs behind NVLink at least 0.75 of the published bus bandwidth; WARN within 5 % above that floor."""
     if readings.absent("performance", "all_reduce"):
-        return unknown("all-reduce could not be measured{}".format(why_failed(readings, "all_reduce")))
+        return unknown(f"all-reduce could not be measured{why_failed(readings, 'all_reduce')}")
     gpus = readings.number("performance", "all_reduce", "gpus")
     if gpus != len(devices):
-        return unknown("all-reduce ran over {} of {} GPUs".format(gpus, len(devices)))
+        return unknown(f"all-reduce ran over {gpus} of {len(devices)} GPUs")
     value = readings.amount("performance", "all_reduce", "value")
     models = sorted({device.text("name") for device in devices})
     if len(models) > 1:
-        return skipped("the GPUs are of different models: {:g} GB/s".format(value))
-    name = "{} x {}".format(gpus, ", ".join(models))
+        return skipped(f"the GPUs are of different models: {value:g} GB/s")
+    name = f"{gpus} x {', '.join(models)}"
     return against(value, floors.reduce_floor(models[0], gpus), name, name)
 
 
@@ -157,8 +157,8 @@ def spread(readings, devices):
     if len({device.text("name") for device in devices}) > 1:
         return skipped("the GPUs are of different models")
     values = {device.device("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
-    slow, fast = min(values, key=values.get), max(values, key=values.get)
-    words = "{}: {:g} TFLOP/s, {}: {:g} TFLOP/s".format(slow, values[slow], fast, values[fast])
+    slow, fast = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
+    words = f"{slow}: {values[slow]:g} TFLOP/s, {fast}: {values[fast]:g} TFLOP/s"
     if values[slow] * SPREAD < values[fast]:
         return warned(values[slow], values[fast], words)
     return passed(values[slow], values[fast], words)
@@ -171,11 +171,11 @@ def near_and_far(readings, devices):
         name = device.device("device")
         if device.absent("measures", "h2d_remote_gb_s"):
             if "h2d_remote_gb_s" in device.names("left_out"):
-                return skipped("{}: {}".format(name, device.text("left_out", "h2d_remote_gb_s")))
-            return unknown("{} could not be measured{}".format(name, why_failed(readings, name)))
+                return skipped(f"{name}: {device.text('left_out', 'h2d_remote_gb_s')}")
+            return unknown(f"{name} could not be measured{why_failed(readings, name)}")
         near = device.amount("measures", "h2d_gb_s", "value")
         far = device.amount("measures", "h2d_remote_gb_s", "value")
-        words = "{}: {:g} GB/s from near, {:g} GB/s from far processors".format(name, near, far)
+        words = f"{name}: {near:g} GB/s from near, {far:g} GB/s from far processors"
         if near * NOISE < far:
             return warned(near, far, words)
     return passed(near, far, words)

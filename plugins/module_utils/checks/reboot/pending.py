@@ -9,7 +9,7 @@ def reboot_pending(readings, expected):
     if not readings.flag("probe", "reboot", "required"):
         return passed("no", "no", "no reboot is needed")
     reasons = [str(reason.value) for reason in readings.each("probe", "reboot", "reasons")]
-    return failed("yes", "no", "reboot required: {}".format("; ".join(reasons) or "no reason given"))
+    return failed("yes", "no", f"reboot required: {'; '.join(reasons) or 'no reason given'}")
 
 
 CHECKS = (

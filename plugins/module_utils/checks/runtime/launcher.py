@@ -15,10 +15,10 @@ def allocator(readings, expected):
         path = readings.text("allocators", name, "path")
         problem = readings.text("allocators", name, "problem")
         if path != expected.wish("plan", "runtime", name):
-            return unknown("another library was looked at than the planned one: {}".format(path))
+            return unknown(f"another library was looked at than the planned one: {path}")
         if problem != "none":
             return failed("unusable", path, problem, reinstall(readings, path, "system_runtime"))
-    return passed(", ".join(names), ", ".join(names), "{} can be preloaded".format(" and ".join(names)))
+    return passed(", ".join(names), ", ".join(names), f"{' and '.join(names)} can be preloaded")
 
 
 def launcher(readings, expected):
@@ -33,8 +33,8 @@ def launcher(readings, expected):
         return failed("bad policy", "runnable", policy)
     name, why = readings.text("launcher", "allocator", "name"), readings.text("launcher", "allocator", "why")
     if name not in ("malloc", "jemalloc", "tcmalloc"):
-        return unknown("gpu-run takes an allocator that nobody knows: {}".format(name))
-    return passed("runnable", "runnable", "gpu-run reads its policy; allocator {}: {}".format(name, why))
+        return unknown(f"gpu-run takes an allocator that nobody knows: {name}")
+    return passed("runnable", "runnable", f"gpu-run reads its policy; allocator {name}: {why}")
 
 
 CHECKS = (

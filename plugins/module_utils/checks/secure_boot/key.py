@@ -20,9 +20,9 @@ def secure_boot(readings, expected):
     if state == "unsupported" and not readings.each("probe", "gpus"):
         return unknown(NO_SYSFS)
     if state in ("disabled", "unsupported"):
-        return passed(state, "off, or key enrolled", "Secure Boot is {}".format(state))
+        return passed(state, "off, or key enrolled", f"Secure Boot is {state}")
     if state != "enabled":
-        return unknown("Secure Boot reads {!r}".format(state), state)
+        return unknown(f"Secure Boot reads {state!r}", state)
     key = _key_state(readings)
     if key == ENROLLED:
         return passed("enabled, key enrolled", "off, or key enrolled", "the key with which DKMS signs is enrolled")
@@ -32,16 +32,16 @@ def secure_boot(readings, expected):
         return passed("enabled, no key of DKMS", "off, or key enrolled", words)
     found, words = NOT_TRUSTED[key]
     if not loaded:
-        return failed(found, "off, or key enrolled", "the firmware refuses the module's key: {}".format(words))
+        return failed(found, "off, or key enrolled", f"the firmware refuses the module's key: {words}")
     # Another key signed what runs now; what DKMS builds at the next kernel update will not load.
-    return warned(found, "off, or key enrolled", "the next module that DKMS builds will not load: {}".format(words))
+    return warned(found, "off, or key enrolled", f"the next module that DKMS builds will not load: {words}")
 
 
 def _key_state(readings):
     """What the firmware thinks of DKMS's key."""
     because = readings.wish("probe", "module_key", "because")
     if because:
-        raise Unreadable("the state of DKMS's key: {}".format(because), "readings.probe.module_key")
+        raise Unreadable(f"the state of DKMS's key: {because}", "readings.probe.module_key")
     return readings.one_of((ENROLLED, *NOT_TRUSTED), "probe", "module_key", "state")
 
 

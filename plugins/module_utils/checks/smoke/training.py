@@ -26,7 +26,7 @@ def smoke_record(result):
         return result
     lines = str(result.get("msg") or "").splitlines()
     if result.get("skipped"):
-        return {"unreadable": "the smoke test was skipped: {}".format(lines[0] if lines else "no reason given")}
+        return {"unreadable": f"the smoke test was skipped: {lines[0] if lines else 'no reason given'}"}
     record = result.get("smoke")
     if not isinstance(record, dict):
         return {"device": None, "devices": [], "problems": lines[:1] or ["the smoke test gave no record and no reason"]}
@@ -54,8 +54,8 @@ def where_run(judge):
         except Unreadable:
             return skipped(reason)
         if last.status == FAIL:
-            return last._replace(message="{}, {}; now {}".format(last.message, when, reason))
-        return skipped("{}; the last one, {}, ended with {}".format(reason, when, last.status))
+            return last._replace(message=f"{last.message}, {when}; now {reason}")
+        return skipped(f"{reason}; the last one, {when}, ended with {last.status}")
 
     return look
 
@@ -71,23 +71,23 @@ def amp(readings, expected):
     smoke = readings.at("smoke")
     problems = [problem.text() for problem in smoke.each("problems")]
     if problems:
-        more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""
+        more = f" (+{len(problems) - 1} more)" if len(problems) > 1 else ""
         return failed("failed", wanted, problems[0] + more)
     if smoke.text("device") != wanted:
-        return failed(smoke.text("device"), wanted, "it was asked to run on {}".format(smoke.text("device")))
+        return failed(smoke.text("device"), wanted, f"it was asked to run on {smoke.text('device')}")
     devices = smoke.each("devices")
     for device in devices:
         name = device.text("device")
         if name.split(":")[0] != wanted:
-            return failed(name, wanted, "it ran on {} instead of {}".format(name, wanted))
+            return failed(name, wanted, f"it ran on {name} instead of {wanted}")
         for precision in ("fp32", "amp"):
             if not device.number(precision, "steps_applied"):
-                return failed(name, wanted, "no training step was applied in {} on {}".format(precision, name))
+                return failed(name, wanted, f"no training step was applied in {precision} on {name}")
             if not device.flag(precision, "parameters_changed"):
-                return failed(name, wanted, "training in {} on {} changed nothing".format(precision, name))
+                return failed(name, wanted, f"training in {precision} on {name} changed nothing")
     needed = expected.number("gpu_count") if wanted == "cuda" else 1
     if len(devices) < max(needed, 1):
-        return failed(len(devices), needed, "it ran on {} of {} devices".format(len(devices), needed))
+        return failed(len(devices), needed, f"it ran on {len(devices)} of {needed} devices")
     return passed(wanted, wanted, describe(wanted, devices) + age(smoke))
 
 
@@ -95,7 +95,7 @@ def describe(wanted, devices):
     if wanted == "cpu":
         return "trained on the CPU, as demanded; this says nothing about a GPU"
     names = ", ".join(device.text("device") for device in devices)
-    return "trained on {} in float32 and {}".format(names, devices[0].text("amp_dtype"))
+    return f"trained on {names} in float32 and {devices[0].text('amp_dtype')}"
 
 
 def age(smoke):
@@ -113,13 +113,13 @@ def speed_ratio(readings, expected):
     architectures = sorted({gpu.text("architecture") for gpu in readings.each("probe", "gpus")})
     values = {gpu.device("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
     if len(architectures) != 1 or not values:
-        return unknown("one architecture and one GPU at least are needed, there are {}".format(len(architectures)))
-    slow = min(values, key=values.get)
+        return unknown(f"one architecture and one GPU at least are needed, there are {len(architectures)}")
+    slow = min(values, key=lambda name: values[name])
     limits = floors.amp_floor(architectures[0])
-    words = "{}: {:g} times as fast as float32".format(slow, values[slow])
+    words = f"{slow}: {values[slow]:g} times as fast as float32"
     if limits.floor is None:
-        return skipped("no published floor for {}; measured {}".format(architectures[0], words))
-    words += "; floor {:g} ({})".format(limits.floor, limits.source)
+        return skipped(f"no published floor for {architectures[0]}; measured {words}")
+    words += f"; floor {limits.floor:g} ({limits.source})"
     if values[slow] < limits.floor:
         return failed(values[slow], limits.floor, words)
     if values[slow] < limits.warn:
@@ -142,15 +142,15 @@ def parallel(readings, expected):
     found = readings.at("smoke", "parallel")
     backend, ranks = found.one_of(("nccl", "gloo"), "backend"), found.number("ranks")
     if backend != ("gloo" if on_cpu else "nccl"):
-        return failed(backend, "nccl", "it ran over {}".format(backend))
+        return failed(backend, "nccl", f"it ran over {backend}")
     if ranks != wanted:
-        return failed(ranks, wanted, "it ran over {} of {} devices".format(ranks, wanted))
+        return failed(ranks, wanted, f"it ran over {ranks} of {wanted} devices")
     for what in ("gradients", "parameters"):
         if not found.flag(what + "_equal"):
-            return failed("different", "equal", "the {} differ between the devices".format(what))
+            return failed("different", "equal", f"the {what} differ between the devices")
     if not found.number("steps_applied") or not found.flag("parameters_changed"):
         return failed(0, wanted, "it applied no step")
-    return passed(ranks, wanted, "{} processes over {} ended with the same parameters".format(ranks, backend))
+    return passed(ranks, wanted, f"{ranks} processes over {backend} ended with the same parameters")
 
 
 @where_run
@@ -158,7 +158,7 @@ def sandbox(readings, expected):
     """The smoke test ran in the sandbox of the training service, so what it says holds for trainings as a service."""
     if readings.absent("smoke", "sandbox"):
         reason = readings.text("smoke", "sandbox_because")
-        return warned("none", "a service's", "run without the service's sandbox: {}".format(reason))
+        return warned("none", "a service's", f"run without the service's sandbox: {reason}")
     name = readings.matching(SERVICE, "a service", "smoke", "sandbox")
     return passed(name, "a service's", readings.text("smoke", "sandbox_because"))
 

@@ -33,10 +33,10 @@ def parse_duration(text):
     """Seconds of "30m", "12h" or "7d"; ValueError for anything else and for more than 90 days."""
     match = DURATION.fullmatch(text)
     if not match:
-        raise ValueError('{!r} is no time; expected minutes, hours or days such as "30m", "12h", "7d"'.format(text))
+        raise ValueError(f'{text!r} is no time; expected minutes, hours or days such as "30m", "12h", "7d"')
     seconds = int(match.group(1)) * SECONDS[match.group(2)]
     if seconds > LONGEST_DAYS * SECONDS["d"]:
-        raise ValueError("{} is too long; expected at most {}d".format(text, LONGEST_DAYS))
+        raise ValueError(f"{text} is too long; expected at most {LONGEST_DAYS}d")
     return seconds
 
 
@@ -44,9 +44,9 @@ def parse_reason(text):
     """The reason without surrounding blanks; ValueError when it is empty, too long, or would repaint a terminal."""
     words = text.strip()
     if not words:
-        raise ValueError("expected a reason of 1 to {} characters".format(LONGEST_REASON))
+        raise ValueError(f"expected a reason of 1 to {LONGEST_REASON} characters")
     if len(words) > LONGEST_REASON:
-        raise ValueError("it has {} characters; expected at most {}".format(len(words), LONGEST_REASON))
+        raise ValueError(f"it has {len(words)} characters; expected at most {LONGEST_REASON}")
     if not words.isprintable():
         raise ValueError("expected one line of printable characters")
     return words
@@ -60,7 +60,7 @@ def cards_in(text):
 def card_of(pci_id):
     """One spelling for the address of a card: nvidia-smi, sysfs and the kernel differ in domain, case and function."""
     domain, _colon, rest = pci_id.lower().partition(":")
-    return "{:04x}:{}".format(int(domain, 16), rest.partition(".")[0])
+    return f"{int(domain, 16):04x}:{rest.partition('.')[0]}"
 
 
 def later(time, seconds):
@@ -93,13 +93,13 @@ FORM = {
 def parse_entries(entries):
     """The entries when each of them is whole; ValueError otherwise: who damaged one may have damaged any."""
     if not isinstance(entries, list) or len(entries) > MOST_ENTRIES:
-        raise ValueError("expected a list of at most {} acknowledgements".format(MOST_ENTRIES))
+        raise ValueError(f"expected a list of at most {MOST_ENTRIES} acknowledgements")
     for entry in entries:
         if not isinstance(entry, dict):
-            raise ValueError("an acknowledgement is {!r}; expected a record".format(entry))
+            raise ValueError(f"an acknowledgement is {entry!r}; expected a record")
         for name in sorted(FORM):
             if name not in entry or not FORM[name](entry[name]):
-                raise ValueError("an acknowledgement has {} {!r}".format(name, entry.get(name)))
+                raise ValueError(f"an acknowledgement has {name} {entry.get(name)!r}")
         if not 0 < age_seconds(entry["when"], entry["until"]) <= LONGEST_DAYS * SECONDS["d"]:
             raise ValueError("an acknowledgement holds from {when} to {until}".format(**entry))
     if len({entry["id"] for entry in entries}) != len(entries):
@@ -142,14 +142,12 @@ def of_this_boot_only(entry):
 def why_not_now(entry, moment):
     """Why the entry does not count at this moment, "" when it does; `moment` as in `readings.moment`."""
     now = moment.get("time") if isinstance(moment, dict) else None
-    if not _time(now):
+    if now is None or not _time(now):
         return "the time of this check is not known"
     if age_seconds(entry["when"], now) < 0:
-        return "the clock ({}) is before the time it was given ({}): set the clock: chronyc makestep".format(
-            now, entry["when"]
-        )
+        return f"the clock ({now}) is before the time it was given ({entry['when']}): set the clock: chronyc makestep"
     if age_seconds(entry["until"], now) >= 0:
-        return "it expired at {}".format(entry["until"])
+        return f"it expired at {entry['until']}"
     if of_this_boot_only(entry) and (not entry["boot_id"] or entry["boot_id"] != moment.get("boot_id")):
         return "it was given in another boot"
     return ""

@@ -2,6 +2,7 @@
 """What a name stands for on this node now: the findings that `gpu-doctor --acknowledge` would keep."""
 
 import difflib
+from typing import Any, Dict
 
 from ...verdict.check import FAIL, UNKNOWN, judge
 from ...verdict.report import printable
@@ -32,7 +33,7 @@ def findings_to_acknowledge(name, check, readings, expectations):
             raise Refused(_no_such_event(name, readings, opened))
     else:
         if not check.waivable:
-            raise Refused("{} cannot be acknowledged: {}".format(name, check.firm_because))
+            raise Refused(f"{name} cannot be acknowledged: {check.firm_because}")
         record = judge(check, readings, expectations)
         if record["status"] != FAIL:
             more = "; make it readable first" if record["status"] == UNKNOWN else ""
@@ -46,7 +47,7 @@ def findings_to_acknowledge(name, check, readings, expectations):
     for _list, _event, event_id, bad in chosen:
         for record in bad:
             if record["id"] in firm:
-                raise Refused("{} cannot be acknowledged: {}".format(event_id, firm[record["id"]]))
+                raise Refused(f"{event_id} cannot be acknowledged: {firm[record['id']]}")
     return _one_for_each(chosen)
 
 
@@ -58,7 +59,7 @@ def _is_countable(event):
 
 def _one_for_each(chosen):
     """An entry for each name: an event that was closed and came again is in the log twice."""
-    entries = {}
+    entries: Dict[str, Any] = {}
     for _list, event, name, bad in chosen:
         last_s, count = waivable_events.last_second(event), event.get("count")
         entry = entries.setdefault(name, _entry(name, bad[0], last_s, count))
@@ -86,17 +87,17 @@ def check_named(name):
     check = next((check for check in CHECKS if check.id == name), None)
     if check is None and not name.startswith(KERNEL):
         near = difflib.get_close_matches(name, [check.id for check in CHECKS], 1)
-        words = "did you mean {}?".format(near[0]) if near else "gpu-doctor lists the checks that FAIL"
-        raise Refused("there is no check {!r}: {}".format(name, words))
+        words = f"did you mean {near[0]}?" if near else "gpu-doctor lists the checks that FAIL"
+        raise Refused(f"there is no check {name!r}: {words}")
     return check
 
 
 def _no_such_event(name, readings, opened):
     """Why an event cannot be acknowledged, and what could be."""
     if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
-        return "{} is in the kernel's log and is no FAIL: there is nothing to acknowledge".format(name)
+        return f"{name} is in the kernel's log and is no FAIL: there is nothing to acknowledge"
     there = sorted({event_id for _list, _event, event_id, _bad in opened})
-    what = "open are {}".format(", ".join(there)) if there else "it shows no event that FAILs"
+    what = f"open are {', '.join(there)}" if there else "it shows no event that FAILs"
     near = difflib.get_close_matches(name, there + [check.id for check in CHECKS], 1)
-    meant = "; did you mean {}?".format(near[0]) if near else ""
-    return "the kernel's log of this boot does not show {!r}: {}{}".format(name, what, meant)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"the kernel's log of this boot does not show {name!r}: {what}{meant}"

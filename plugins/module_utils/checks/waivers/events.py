@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single events of the kernel's log: which of them fail, and what the log is without some."""
 
+from typing import Any, List
+
 from ...verdict.check import FAIL, judge
 from ..kernel.event_names import KERNEL, listed_id
 
@@ -57,7 +59,7 @@ def failing(readings, expectations, checks):
 
     An event that something has closed is among them: whether it was a fault does not depend on what came after.
     """
-    found = []
+    found: List[Any] = []
     seen = events(readings)
     if not seen:
         return found

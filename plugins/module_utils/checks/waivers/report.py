@@ -22,9 +22,9 @@ def acknowledgement_lines(entries, moment):
     lines = []
     for entry in entries:
         why = why_not_now(entry, moment)
-        lines.append("{}: {}".format(entry["id"], "does not count: " + why if why else "in force"))
+        lines.append(f"{entry['id']}: {'does not count: ' + why if why else 'in force'}")
         lines.append("  until {until}, by {user} (uid {uid}) at {when}: {reason}".format(**entry))
-        lines.append("  the finding: {}".format(entry["message"]))
+        lines.append(f"  the finding: {entry['message']}")
     return [printable(line) for line in lines] or ["Nothing is acknowledged on this node."]
 
 
@@ -33,11 +33,11 @@ def strike_lines(cards):
     lines = []
     for card in cards:
         name = card["name"] or "unknown model"
-        lines.append("{}: {}, UUID {}, last seen at {}".format(label(card), name, card["uuid"] or "-", card["pci_id"]))
-        boots = "{} boot{}".format(card["boots_total"], "" if card["boots_total"] == 1 else "s")
-        lines.append("  failed in {}, first {}, last {}".format(boots, card["first"], card["last"]))
-        lines.append("  {}".format(faults_of(card)))
-        lines.append("  last: {}".format(card["message"]))
+        lines.append(f"{label(card)}: {name}, UUID {card['uuid'] or '-'}, last seen at {card['pci_id']}")
+        boots = f"{card['boots_total']} boot{'' if card['boots_total'] == 1 else 's'}"
+        lines.append(f"  failed in {boots}, first {card['first']}, last {card['last']}")
+        lines.append(f"  {faults_of(card)}")
+        lines.append(f"  last: {card['message']}")
     return [printable(line) for line in lines] or ["No card of this node has a strike."]
 
 
@@ -45,6 +45,5 @@ def faults_of(card):
     """For example "gpu.sram 3 times, kernel.xid:48 once"."""
     names = sorted(card["counts"], key=lambda name: (-card["counts"][name], name))
     return ", ".join(
-        "{} {}".format(name, "once" if card["counts"][name] == 1 else "{} times".format(card["counts"][name]))
-        for name in names
+        f"{name} {'once' if card['counts'][name] == 1 else '{} times'.format(card['counts'][name])}" for name in names
     )

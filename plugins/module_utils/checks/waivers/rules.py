@@ -52,11 +52,11 @@ def problems_of_skips(expectations, checks):
         if name not in firm:
             found[name] = "there is no such check"
         elif firm[name]:
-            found[name] = "it cannot be switched off: {}".format(firm[name])
+            found[name] = f"it cannot be switched off: {firm[name]}"
         elif not isinstance(reason, str) or not reason.strip():
             found[name] = "it has no reason"
         elif len(reason) > LONGEST_OUGHT or not reason.strip().isprintable():
-            found[name] = "its reason is longer than {} characters or not one line".format(LONGEST_OUGHT)
+            found[name] = f"its reason is longer than {LONGEST_OUGHT} characters or not one line"
     return found
 
 
@@ -97,7 +97,7 @@ def _switched_off(check, reason):
         "value": None,
         "expected": None,
         "unit": check.unit,
-        "message": "switched off by the inventory: {}".format(reason),
+        "message": f"switched off by the inventory: {reason}",
         "action": "",
         "remedy": "",
         "waived": {"by": BY_INVENTORY, "reason": reason},
@@ -122,19 +122,19 @@ def _acknowledged(record, entry, moment):
     why = why_not_now(entry, moment) or why_not_covered(entry, record)
     if not why:
         return _softened(record, [entry])
-    note = "{} (acknowledged by {}, which does not count: {})".format(record["message"], entry["user"], why)
+    note = f"{record['message']} (acknowledged by {entry['user']}, which does not count: {why})"
     return dict(record, message=note)
 
 
 def _softened(record, entries):
-    words = "; ".join("{} {}".format(entry["id"], in_words(entry)) for entry in entries)
+    words = "; ".join(f"{entry['id']} {in_words(entry)}" for entry in entries)
     if len(entries) == 1 and entries[0]["id"] == record["id"]:
         words = in_words(entries[0])
     return dict(
         record,
         status=WARN,
-        message="{}; the finding: {}".format(words, record["message"]),
-        action="Before it expires: {}".format(record["action"]),
+        message=f"{words}; the finding: {record['message']}",
+        action=f"Before it expires: {record['action']}",
         remedy="",
         waived={
             "by": BY_ROOT,
@@ -164,7 +164,7 @@ def state_of(entry, readings, records):
     if (record.get("waived") or {}).get("by") == BY_ROOT:
         return True, ""
     why = why_not_covered(entry, record) if record["status"] == FAIL else ""
-    return False, why or "the check is {}".format(record["status"])
+    return False, why or f"the check is {record['status']}"
 
 
 def reported(readings, records):

@@ -26,13 +26,13 @@ def why_not_covered(entry, record):
     message = kept_message(record["message"])
     others = [card for card in cards_in(message) if card not in entry["cards"]]
     if others:
-        return "it was given before {} failed".format(", ".join(others))
+        return f"it was given before {', '.join(others)} failed"
     if words_in(message) - words_in(entry["message"]):
-        return "it was given for another finding: {}".format(entry["message"])
+        return f"it was given for another finding: {entry['message']}"
     if _gravity(record["remedy"]) > _gravity(entry["remedy"]):
-        return "it was given when the remedy was {}, now it is {}".format(entry["remedy"], record["remedy"])
+        return f"it was given when the remedy was {entry['remedy']}, now it is {record['remedy']}"
     if _is_worse(entry, record, message):
-        return "it was given when the finding was less bad: {}".format(entry["message"])
+        return f"it was given when the finding was less bad: {entry['message']}"
     return ""
 
 

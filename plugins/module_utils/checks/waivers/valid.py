@@ -19,22 +19,22 @@ def valid(readings, expected):
     record = readings.at("acknowledgements")
     problem = _damage(record.value)
     if problem:
-        words = "no acknowledgement counts: {}".format(problem)
+        words = f"no acknowledgement counts: {problem}"
         return warned("damaged", "valid", words, RESTORE.format("/var/lib/gpuwright/acknowledgements.json"))
     record.each()
     firm = {check.id: check.firm_because for check in CHECKS if not check.waivable}
     names = sorted(entry["id"] for entry in record.value if entry["id"] in firm)
     if names:
-        withdraw = " ; ".join("sudo gpu-doctor --withdraw {}".format(name) for name in names)
-        words = "; ".join("{} cannot be acknowledged: {}".format(name, firm[name]) for name in names)
+        withdraw = " ; ".join(f"sudo gpu-doctor --withdraw {name}" for name in names)
+        words = "; ".join(f"{name} cannot be acknowledged: {firm[name]}" for name in names)
         return warned(", ".join(names), "valid", words, "Run: " + withdraw)
     # A record of an older release has none.
     if "skip_checks" in expected.value:
         expected.names("skip_checks")
     refused = problems_of_skips(expected.value, CHECKS)
     if refused:
-        words = "; ".join("{}: {}".format(name, refused[name]) for name in sorted(refused))
-        return warned(", ".join(sorted(refused)), "valid", "verify_skip_checks is not followed: {}".format(words))
+        words = "; ".join(f"{name}: {refused[name]}" for name in sorted(refused))
+        return warned(", ".join(sorted(refused)), "valid", f"verify_skip_checks is not followed: {words}")
     numbers = len(record.value), len(asked_skips(expected.value))
     return passed("valid", "valid", "{} acknowledgements kept, {} checks switched off".format(*numbers))
 

@@ -135,9 +135,9 @@ def _asked(name, what, commands, seconds, most) -> Tuple[Answer, bool]:
         done = run_bounded(command, seconds, most)
         said = " ".join(done.stderr.split())[:500]
         if done.missing or (len(commands) > 1 and not done.stdout.strip()):
-            problems.append(done.problem or "{} says nothing: {}".format(command[0], said))
+            problems.append(done.problem or f"{command[0]} says nothing: {said}")
             continue
-        problem = done.problem or ("" if done.rc == 0 else "ended with {}".format(done.rc))
+        problem = done.problem or ("" if done.rc == 0 else f"ended with {done.rc}")
         problem = ": ".join(part for part in (problem, said) if part)
         return Answer(name, what, " ".join(command), done.rc, done.stdout, problem), done.timed_out
     return Answer(name, what, " ".join(commands[0]), None, "", "; ".join(problems)), False
@@ -157,30 +157,30 @@ def _file(root: str, name: str, what: str, path: str) -> Answer:
 
 def sysfs(root: str) -> str:
     """`path: value` of each fact, a line each; what cannot be read has no line."""
-    lines = []
+    lines: List[str] = []
     for path in MACHINE_FILES:
         _add(lines, root, path)
     for node in names_in(root, NODE_FOLDER):
         if re.fullmatch(r"node[0-9]+", node):
             for name in ("cpulist", "distance"):
-                _add(lines, root, "{}/{}/{}".format(NODE_FOLDER, node, name))
+                _add(lines, root, f"{NODE_FOLDER}/{node}/{name}")
     for address in names_in(root, BUS_FOLDER)[:4096]:
-        folder = "{}/{}".format(BUS_FOLDER, address)
+        folder = f"{BUS_FOLDER}/{address}"
         if read_text(root, folder + "/vendor") == NVIDIA_VENDOR_ID:
             for name in DEVICE_FILES:
-                _add(lines, root, "{}/{}".format(folder, name))
+                _add(lines, root, f"{folder}/{name}")
             for name in ("driver", "iommu_group"):
-                target = link_target(root, "{}/{}".format(folder, name))
-                lines += ["{}/{} -> {}".format(folder, name, os.path.basename(target))] if target else []
+                target = link_target(root, f"{folder}/{name}")
+                lines += [f"{folder}/{name} -> {os.path.basename(target)}"] if target else []
     for address in names_in(root, DRIVER_FOLDER)[:256]:
-        _add(lines, root, "{}/{}/information".format(DRIVER_FOLDER, address))
+        _add(lines, root, f"{DRIVER_FOLDER}/{address}/information")
     return "\n".join(lines) + "\n"
 
 
 def _add(lines: list, root: str, path: str) -> None:
     text = read_text(root, path)
     if text is not None:
-        lines += ["{}: {}".format(path, line) for line in text.splitlines()[:64]]
+        lines += [f"{path}: {line}" for line in text.splitlines()[:64]]
 
 
 def as_json(text: str):

@@ -10,7 +10,7 @@ import os
 import tarfile
 import tempfile
 import time
-from typing import Callable, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 from ...host.files import below
 from ...verdict.expectations import EXPECTATIONS_PATH, parse_expectations
@@ -75,7 +75,7 @@ def make_bundle(path: str, root: str, level: str, masked: bool, examine: Callabl
     host = str(report.get("host") or "") if report else ""
     masker = _masker(root, report, answers) if masked else None
     rows, files = _files(answers, masker)
-    manifest = {
+    manifest: Dict[str, Any] = {
         "schema": SCHEMA,
         "identity": identity(),
         "time": now,
@@ -88,7 +88,7 @@ def make_bundle(path: str, root: str, level: str, masked: bool, examine: Callabl
     files.insert(0, (MANIFEST, _json(manifest)))
     if not path:
         name = manifest["host"] or "host"
-        path = "gpuwright-{}-{}{}".format(name, now.replace("-", "").replace(":", ""), SUFFIX)
+        path = f"gpuwright-{name}-{now.replace('-', '').replace(':', '')}{SUFFIX}"
     data = packed(files)
     write_new(path, data)
     return Made(path, rows, len(data), manifest["masked_values"])
@@ -101,7 +101,7 @@ def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]
     try:
         report = examine(parse_expectations(read_json(path)))
     except (OSError, ValueError) as error:
-        why = "{}: {}".format(shown, getattr(error, "strerror", None) or error)
+        why = f"{shown}: {getattr(error, 'strerror', None) or error}"
         missing = [Answer(REPORT, what, "gpu-doctor", None, "", "nothing was judged: " + why)]
         return {}, missing + [Answer(EXPECTATIONS, expected, shown, None, "", why)]
     return report, [
@@ -128,7 +128,7 @@ def _files(answers: List[Answer], masker) -> Tuple[list, List[Tuple[str, bytes]]
         if len(data) > most:
             # A part of a record cannot be read; a part of a log can.
             data = b"" if answer.name.endswith(".json") else data[:most].rpartition(b"\n")[0]
-            problem = "; ".join([problem] if problem else []) + "too large, {}".format("cut" if data else "left out")
+            problem = "; ".join([problem] if problem else []) + f"too large, {'cut' if data else 'left out'}"
         left -= len(data)
         row = {
             "name": answer.name if data else None,
@@ -166,7 +166,7 @@ def packed(files: List[Tuple[str, bytes]]) -> bytes:
     plain, buffer = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, data in files:
-            member = tarfile.TarInfo("{}/{}".format(FOLDER, name))
+            member = tarfile.TarInfo(f"{FOLDER}/{name}")
             member.size, member.mtime, member.mode = len(data), moment, OWNER_ONLY
             archive.addfile(member, io.BytesIO(data))
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=moment) as stream:

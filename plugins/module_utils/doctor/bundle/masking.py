@@ -7,7 +7,8 @@ told with `learn`; `learn_from` finds such names in texts first, so that they ar
 """
 
 import re
-from typing import Dict, List, Pattern, Tuple
+from functools import partial
+from typing import Dict, List, Match, Optional, Pattern, Tuple
 
 from . import masking_patterns as forms
 
@@ -60,20 +61,20 @@ class Masker:
 
     def _make(self, kind: str, value: str, number: int) -> str:
         if kind == "uuid":
-            return "00000000-0000-0000-0000-{:012d}".format(number)
+            return f"00000000-0000-0000-0000-{number:012d}"
         if kind == "name":
             # Two names of one host differ in the domain alone.
             short, _dot, domain = value.partition(".")
-            return "{}.{}".format(self.token("host", short), self.token("domain", domain))
+            return f"{self.token('host', short)}.{self.token('domain', domain)}"
         if kind in ("clique", "place"):
             return str(number)
         if kind == "home":
-            return "/home/home-{}".format(number)
+            return f"/home/home-{number}"
         if kind in ("serial", "guid") and re.fullmatch(r"0x[0-9A-Fa-f]+", value):
             return "0x{:0{}x}".format(number, len(value) - 2)
         if kind == "serial" and value.isdigit():
             return str(number).zfill(len(value))
-        return "{}-{}".format(kind, number)
+        return f"{kind}-{number}"
 
     # -- what has no form of its own
 
@@ -104,7 +105,7 @@ class Masker:
         """From now on this sentence of a person is masked as a whole, for it may name anything and anybody."""
         if value.strip():
             lead = "" if len(value.strip()) >= SHORTEST_SENTENCE else forms.BEFORE_A_REASON
-            self._reasons[value.strip()] = re.compile("({}){}".format(lead, re.escape(value.strip())))
+            self._reasons[value.strip()] = re.compile(f"({lead}){re.escape(value.strip())}")
 
     def _learn_parent(self, domain: str) -> None:
         parent = domain.partition(".")[2]
@@ -171,7 +172,7 @@ class Masker:
         for reason in sorted(self._reasons, key=len, reverse=True):
             if reason in text:
                 found_in = self._reasons[reason]
-                text = found_in.sub(lambda found, reason=reason: found.group(1) + self.token("reason", reason), text)
+                text = found_in.sub(partial(self._after, "reason", reason), text)
         text = forms.LOGIN.sub(lambda found: found.group(1) + self.token("login", found.group(2)) + "@", text)
         for pattern in (forms.SECRET, forms.SECRET_OPTION):
             text = pattern.sub(lambda found: found.group(1) + self.token("secret", found.group(2)), text)
@@ -183,14 +184,21 @@ class Masker:
         text = forms.SHORT_UUID.sub(lambda found: found.group()[:4] + self.token("part", found.group()[4:]), text)
         disks = (forms.DISK, forms.DISK_LINK, forms.WORLD_WIDE)
         for kind, pattern in [("disk", pattern) for pattern in disks] + [("guid", forms.GUID_WORDS)]:
-            text = pattern.sub(lambda found, kind=kind: found.group(1) + self._keep(kind, found.group(2)), text)
+            text = pattern.sub(partial(self._after, kind, None), text)
         text = forms.INITIATOR.sub(lambda found: self.token("initiator", found.group()), text)
         for kind, pattern in (("mac", forms.OCTETS), ("mac", forms.NET_NAME), ("guid", forms.GUID)):
-            text = pattern.sub(lambda found, kind=kind: self.token(kind, found.group()), text)
+            text = pattern.sub(partial(self._whole, kind), text)
         text = forms.addresses_masked(text, self.token)
         for pattern, kind in self._patterns(text):
-            text = pattern.sub(lambda found, kind=kind: self._word(found.group(), kind), text)
+            text = pattern.sub(partial(self._word, kind), text)
         return forms.DOMAIN_NAME.sub(self._domain_name, text)
+
+    def _after(self, kind: str, value: Optional[str], found: Match[str]) -> str:
+        """The first group, and a token: of `value`, or of the second group, which may be one already."""
+        return found.group(1) + (self._keep(kind, found.group(2)) if value is None else self.token(kind, value))
+
+    def _whole(self, kind: str, found: Match[str]) -> str:
+        return self.token(kind, found.group())
 
     def _keep(self, kind: str, value: str) -> str:
         # Already a token: a UUID keeps its form.
@@ -214,7 +222,7 @@ class Masker:
 
     def _xml_field(self, match) -> str:
         name, value = match.groups()
-        return "<{}>{}</".format(name, self._field(name, value))
+        return f"<{name}>{self._field(name, value)}</"
 
     def _text_field(self, match) -> str:
         lead, name, colon, value, end = match.groups()
@@ -237,10 +245,11 @@ class Masker:
         is_ours = plain in self.vocabulary or NUMBERED.fullmatch(plain) or plain.isdigit()
         return len(value) >= SHORTEST_WORD and not is_ours
 
-    def _word(self, found: str, kind: str) -> str:
+    def _word(self, kind: str, found: Match[str]) -> str:
         # Another host of a known domain is known by no more than that.
-        kind = self._words.get(found.lower(), kind or "name")
-        return self.token(kind, self._same.get(found.lower(), found))
+        word = found.group()
+        kind = self._words.get(word.lower(), kind or "name")
+        return self.token(kind, self._same.get(word.lower(), word))
 
     def _patterns(self, text: str) -> List[Tuple[Pattern, str]]:
         """(pattern, kind or "") for the known words that are in the text, which are few: all of them take too long."""
@@ -263,8 +272,8 @@ class Masker:
         numbers, names = [word for word in free if word.isdigit()], [word for word in free if not word.isdigit()]
         for chosen, form in ((names, "{}"), (numbers, r"(?<![0-9]\.){}(?!\.[0-9])")):
             if chosen:
-                any_of = form.format("(?:{})".format("|".join(self._form(word) for word in chosen)))
-                pattern = "(?<![A-Za-z0-9]){}(?![A-Za-z0-9])".format(any_of)
+                any_of = form.format(f"(?:{'|'.join(self._form(word) for word in chosen)})")
+                pattern = f"(?<![A-Za-z0-9]){any_of}(?![A-Za-z0-9])"
                 found.append((re.compile(pattern, re.IGNORECASE), ""))
         for word in words:
             for place in PLACES.get(self._words[word], ()) if word not in free else ():

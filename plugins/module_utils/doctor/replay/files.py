@@ -9,7 +9,7 @@ import re
 import stat
 import tarfile
 import zlib
-from typing import Dict, List, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple
 
 from ..bundle.make import MANIFEST
 from .log import Log, kernel_log
@@ -43,8 +43,8 @@ class Piece(NamedTuple):
 
     kind: str
     text: str = ""
-    log: object = None
-    members: object = None
+    log: Any = None
+    members: Mapping[str, bytes] = {}
     cut: bool = False
 
 
@@ -101,7 +101,7 @@ def pieces_of(path: str) -> List[Piece]:
             return [Piece(BUNDLE, members=members, cut=not whole)]
         if members is not None or (not data and not whole):
             kind = DAMAGED if not whole or not members else OTHER
-            return [Piece(kind, "a packed file that holds no whole bundle of gpu-doctor: {} missing".format(MANIFEST))]
+            return [Piece(kind, f"a packed file that holds no whole bundle of gpu-doctor: {MANIFEST} missing")]
         cut = cut or not whole
     elif data[257:262] == b"ustar":
         members = unpacked(data)
@@ -186,12 +186,13 @@ def unzipped(data: bytes):
 
 def unpacked(data: bytes) -> Dict[str, bytes]:
     """{name without the first folder: bytes} of the regular files; those before the damage of a damaged archive."""
-    found = {}
+    found: Dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for member in archive:
                 if member.isreg() and len(found) < MOST_MEMBERS:
-                    part = archive.extractfile(member).read()
+                    file = archive.extractfile(member)
+                    part = file.read() if file else b""
                     if len(part) == member.size:
                         found[member.name.partition("/")[2] or member.name] = part
     except (tarfile.TarError, OSError, ValueError, EOFError):
@@ -204,16 +205,16 @@ def _manifest(data: bytes):
     try:
         record = json.loads(data.decode("utf-8"))
     except RecursionError:
-        raise ValueError("{} is nested too deep".format(MANIFEST))
+        raise ValueError(f"{MANIFEST} is nested too deep")
     fits = isinstance(record, dict) and isinstance(record.get("files"), list) and "identity" in record
     return record if fits else None
 
 
-def manifest_of(members: Dict[str, bytes]) -> dict:
+def manifest_of(members: Mapping[str, bytes]) -> dict:
     """The manifest of a bundle; ValueError when it is none."""
     record = _manifest(members.get(MANIFEST, b""))
     if record is None:
-        raise ValueError("{} is not one of gpu-doctor's".format(MANIFEST))
+        raise ValueError(f"{MANIFEST} is not one of gpu-doctor's")
     return record
 
 

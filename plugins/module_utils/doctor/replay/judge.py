@@ -2,7 +2,7 @@
 """Judge what a node has left: a bundle as the node did, a bare answer or log by those checks that it is enough for."""
 
 import json
-from typing import List
+from typing import Any, Dict, List
 
 from ...checks.all import CHECKS, run_checks
 from ...gpu.nvidia_smi.query import record_of
@@ -17,8 +17,15 @@ REACHABLE = "driver.reachable"
 # What a file without its node leaves open; a check that asks for it is left out.
 OF_THE_NODE = ("plan", "venv", "smoke_device", "trainer_user")
 # What an administrator may have set on a node, and has not for a file; and no job keeps a file from being read.
-NO_CONFINEMENT = {"manager": None, "job": "", "cards": [], "denied": [], "granted": False, "hidden": False}
-UNSET = {"xid_policy": [], "tuning": None, "confinement": NO_CONFINEMENT}
+NO_CONFINEMENT: Dict[str, Any] = {
+    "manager": None,
+    "job": "",
+    "cards": [],
+    "denied": [],
+    "granted": False,
+    "hidden": False,
+}
+UNSET: Dict[str, Any] = {"xid_policy": [], "tuning": None, "confinement": NO_CONFINEMENT}
 NOT_MEASURED = "not measured: "
 
 
@@ -49,7 +56,7 @@ def judged(piece: Piece) -> dict:
 
 
 def _result(kind: str, **more) -> dict:
-    empty = {
+    empty: Dict[str, Any] = {
         "parsed": "",
         "driver": None,
         "gpus": [],
@@ -86,8 +93,8 @@ def _parsed(log) -> dict:
 
 def _log_words(log) -> str:
     begins = "" if "] Linux version " in log.text else ", not from the boot on"
-    others = " of {}".format(log.of) if log.of > log.lines else ""
-    return "kernel log, {}{} lines{}".format(log.lines, others, begins)
+    others = f" of {log.of}" if log.of > log.lines else ""
+    return f"kernel log, {log.lines}{others} lines{begins}"
 
 
 def _bare(kind: str, readings: dict, words: str, cut: bool) -> dict:
@@ -134,10 +141,10 @@ def _identity_of(smi) -> dict:
 
 def _answer_words(smi) -> str:
     if not smi.get("gpus"):
-        return "nvidia-smi, no GPU ({})".format(smi.get("status"))
+        return f"nvidia-smi, no GPU ({smi.get('status')})"
     names = [str(gpu.get("name")) for gpu in smi["gpus"]]
-    counted = ["{} x {}".format(names.count(name), name) for name in sorted(set(names))]
-    return "nvidia-smi, driver {}, {}".format(smi.get("driver_version"), ", ".join(counted))
+    counted = [f"{names.count(name)} x {name}" for name in sorted(set(names))]
+    return f"nvidia-smi, driver {smi.get('driver_version')}, {', '.join(counted)}"
 
 
 # -- bundles
@@ -147,9 +154,9 @@ def _record(piece: Piece, name: str) -> dict:
     try:
         value = json.loads(piece.members[name].decode("utf-8"))
     except RecursionError:
-        raise ValueError("{} is nested too deep".format(name))
+        raise ValueError(f"{name} is nested too deep")
     if not isinstance(value, dict):
-        raise ValueError("{} holds no record".format(name))
+        raise ValueError(f"{name} holds no record")
     return value
 
 
@@ -163,7 +170,7 @@ def _bundle(piece: Piece) -> dict:
     expected = _record(piece, EXPECTATIONS) if EXPECTATIONS in piece.members else report.get("expectations")
     readings = report.get("readings")
     if not isinstance(readings, dict):
-        raise ValueError("{} has no readings".format(REPORT))
+        raise ValueError(f"{REPORT} has no readings")
     readings = dict(readings)
     if report.get("performance") is not None:
         readings["performance"] = _measured(report["performance"])

@@ -36,20 +36,18 @@ def results_of(name: str, path: str) -> List[dict]:
     try:
         pieces = pieces_of(name)
     except OSError as error:
-        return [_damaged(shown, "it cannot be read: {}".format(error.strerror or error))]
+        return [_damaged(shown, f"it cannot be read: {error.strerror or error}")]
     except Exception as error:
-        return [_damaged(shown, "it cannot be read: {}".format(error))]
+        return [_damaged(shown, f"it cannot be read: {error}")]
     found = []
     for index, piece in enumerate(pieces):
-        label = shown if len(pieces) == 1 else "{} ({} of {})".format(shown, index + 1, len(pieces))
+        label = shown if len(pieces) == 1 else f"{shown} ({index + 1} of {len(pieces)})"
         try:
             found.append(dict(judged(piece), file=label))
         except ValueError as error:
-            found.append(_damaged(label, "a {} that cannot be read: {}".format(piece.kind, error)))
+            found.append(_damaged(label, f"a {piece.kind} that cannot be read: {error}"))
         except Exception as error:
-            found.append(
-                _damaged(label, "a {} whose reading broke: {}: {}".format(piece.kind, type(error).__name__, error))
-            )
+            found.append(_damaged(label, f"a {piece.kind} whose reading broke: {type(error).__name__}: {error}"))
     return [dict(result, verdict=_verdict(result)) for result in found]
 
 
@@ -80,20 +78,20 @@ def lines_of(result: dict) -> List[str]:
     if result["problem"]:
         lines.append("  problem  " + _short(result["problem"]))
     if result["verdict"]:
-        lines.append("  verdict  {}{}".format(result["verdict"], _other_verdict(result)))
+        lines.append(f"  verdict  {result['verdict']}{_other_verdict(result)}")
     bad = [check for check in result["checks"] if check["status"] not in (PASS, SKIP)]
     for check in sorted(bad, key=lambda check: TABLE_ORDER.index(check["status"])):
-        lines.append("  {:<7}  {}: {}".format(check["status"], check["id"], _short(check["message"])))
+        lines.append(f"  {check['status']:<7}  {check['id']}: {_short(check['message'])}")
         if check["action"]:
-            lines.append("           -> {}".format(_short(check["action"])))
+            lines.append(f"           -> {_short(check['action'])}")
     return lines
 
 
 def _other_verdict(result: dict) -> str:
     judged_checks = [check for check in result["checks"] if check["status"] != SKIP]
-    words = " ({} checks)".format(len(judged_checks)) if judged_checks else ""
+    words = f" ({len(judged_checks)} checks)" if judged_checks else ""
     if result["node_verdict"] not in (None, result["verdict"]):
-        words += "; the node itself said {}".format(printable(str(result["node_verdict"])))
+        words += f"; the node itself said {printable(str(result['node_verdict']))}"
     return words
 
 
@@ -110,11 +108,9 @@ def counts(results: List[dict]) -> dict:
 
 def closing_line(results: List[dict]) -> str:
     number = counts(results)
-    said = (
-        ", ".join("{} {}".format(number[status], status) for status in SEVERITY if number[status]) or "nothing judged"
-    )
-    others = "; {} not recognised".format(number["none"]) if number["none"] else ""
-    return "{} {}: {}{}".format(len(results), "file" if len(results) == 1 else "files", said, others)
+    said = ", ".join(f"{number[status]} {status}" for status in SEVERITY if number[status]) or "nothing judged"
+    others = f"; {number['none']} not recognised" if number["none"] else ""
+    return f"{len(results)} {'file' if len(results) == 1 else 'files'}: {said}{others}"
 
 
 def exit_status_of(results: List[dict]) -> int:

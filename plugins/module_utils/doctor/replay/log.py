@@ -6,7 +6,7 @@ Colours, quotes of a mail, and what grep and pdsh write in front of a line are t
 
 import json
 import re
-from typing import NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 QUOTES = re.compile(r"(?:> ?)+")
@@ -59,7 +59,8 @@ class Log(NamedTuple):
 
 def kernel_log(text: str) -> Log:
     """The kernel's lines in the text. Lines without a time since the boot keep their order: they get their number."""
-    found, count, follows = [], 0, False
+    found: List[str] = []
+    count, follows = 0, False
     for raw in text.splitlines():
         line = QUOTES.sub("", COLOUR.sub("", raw), 1) if raw[:1] == ">" else COLOUR.sub("", raw)
         if not line.strip():
@@ -73,7 +74,7 @@ def kernel_log(text: str) -> Log:
         follows = pair is not None
         if pair is not None:
             second, message = pair
-            found.append("[{}] {}".format(second or "{:5d}.000000".format(len(found)), message))
+            found.append("[{}] {}".format(second or f"{len(found):5d}.000000", message))
             follows = line.strip() != message
     return Log(text, "\n".join(found) + "\n", len(found), count)
 
@@ -103,7 +104,7 @@ def _with_time(line: str) -> Optional[Tuple[str, str]]:
         return match.group(1).rjust(12), match.group(3)
     match = KMSG.match(line)
     if match:
-        return "{:12.6f}".format(int(match.group(1)[:15]) / 1e6), match.group(2)
+        return f"{int(match.group(1)[:15]) / 1e6:12.6f}", match.group(2)
     match = CALENDAR.match(line) or HUMAN.match(line)
     if match:
         return "", match.group(1)
@@ -127,4 +128,4 @@ def _exported(line: str) -> Optional[Tuple[str, str]]:
     if entry.get("_TRANSPORT") != "kernel" or not isinstance(message, str):
         return None
     microseconds = clock[:15] if isinstance(clock, str) and clock.isdigit() else None
-    return "{:12.6f}".format(int(microseconds) / 1e6) if microseconds else "", message.replace("\n", "\n    ")
+    return f"{int(microseconds) / 1e6:12.6f}" if microseconds else "", message.replace("\n", "\n    ")

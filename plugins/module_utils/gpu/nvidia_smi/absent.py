@@ -5,7 +5,7 @@ A field that no row of the table allows to be absent is UNKNOWN when it reads N/
 reading failed.
 """
 
-import collections
+from typing import NamedTuple, Optional, Tuple
 
 from ..cards import ARCHITECTURES, card_of, is_strict, may_lack_ecc, may_lack_mig
 from .values import UNKNOWN
@@ -18,27 +18,47 @@ LACKS_CLOCKS = tuple(name for name, row in ARCHITECTURES.items() if not row.appl
 # A guest that was given a part of a card; what is of the whole card, the host keeps to itself.
 VGPU = ("vgpu", "vsga")
 
-Card = collections.namedtuple("Card", "name architecture mig ecc device_id virtualization driver c2c")
-Card.__new__.__defaults__ = ("", "", None, None)
-Card.__doc__ = """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN).
 
-device_id       the PCI id in four digits, "" where it is not known
-virtualization  the mode in small letters
-driver          its branch as a number, None where it is not known
-c2c             Enabled where the card shares its memory with a processor beside it
-"""
+class Card(NamedTuple):
+    """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN).
 
-Rule = collections.namedtuple(
-    "Rule", "fields architectures mig ecc data_centre may_lack_mig may_lack_ecc vgpu before c2c source"
-)
-Rule.__new__.__defaults__ = ((), (), (), None, None, None, None, None, (), "")
-Rule.__doc__ = """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card.
+    device_id       the PCI id in four digits, "" where it is not known
+    virtualization  the mode in small letters
+    driver          its branch as a number, None where it is not known
+    c2c             Enabled where the card shares its memory with a processor beside it
+    """
 
-data_centre  True or False: the card is, or is not, one whose "N/A" is not believed: a data-centre card, or one that
-             neither a row nor its name places
-vgpu         True: a virtual machine that was given a part of the card
-before       the first branch of the driver that writes the field
-"""
+    name: str
+    architecture: str
+    mig: Optional[str]
+    ecc: Optional[str]
+    device_id: str = ""
+    virtualization: Optional[str] = ""
+    driver: Optional[int] = None
+    c2c: Optional[str] = None
+
+
+class Rule(NamedTuple):
+    """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card.
+
+    data_centre  True or False: the card is, or is not, one whose "N/A" is not believed: a data-centre card, or one that
+                 neither a row nor its name places
+    vgpu         True: a virtual machine that was given a part of the card
+    before       the first branch of the driver that writes the field
+    """
+
+    fields: Tuple[str, ...]
+    architectures: Tuple[str, ...] = ()
+    mig: Tuple[Optional[str], ...] = ()
+    ecc: Tuple[Optional[str], ...] = ()
+    data_centre: Optional[bool] = None
+    may_lack_mig: Optional[bool] = None
+    may_lack_ecc: Optional[bool] = None
+    vgpu: Optional[bool] = None
+    before: Optional[int] = None
+    c2c: Tuple[Optional[str], ...] = ()
+    source: str = ""
+
 
 RETIREMENT = ("retired_pages_pending", "retired_pages_single_bit", "retired_pages_double_bit")
 REMAPPING = ("remapped_rows_pending", "remapped_rows_failure", "remapped_rows_uncorrected", "remapped_rows_corrected")

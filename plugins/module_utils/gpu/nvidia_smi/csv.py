@@ -82,20 +82,18 @@ def query_fields(fields, timeout, executable="nvidia-smi"):
     `timeout` in seconds; a field outside FIELDS raises ValueError.
     """
     if unknown_fields(fields):
-        raise ValueError(
-            "no such fields: {}; known are {}".format(", ".join(unknown_fields(fields)), ", ".join(FIELDS))
-        )
+        raise ValueError(f"no such fields: {', '.join(unknown_fields(fields))}; known are {', '.join(FIELDS)}")
     if not fields:
         return [], ""
     asked = list(IDENTITY) + [field for field in fields if field not in IDENTITY]
     finished = run_bounded([executable, "--query-gpu=" + ",".join(asked), "--format=csv"], timeout)
     if finished.rc != 0:
         meaning = interpret(finished)[0]
-        return [], "{}. Next: {}".format(meaning.message, meaning.action)
+        return [], f"{meaning.message}. Next: {meaning.action}"
     try:
         return parse_csv(finished.stdout, asked), ""
     except UnreadableCsv as error:
-        return [], "nvidia-smi's table cannot be read: {}. Next: nvidia-smi --help-query-gpu".format(error)
+        return [], f"nvidia-smi's table cannot be read: {error}. Next: nvidia-smi --help-query-gpu"
 
 
 def parse_csv(text, fields):
@@ -109,13 +107,13 @@ def parse_csv(text, fields):
     lines = [line for line in text.splitlines() if line.strip()]
     names = [cell.partition(" [")[0].strip() for cell in lines[0].split(",")] if lines else []
     if [RENAMED.get(name, name) for name in names] != list(fields):
-        raise UnreadableCsv("its first line is {!r}".format(clean(lines[0]) if lines else ""))
+        raise UnreadableCsv(f"its first line is {clean(lines[0]) if lines else ''!r}")
     return [_record(line.split(", "), fields) for line in lines[1:]]
 
 
 def _record(cells, fields):
     if len(cells) != len(fields):
-        raise UnreadableCsv("a line has {} values instead of {}".format(len(cells), len(fields)))
+        raise UnreadableCsv(f"a line has {len(cells)} values instead of {len(fields)}")
     words = {field: cells[number] for number, field in enumerate(fields)}
     name = read_text(words["name"]) or UNKNOWN
     address = re.match(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$", clean(words["pci.bus_id"]))
@@ -123,10 +121,12 @@ def _record(cells, fields):
     device_id = device.group(1).lower() if device else ""
     architecture = describe_device(device_id).architecture if device else UNKNOWN
     # A mode that was not asked for excuses nothing.
-    modes = [read_mode(words[mode]) if mode in words else UNKNOWN for mode in ("mig.mode.current", "ecc.mode.current")]
-    card = Card(name, architecture, *modes, device_id=device_id)
+    mig, ecc = (
+        read_mode(words[mode]) if mode in words else UNKNOWN for mode in ("mig.mode.current", "ecc.mode.current")
+    )
+    card = Card(name, architecture, mig, ecc, device_id)
     return {
-        "pci_id": "{:04x}:{}".format(int(address.group(1), 16), address.group(2).lower()) if address else UNKNOWN,
+        "pci_id": f"{int(address.group(1), 16):04x}:{address.group(2).lower()}" if address else UNKNOWN,
         "name": name,
         "values": {field: read_field(field, words[field], card) for field in fields if field not in IDENTITY},
     }

@@ -90,7 +90,7 @@ def read_warnings(text, begin, end):
 
 def watts(gpu, *names):
     """Watts, from whichever of the blocks and names this driver has; UNKNOWN when one is a word for an error."""
-    tags = [gpu.find("{}/{}".format(block, name)) for name in names for block in POWER_BLOCKS]
+    tags = [gpu.find(f"{block}/{name}") for name in names for block in POWER_BLOCKS]
     found = [(read_number(tag.text, "W", whole=False), clean(tag.text)) for tag in tags if tag is not None]
     failed = [text for value, text in found if value == UNKNOWN and GONE not in text]
     return UNKNOWN if failed else first_known(value for value, _text in found)
@@ -98,7 +98,7 @@ def watts(gpu, *names):
 
 def _clocks(gpu, block):
     """ "MEMORY,GRAPHICS" in MHz, as nvidia-smi --applications-clocks takes them; DEPRECATED where they are no more."""
-    texts = [gpu.findtext("{}/{}".format(block, name)) for name in ("mem_clock", "graphics_clock")]
+    texts = [gpu.findtext(f"{block}/{name}") for name in ("mem_clock", "graphics_clock")]
     if all(GONE in clean(text) for text in texts):
         return DEPRECATED
     numbers = [read_number(text, "MHz") for text in texts]

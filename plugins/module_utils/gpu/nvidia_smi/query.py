@@ -4,7 +4,7 @@
 Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); its messages come on standard output.
 """
 
-import collections
+from typing import NamedTuple
 
 from ...host.bounded import run_bounded
 from .values import LOST_WORDS, UNKNOWN, clean
@@ -12,7 +12,14 @@ from .xml import UnreadableXml, around_log, has_log, parse_log
 
 DEFAULT_TIMEOUT_SECONDS = 30
 
-Meaning = collections.namedtuple("Meaning", "status message action")
+
+class Meaning(NamedTuple):
+    """A way to fail: its name, what it is, and the next step."""
+
+    status: str
+    message: str
+    action: str
+
 
 INSTALL = "Run: ansible-playbook site.yml --tags system"
 KERNEL_LOG = "dmesg | grep -iE 'nvrm|xid'"
@@ -20,7 +27,7 @@ KERNEL_LOG = "dmesg | grep -iE 'nvrm|xid'"
 NOT_LOADED = Meaning(
     "driver_not_loaded",
     "the NVIDIA driver is not loaded",
-    "Run: modprobe nvidia ; where it does not load, {} and dkms status say why".format(KERNEL_LOG),
+    f"Run: modprobe nvidia ; where it does not load, {KERNEL_LOG} and dkms status say why",
 )
 MISMATCH = Meaning(
     "version_mismatch",
@@ -30,9 +37,9 @@ MISMATCH = Meaning(
 NO_DEVICES = Meaning(
     "no_devices",
     "the driver is loaded and finds no GPU that it can drive",
-    "lspci -nnk -d 10de: ; {}".format(KERNEL_LOG),
+    f"lspci -nnk -d 10de: ; {KERNEL_LOG}",
 )
-LOST = Meaning("gpu_lost", "a GPU has fallen off the PCI bus", "{}; then power the node off and on".format(KERNEL_LOG))
+LOST = Meaning("gpu_lost", "a GPU has fallen off the PCI bus", f"{KERNEL_LOG}; then power the node off and on")
 RESET = Meaning(
     "reset_required", "a GPU must be reset", "Stop what uses it, then run: nvidia-smi --gpu-reset ; or reboot."
 )
@@ -83,7 +90,7 @@ def record_of(finished, timeout=DEFAULT_TIMEOUT_SECONDS):
     """The same of an answer that was given before: a `bounded.Finished`."""
     meaning, log = interpret(finished)
     if finished.timed_out:
-        meaning = meaning._replace(message="nvidia-smi did not answer in {:g} s".format(timeout))
+        meaning = meaning._replace(message=f"nvidia-smi did not answer in {timeout:g} s")
     log = log or {}
     return {
         "reachable": bool(log) and meaning.status in ("ok", RESET.status, LOST.status),
@@ -119,8 +126,8 @@ def _meaning_of_failure(finished):
     text = around_log(finished.stdout) + finished.stderr
     meaning = BY_EXIT_STATUS.get(finished.rc) or _by_text(text) or _lost_inside(finished.stdout)
     if meaning is None:
-        how = "was killed by signal {}".format(-finished.rc) if finished.rc < 0 else "failed"
-        meaning = Meaning("failed", "nvidia-smi {}".format(how), KERNEL_LOG)
+        how = f"was killed by signal {-finished.rc}" if finished.rc < 0 else "failed"
+        meaning = Meaning("failed", f"nvidia-smi {how}", KERNEL_LOG)
     return meaning._replace(message=_with_words(meaning.message, finished.rc, text))
 
 
@@ -132,24 +139,24 @@ def _meaning_of_answer(finished):
         text = finished.stdout + finished.stderr
         meaning = _lost_inside(text) if has_log(finished.stdout) else _by_text(text)
         if meaning is None:
-            meaning = Meaning("unreadable", "nvidia-smi's answer cannot be read: {}".format(error), "nvidia-smi -q -x")
+            meaning = Meaning("unreadable", f"nvidia-smi's answer cannot be read: {error}", "nvidia-smi -q -x")
         return meaning._replace(message=_with_words(meaning.message, 0, text)), None
     lost = [gpu["pci_id"] for gpu in log["gpus"] if gpu["lost"]]
     beside = [line for line in around_log(finished.stdout).splitlines() if _by_text(line) is LOST]
     if lost or beside:
-        where = "the driver has lost {}".format(", ".join(lost)) if lost else clean(beside[0])
-        return LOST._replace(message="{}: {}".format(LOST.message, where)), log
+        where = f"the driver has lost {', '.join(lost)}" if lost else clean(beside[0])
+        return LOST._replace(message=f"{LOST.message}: {where}"), log
     count = len(log["gpus"])
     if count == 0:
         return NO_DEVICES, log
     if log["attached_gpus"] not in (count, UNKNOWN, None):
-        message = "nvidia-smi counts {} GPUs and describes {}".format(log["attached_gpus"], count)
+        message = f"nvidia-smi counts {log['attached_gpus']} GPUs and describes {count}"
         return Meaning("unreadable", message, KERNEL_LOG), None
     waiting = [gpu for gpu in log["gpus"] if gpu["recovery_action"] not in (None, UNKNOWN, "none")]
     if waiting:
         asks = ", ".join("{pci_id}: {recovery_action}".format(**gpu) for gpu in waiting)
-        return RESET._replace(message="the driver asks for a recovery action on {}".format(asks)), log
-    return Meaning("ok", "{} GPU{}".format(count, "" if count == 1 else "s"), ""), log
+        return RESET._replace(message=f"the driver asks for a recovery action on {asks}"), log
+    return Meaning("ok", f"{count} GPU{'' if count == 1 else 's'}", ""), log
 
 
 def _lost_inside(text):
@@ -166,4 +173,4 @@ def _by_text(text):
 
 def _with_words(message, rc, text):
     words = clean(text)
-    return "{} (exit status {}{})".format(message, rc, ": " + words if words else "")
+    return f"{message} (exit status {rc}{': ' + words if words else ''})"

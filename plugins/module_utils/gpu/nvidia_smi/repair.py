@@ -33,8 +33,7 @@ def read_repair(gpu):
 def _spare_rows(gpu):
     kinds = ("low", "none")
     return {
-        "spare_rows_" + kind: number_at(gpu, "{}/row_remapper_histogram_{}".format(HISTOGRAM, kind), "bank(s)")
-        for kind in kinds
+        "spare_rows_" + kind: number_at(gpu, f"{HISTOGRAM}/row_remapper_histogram_{kind}", "bank(s)") for kind in kinds
     }
 
 

@@ -48,7 +48,7 @@ def parse_log(text):
         "cuda_version": _version(root, "cuda_umd_version", "cuda_version"),
         "attached_gpus": read_number(root.findtext("attached_gpus"), ""),
         "gpus": [read_gpu(gpu, _branch(driver)) for gpu in root.findall("gpu")],
-        "warnings": read_warnings(text, text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))),
+        "warnings": read_warnings(text, text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")),
     }
 
 
@@ -60,7 +60,7 @@ def has_log(text):
 def around_log(text):
     """What nvidia-smi wrote before and behind its XML."""
     text = COMMENT.sub("", text)
-    begin, end = text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))
+    begin, end = text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")
     return text if begin < 0 else text[:begin] + "\n" + (text[end:] if end >= begin else "")
 
 
@@ -78,18 +78,18 @@ def _branch(version):
 
 def _parse(text):
     # nvidia-smi may write warnings before and behind its XML.
-    begin, end = text.find("<" + ROOT_TAG), text.rfind("</{}>".format(ROOT_TAG))
+    begin, end = text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")
     if begin < 0:
-        raise UnreadableXml("no <{}> in it".format(ROOT_TAG))
+        raise UnreadableXml(f"no <{ROOT_TAG}> in it")
     if end < begin:
-        raise UnreadableXml("it is cut off before </{}>".format(ROOT_TAG))
+        raise UnreadableXml(f"it is cut off before </{ROOT_TAG}>")
     # Nothing in front of the first element is needed, and an entity can only be declared there. Comments are gone.
     if "<!" in text[begin:end] or "<?" in text[begin:end] or "<!ENTITY" in text[:begin]:
         raise UnreadableXml("it declares entities or other markup, which nvidia-smi never does")
     try:
-        return ElementTree.fromstring(text[begin:end] + "</{}>".format(ROOT_TAG))
+        return ElementTree.fromstring(text[begin:end] + f"</{ROOT_TAG}>")
     except (ElementTree.ParseError, ValueError) as error:
-        raise UnreadableXml("it is damaged: {}".format(error))
+        raise UnreadableXml(f"it is damaged: {error}")
 
 
 def read_gpu(gpu, driver=None):
@@ -151,7 +151,7 @@ def _pci_id(gpu):
     """The address as sysfs writes it: nvidia-smi has capitals and a domain of eight digits."""
     address = clean(gpu.get("id") or gpu.findtext("pci/pci_bus_id"))
     match = re.match(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$", address)
-    return "{:04x}:{}".format(int(match.group(1), 16), match.group(2).lower()) if match else UNKNOWN
+    return f"{int(match.group(1), 16):04x}:{match.group(2).lower()}" if match else UNKNOWN
 
 
 def _mig_mode(gpu, card):

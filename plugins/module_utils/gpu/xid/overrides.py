@@ -58,7 +58,7 @@ def parse_overrides(text: str) -> List[Dict[str, Any]]:
     rows = []
     for kind, codes in _tree(_entries(text)):
         if kind.key not in KINDS:
-            raise _error(kind.line, "{!r} is none of {}".format(kind.key, ", ".join(KINDS)))
+            raise _error(kind.line, f"{kind.key!r} is none of {', '.join(KINDS)}")
         rows += [_row(kind.key, code, fields) for code, fields in codes]
     return rows
 
@@ -72,12 +72,12 @@ def parse_mapping(text: str) -> Dict[str, Dict[str, Dict[str, Optional[str]]]]:
 
 
 def _error(line: int, words: str) -> ValueError:
-    return ValueError("{}, line {}: {}".format(PATH, line, words))
+    return ValueError(f"{PATH}, line {line}: {words}")
 
 
 def _entries(text: str) -> List[Entry]:
     if len(text) > LONGEST_FILE:
-        raise _error(1, "the file is longer than {} bytes".format(LONGEST_FILE))
+        raise _error(1, f"the file is longer than {LONGEST_FILE} bytes")
     entries: List[Entry] = []
     started = False
     for number, raw in enumerate(text.split("\n"), 1):
@@ -98,11 +98,11 @@ def _entries(text: str) -> List[Entry]:
 def _entry(number: int, line: str, words: str) -> Entry:
     match = KEY.fullmatch(words)
     if not match:
-        raise _error(number, "expected 'name: value', found {!r}".format(words[:60]))
+        raise _error(number, f"expected 'name: value', found {words[:60]!r}")
     key, rest = match.group(1), (match.group(2) or "").strip(" ")
     quoted = key[0] in "\"'"
     if not quoted and NO_TEXT.fullmatch(key):
-        raise _error(number, "the name {!r} is no text in YAML; put it in quotes".format(key))
+        raise _error(number, f"the name {key!r} is no text in YAML; put it in quotes")
     value = None if not rest or rest.startswith("#") else _value(number, rest)
     return Entry(len(line) - len(line.lstrip(" ")), key[1:-1] if quoted else key, value, number)
 
@@ -118,7 +118,7 @@ def _value(number: int, rest: str) -> str:
     match = PLAIN.match(rest)
     text = match.group(0).rstrip(" ") if match else ""
     if not match or not COMMENT.fullmatch(rest[len(text) :]) or NO_TEXT.fullmatch(text):
-        raise _error(number, "{!r} is not a plain text; put it in double quotes".format(rest[:60]))
+        raise _error(number, f"{rest[:60]!r} is not a plain text; put it in double quotes")
     return text
 
 
@@ -135,35 +135,45 @@ def _tree(entries: List[Entry]) -> List[Tuple[Entry, List[Tuple[Entry, List[Entr
             level = 1
         else:
             level = 2
-        above = [tree, tree and tree[-1][1], tree and tree[-1][1] and tree[-1][1][-1][1]][level]
+        if level == 0:
+            above = [kind.key for kind, _codes in tree]
+        elif level == 1:
+            above = [code.key for code, _fields in tree[-1][1]]
+        else:
+            above = [field.key for field in tree[-1][1][-1][1]]
         if above and entry.indent != depths[level]:
-            raise _error(entry.line, "{} spaces where {} were used before".format(entry.indent, depths[level]))
+            raise _error(entry.line, f"{entry.indent} spaces where {depths[level]} were used before")
         if level < 2 and entry.value is not None:
-            raise _error(entry.line, "{!r} takes no value in its line".format(entry.key))
-        if any((other[0] if level < 2 else other).key == entry.key for other in above):
-            raise _error(entry.line, "a second {!r}".format(entry.key))
+            raise _error(entry.line, f"{entry.key!r} takes no value in its line")
+        if entry.key in above:
+            raise _error(entry.line, f"a second {entry.key!r}")
         depths[level] = entry.indent
-        above.append((entry, []) if level < 2 else entry)
+        if level == 0:
+            tree.append((entry, []))
+        elif level == 1:
+            tree[-1][1].append((entry, []))
+        else:
+            tree[-1][1][-1][1].append(entry)
     return tree
 
 
 def _row(kind: str, code: Entry, fields: List[Entry]) -> Dict[str, Any]:
     if not CODE.fullmatch(code.key) or int(code.key) > HIGHEST[kind]:
-        raise _error(code.line, "{!r} is no {} code, 1 to {}".format(code.key, kind, HIGHEST[kind]))
+        raise _error(code.line, f"{code.key!r} is no {kind} code, 1 to {HIGHEST[kind]}")
     row = {"kind": kind, "code": int(code.key), "action": "", "remedy": "", "line": code.line}
     for field in fields:
         if field.key not in FIELDS:
-            raise _error(field.line, "{!r} is none of {}".format(field.key, ", ".join(FIELDS)))
+            raise _error(field.line, f"{field.key!r} is none of {', '.join(FIELDS)}")
         if not field.value:
-            raise _error(field.line, "{} has no value".format(field.key))
+            raise _error(field.line, f"{field.key} has no value")
         row[field.key] = field.value
         if field.key == "class" and field.value not in CLASSES:
-            raise _error(field.line, "class {!r} is none of {}".format(field.value, ", ".join(CLASSES)))
+            raise _error(field.line, f"class {field.value!r} is none of {', '.join(CLASSES)}")
         if field.key == "remedy" and field.value not in REMEDIES:
-            raise _error(field.line, "remedy {!r} is none of {}".format(field.value, ", ".join(REMEDIES)))
+            raise _error(field.line, f"remedy {field.value!r} is none of {', '.join(REMEDIES)}")
     for name in NEEDED:
         if name not in row:
-            raise _error(code.line, "{} {} has no {}".format(kind, code.key, name))
+            raise _error(code.line, f"{kind} {code.key} has no {name}")
     if row["remedy"] and row["class"] != FAIL:
         raise _error(code.line, "a remedy goes with class fail only")
     return row

@@ -77,7 +77,7 @@ def judge_xid(code: int, text: str, count: int = 1, overrides: Sequence[Dict[str
             if re.search(other.words, text):
                 found = Judged(other.kind, other.meaning, row.action, other.remedy)
         if row.repeat and count >= row.repeat:
-            found = found._replace(kind=FAIL, meaning="{}, again and again".format(row.meaning))
+            found = found._replace(kind=FAIL, meaning=f"{row.meaning}, again and again")
     return _overridden(found, "xid", code, overrides)
 
 
@@ -102,7 +102,7 @@ def _recovery(text: str) -> Judged:
     if kind == HARMLESS:
         return Judged(kind, "the driver asks for no recovery any more", "", "")
     wanted = wanted_action(text) or "a recovery action that its text does not name"
-    return Judged(kind, "the driver asks for: {}".format(wanted), action, remedy)
+    return Judged(kind, f"the driver asks for: {wanted}", action, remedy)
 
 
 def _overridden(found: Judged, kind: str, code: int, overrides: Sequence[Dict[str, Any]]) -> Judged:

@@ -76,9 +76,9 @@ def _by_word(unit):
         r"\b[Nn]on-?[Ff]atal\b(?!.*\b(?:[Nn]on-?)?[Ff]atal\b)",
         WARN,
         "",
-        "NVLink {} error, not fatal: nothing to do".format(unit),
+        f"NVLink {unit} error, not fatal: nothing to do",
     )
-    return _fails("NVLink {} error".format(unit), RESET, NVLINK, "C", (nonfatal,))
+    return _fails(f"NVLink {unit} error", RESET, NVLINK, "C", (nonfatal,))
 
 
 # Both tell of memory; Volta and older retire pages, later ones remap rows, and the line says which.
@@ -185,7 +185,7 @@ ENGINES = (
 )
 XID.update(
     {
-        code: Row(WARN, "exception of a {}: the program that used it failed".format(name))
+        code: Row(WARN, f"exception of a {name}: the program that used it failed")
         for name, codes in ENGINES
         for code in codes
     }

@@ -9,7 +9,7 @@ MokListRT1 ..., and the kernel shows shim's own copies in /sys/firmware/efi/mok-
 
 import re
 import struct
-from typing import Dict, List
+from typing import Dict, Iterable, List, Optional
 
 from ..files import exists, names_in, read_bytes
 
@@ -45,7 +45,7 @@ def read_state(root: str = "/") -> Dict[str, str]:
         return _state("disabled")
     if flag in (0, 1):
         return _state("enabled" if flag else "disabled")
-    return _state("unknown", "the variable {}/SecureBoot-{} does not hold 0 or 1".format(EFI_VARIABLES, GLOBAL))
+    return _state("unknown", f"the variable {EFI_VARIABLES}/SecureBoot-{GLOBAL} does not hold 0 or 1")
 
 
 def _state_of_stub(root: str) -> Dict[str, str]:
@@ -54,7 +54,7 @@ def _state_of_stub(root: str) -> Dict[str, str]:
     if found in (STUB_DISABLED, STUB_ENABLED):
         return _state("enabled" if found == STUB_ENABLED else "disabled")
     return _state(
-        "unknown", "{} is empty: efivarfs is not mounted, or the kernel runs with efi=noruntime".format(EFI_VARIABLES)
+        "unknown", f"{EFI_VARIABLES} is empty: efivarfs is not mounted, or the kernel runs with efi=noruntime"
     )
 
 
@@ -62,7 +62,7 @@ def _state(state: str, because: str = "") -> Dict[str, str]:
     return {"state": state, "because": because}
 
 
-def _flag(root, names, prefix):
+def _flag(root: str, names: Iterable[str], prefix: str) -> Optional[int]:
     """The one byte of an EFI variable that follows its attributes, or None."""
     for name in names:
         if name.startswith(prefix):
@@ -71,14 +71,14 @@ def _flag(root, names, prefix):
     return None
 
 
-def read_variable(root: str, name: str, owner: str = SHIM):
+def read_variable(root: str, name: str, owner: str = SHIM) -> Optional[bytes]:
     """The bytes of one variable without its attributes; None where it is not there, OSError where it cannot be read."""
-    path = "{}/{}-{}".format(EFI_VARIABLES, name, owner)
+    path = f"{EFI_VARIABLES}/{name}-{owner}"
     if not exists(root, path):
         return None
     data = read_bytes(root, path)
     if data is None or len(data) < ATTRIBUTES_BYTES:
-        raise OSError("{} cannot be read".format(path))
+        raise OSError(f"{path} cannot be read")
     return data[ATTRIBUTES_BYTES:]
 
 
@@ -89,7 +89,7 @@ def read_certificates(root: str, name: str, owner: str = SHIM) -> List[bytes]:
     """
     names = names_in(root, EFI_VARIABLES)
     if not names:
-        raise OSError("{} cannot be read".format(EFI_VARIABLES))
+        raise OSError(f"{EFI_VARIABLES} cannot be read")
     part = re.compile(re.escape(name) + r"[0-9]*")
     found = []
     for variable in names:
@@ -100,7 +100,7 @@ def read_certificates(root: str, name: str, owner: str = SHIM) -> List[bytes]:
         if part.fullmatch(label):
             data = read_bytes(root, MOK_VARIABLES + "/" + label)
             if data is None:
-                raise OSError("{}/{} cannot be read".format(MOK_VARIABLES, label))
+                raise OSError(f"{MOK_VARIABLES}/{label} cannot be read")
             found += parse_signature_lists(data)
     return sorted(set(found), key=found.index)
 

@@ -6,7 +6,7 @@ update-secureboot-policy (dkms, `prepare_signing`), and makes the key in the mid
 made before can be confirmed before a driver is touched.
 """
 
-from typing import NamedTuple
+from typing import Any, Mapping, NamedTuple, Optional
 
 from ..files import exists, names_in, read_assignments, read_bytes
 from .efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
@@ -28,7 +28,7 @@ class KeyPlace(NamedTuple):
 
 def key_place(root: str, system: str, kernel: str) -> KeyPlace:
     """Where DKMS looks; `system`: id of os-release; `kernel`: the release for which $kernelver stands."""
-    files = [FRAMEWORK] + ["{}.d/{}".format(FRAMEWORK, name) for name in names_in(root, FRAMEWORK + ".d")]
+    files = [FRAMEWORK] + [f"{FRAMEWORK}.d/{name}" for name in names_in(root, FRAMEWORK + ".d")]
     said = {}
     for file in files:
         if file == FRAMEWORK or file.endswith(".conf"):
@@ -58,9 +58,9 @@ def read_module_key(root: str, system: str, kernel: str) -> dict:
         return found
     certificate = read_bytes(root, place.certificate)
     if not certificate:
-        return dict(found, state=UNKNOWN, because="{} cannot be read".format(place.certificate))
+        return dict(found, state=UNKNOWN, because=f"{place.certificate} cannot be read")
     if not exists(root, EFI_VARIABLES):
-        return dict(found, state=UNKNOWN, because="there is no {}".format(EFI_VARIABLES))
+        return dict(found, state=UNKNOWN, because=f"there is no {EFI_VARIABLES}")
     try:
         return dict(found, state=state_of(root, certificate))
     except (OSError, ValueError) as error:
@@ -76,6 +76,6 @@ def state_of(root: str, certificate: bytes) -> str:
     return STAGED if certificate in read_certificates(root, "MokNew", SHIM) else NOT_ENROLLED
 
 
-def enrolled(key: dict):
+def enrolled(key: Mapping[str, Any]) -> Optional[bool]:
     """True, False, or None where there is no key or nobody can tell."""
     return None if key["state"] in (NONE, UNKNOWN) else key["state"] == ENROLLED

@@ -8,6 +8,7 @@ does not know.
 
 import re
 import struct
+from typing import Match, Optional
 
 TO64 = "[./0-9A-Za-z]"
 FORMS = (
@@ -25,19 +26,17 @@ DEFAULT_ROUNDS = 5000
 def hash_problem(text: str) -> str:
     """What is wrong with the hash, in one sentence that does not repeat it; "" for a good one."""
     if not text:
-        return "the password's hash is missing. {}".format(MAKE_IT)
+        return f"the password's hash is missing. {MAKE_IT}"
     if _parse(text):
         return ""
     if text.startswith("$y$") or text.startswith("$gy$") or text.startswith("$7$"):
-        return "the password's hash is made by yescrypt or scrypt, which MokManager does not know. {}".format(MAKE_IT)
+        return f"the password's hash is made by yescrypt or scrypt, which MokManager does not know. {MAKE_IT}"
     if text.startswith("$"):
-        return "the password's hash is not of the forms $6$SALT$HASH, $5$SALT$HASH or $2y$. {}".format(MAKE_IT)
-    return "what is given is no hash (crypt(3): $6$SALT$HASH); a password itself must not stand there. {}".format(
-        MAKE_IT
-    )
+        return f"the password's hash is not of the forms $6$SALT$HASH, $5$SALT$HASH or $2y$. {MAKE_IT}"
+    return f"what is given is no hash (crypt(3): $6$SALT$HASH); a password itself must not stand there. {MAKE_IT}"
 
 
-def _parse(text: str):
+def _parse(text: str) -> Optional[Match[str]]:
     return next((match for match in (form.fullmatch(text) for form in FORMS) if match), None)
 
 

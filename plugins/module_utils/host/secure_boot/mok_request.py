@@ -8,9 +8,9 @@ not enrolled was refused, or nobody pressed a key in time; one that outlives a b
 import json
 import os
 import tempfile
-from typing import Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
-from ..bounded import run_bounded
+from ..bounded import Finished, run_bounded
 from ..files import read_bytes, read_text
 from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
@@ -40,7 +40,9 @@ class Outcome(NamedTuple):
     remarks: List[str]
 
 
-def prepare(root: str, place: KeyPlace, password_hash: str, check: bool = False, run=run_bounded) -> Outcome:
+def prepare(
+    root: str, place: KeyPlace, password_hash: str, check: bool = False, run: Callable[..., Finished] = run_bounded
+) -> Outcome:
     """Bring the key to `staged`, or leave it `enrolled`; `Refused` where that cannot be.
 
     `password_hash` has passed `hash_problem`. `check` changes nothing and says what would be done.
@@ -51,18 +53,19 @@ def prepare(root: str, place: KeyPlace, password_hash: str, check: bool = False,
             return Outcome(STAGED, True, done + ["stage its import"], [])
         return _stage(root, place, password_hash, done, check, run)
     except (OSError, ValueError) as error:
-        raise Refused("The signing key cannot be prepared: {}.".format(error))
+        raise Refused(f"The signing key cannot be prepared: {error}.")
 
 
-def _stage(root, place, password_hash, done, check, run):
+def _stage(
+    root: str, place: KeyPlace, password_hash: str, done: List[str], check: bool, run: Callable[..., Finished]
+) -> Outcome:
     certificate = read_bytes(root, place.certificate) or b""
     describe_certificate(certificate)
     state = state_of(root, certificate)
     if state == BLOCKED:
         raise Refused(
-            "The firmware has revoked {} (dbx or MokListX): remove it and {}, and run again with a new key.".format(
-                place.certificate, place.private_key
-            )
+            f"The firmware has revoked {place.certificate} (dbx or MokListX): remove it and {place.private_key}, and "
+            "run again with a new key."
         )
     if state == ENROLLED:
         return Outcome(ENROLLED, bool(done), done, [])
@@ -73,8 +76,8 @@ def _stage(root, place, password_hash, done, check, run):
         return Outcome(STAGED, bool(done), done, remarks)
     if state == STAGED and others:
         raise Refused(
-            "Another key waits for its confirmation beside {}, so the password cannot be replaced: confirm or "
-            "withdraw both (`mokutil --revoke-import`), and run again.".format(place.certificate)
+            f"Another key waits for its confirmation beside {place.certificate}, so the password cannot be replaced: "
+            "confirm or withdraw both (`mokutil --revoke-import`), and run again."
         )
     # The same key under another password, or an own key that was replaced since.
     withdraw = state == STAGED or (others and {digest(one) for one in others} == {record.get("sha256")})
@@ -86,14 +89,14 @@ def _stage(root, place, password_hash, done, check, run):
     _import(root, place.certificate, password_hash, run)
     if state_of(root, certificate) != STAGED:
         raise Refused(
-            "mokutil took {} and the request is not among the firmware's variables (MokNew): look at "
-            "`mokutil --list-new` and at the free space of the firmware's store.".format(place.certificate)
+            f"mokutil took {place.certificate} and the request is not among the firmware's variables (MokNew): look at "
+            "`mokutil --list-new` and at the free space of the firmware's store."
         )
     _write_record(root, {"schema": 1, "sha256": digest(certificate), "boot_id": boot_id})
     return Outcome(STAGED, True, done + [step], remarks)
 
 
-def _remarks(state, record, certificate, others, boot_id):
+def _remarks(state: str, record: Dict[str, str], certificate: bytes, others: List[bytes], boot_id: str) -> List[str]:
     """What an earlier run's record says of this state: sentences."""
     found = []
     if record.get("boot_id") not in (None, "", boot_id):
@@ -110,11 +113,11 @@ def _remarks(state, record, certificate, others, boot_id):
             )
     foreign = [one for one in others if digest(one) != record.get("sha256")]
     if foreign:
-        found.append("{} other keys wait for confirmation, too: look at each before Continue.".format(len(foreign)))
+        found.append(f"{len(foreign)} other keys wait for confirmation, too: look at each before Continue.")
     return found
 
 
-def _import(root, certificate, password_hash, run):
+def _import(root: str, certificate: str, password_hash: str, run: Callable[..., Finished]) -> None:
     """The hash goes through a file of root's that is gone afterwards: everybody sees a program's arguments."""
     folder = os.path.join(root, "run")
     handle, path = tempfile.mkstemp(prefix="gpuwright-", dir=folder if os.path.isdir(folder) else None)
@@ -127,7 +130,7 @@ def _import(root, certificate, password_hash, run):
         os.unlink(path)
 
 
-def _read_record(root) -> Dict[str, str]:
+def _read_record(root: str) -> Dict[str, str]:
     """The last request that was staged here; {} where there is no record, or a damaged one."""
     try:
         found = json.loads(read_text(root, RECORD) or "{}")
@@ -137,7 +140,7 @@ def _read_record(root) -> Dict[str, str]:
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
-def _write_record(root, record):
+def _write_record(root: str, record: Dict[str, Any]) -> None:
     path = os.path.join(root, RECORD.lstrip("/"))
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     with open(path + ".new", "w", encoding="ascii") as file:
@@ -151,4 +154,4 @@ def dialogue(root: str, certificate: str) -> List[str]:
     data = read_bytes(root, certificate)
     shown = fingerprint(data).replace(":", " ").upper() if data else ""
     shown = shown or "unknown"
-    return ["{}. {}".format(number, line.format(fingerprint=shown)) for number, line in enumerate(DIALOGUE, 1)]
+    return [f"{number}. {line.format(fingerprint=shown)}" for number, line in enumerate(DIALOGUE, 1)]

@@ -3,44 +3,47 @@
 
 import os
 import tempfile
+from typing import Callable, List
+
+from ..bounded import Finished
+from .module_key import KeyPlace
 
 SECONDS = 60
 SUBJECT = "/CN=DKMS module signing key"
 # codeSigning, which newer kernels may ask for, and shim's "modules alone": boot loaders signed with it are refused.
 USES = "codeSigning,1.3.6.1.4.1.2312.16.1.2"
-CONFIGURATION = """[req]
+CONFIGURATION = f"""[req]
 distinguished_name = name
 x509_extensions = extensions
 [name]
 [extensions]
 basicConstraints = critical,CA:FALSE
 keyUsage = digitalSignature
-extendedKeyUsage = {uses}
+extendedKeyUsage = {USES}
 subjectKeyIdentifier = hash
-""".format(uses=USES)
+"""
 
 
 class Refused(Exception):
     """Why nothing was staged, with what to do, in one sentence."""
 
 
-def make_pair(root, place, check, run):
+def make_pair(root: str, place: KeyPlace, check: bool, run: Callable[..., Finished]) -> List[str]:
     """[] where key and certificate are there and belong together, else what was made."""
     private, certificate = (os.path.join(root, path.lstrip("/")) for path in place)
     if place.private_key.startswith("pkcs11:"):
         if not os.path.exists(certificate):
             raise Refused(
-                "There is no {}, the certificate of the signing key {}: put it there, in DER.".format(
-                    place.certificate, place.private_key
-                )
+                f"There is no {place.certificate}, the certificate of the signing key {place.private_key}: put it "
+                "there, in DER."
             )
         return []
     there = [path for path in place if os.path.exists(os.path.join(root, path.lstrip("/")))]
     if len(there) == 1:
         missing = next(path for path in place if path not in there)
         raise Refused(
-            "There is {} without {}, and DKMS would make a new pair that nobody has enrolled: put the other half back, "
-            "or remove {}, and run again.".format(there[0], missing, there[0])
+            f"There is {there[0]} without {missing}, and DKMS would make a new pair that nobody has enrolled: put the "
+            f"other half back, or remove {there[0]}, and run again."
         )
     if there:
         # In check mode openssl may not be installed yet.
@@ -48,22 +51,22 @@ def make_pair(root, place, check, run):
             _compare(private, certificate, place, run)
         return []
     if check:
-        return ["make the key {}".format(place.private_key)]
+        return [f"make the key {place.private_key}"]
     _openssl_request(private, certificate, run)
-    return ["made the key {}".format(place.private_key)]
+    return [f"made the key {place.private_key}"]
 
 
-def _compare(private, certificate, place, run):
+def _compare(private: str, certificate: str, place: KeyPlace, run: Callable[..., Finished]) -> None:
     of_key = output(run, ["openssl", "pkey", "-in", private, "-pubout"])
     of_certificate = output(run, ["openssl", "x509", "-inform", "DER", "-in", certificate, "-noout", "-pubkey"])
     if of_key.split() != of_certificate.split():
         raise Refused(
-            "{} is not the key of the certificate {}, so the kernel would refuse what DKMS signs: put the matching "
-            "half back, or remove both, and run again.".format(place.private_key, place.certificate)
+            f"{place.private_key} is not the key of the certificate {place.certificate}, so the kernel would refuse "
+            "what DKMS signs: put the matching half back, or remove both, and run again."
         )
 
 
-def _openssl_request(private, certificate, run):
+def _openssl_request(private: str, certificate: str, run: Callable[..., Finished]) -> None:
     """Both files beside their places first, so that a run that ends in the middle leaves no half of a pair."""
     for path in (private, certificate):
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
@@ -80,10 +83,10 @@ def _openssl_request(private, certificate, run):
         os.rename(public, certificate)
 
 
-def output(run, command) -> str:
+def output(run: Callable[..., Finished], command: List[str]) -> str:
     """What a program prints; `Refused` with its words where it fails."""
     finished = run(command, SECONDS)
     if finished.rc != 0:
         said = " ".join((finished.problem or finished.stderr or finished.stdout).split())[:300]
-        raise Refused("{} {} failed: {}.".format(command[0], command[1], said or "exit status {}".format(finished.rc)))
+        raise Refused("{} {} failed: {}.".format(command[0], command[1], said or f"exit status {finished.rc}"))
     return finished.stdout

@@ -102,6 +102,9 @@ class KernelEvents(object):
     """Feed it the lines in order, then `result`."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self.xids = Table()
         self.sxids = Table()
         self.findings = Table()
@@ -117,7 +120,7 @@ class KernelEvents(object):
         message = _joined(line.text)
         if line.speaker == KERNEL and message.startswith(FIRST_WORDS):
             # A file of a syslog daemon holds several boots; the last one counts.
-            self.__init__()
+            self._begin()
             self.from_boot, self.boot_s = True, line.second
         second = max(0, line.second - self.boot_s)
         if line.speaker != KERNEL:
@@ -151,11 +154,13 @@ class KernelEvents(object):
         code, card = int(match.group(2) or 0), address(match.group(1))
         kind = variant("xid", code, message)
         if code == RECOVERY_ACTION_CHANGED and wanted_action(message).lower() == "none":
-            self._close_card(card, "the driver asks for no recovery of {} any more at {} s".format(card, second))
+            self._close_card(card, f"the driver asks for no recovery of {card} any more at {second} s")
         self.xids.count((code, card, kind), {"code": code, "pci_id": card}, second, self.lines, message)
 
     def _sxid(self, second: int, message: str) -> None:
         match = SXID.match(message)
+        if match is None:
+            return
         code, card = int(match.group(2) or 0), address(match.group(1))
         if SXID_DETAIL.match(message) and any(
             (code, card, kind) in self.sxids.open for kind in ("fatal", "nonfatal", "")
@@ -173,7 +178,7 @@ class KernelEvents(object):
         else:
             match = RESET_DONE.match(message)
             if match:
-                self._close_card(match.group(1), "reset at {} s".format(second))
+                self._close_card(match.group(1), f"reset at {second} s")
                 return True
             return self._works_again(second, message)
         return True
@@ -183,7 +188,7 @@ class KernelEvents(object):
             match = pattern.match(message)
             if match:
                 name = next(group for group in match.groups() if group)
-                self.findings.close(_stands_at(kinds, name), "{} at {} s".format(words, second))
+                self.findings.close(_stands_at(kinds, name), f"{words} at {second} s")
                 return True
         return False
 
@@ -195,7 +200,7 @@ class KernelEvents(object):
         began = self.load_began
         self.load_began = None
         number = self.lines if began is None else began
-        words = "the driver was loaded anew at {} s".format(second)
+        words = f"the driver was loaded anew at {second} s"
         self.xids.close(lambda e: e["_n"] < number and reload_repairs("xid", e["code"], e["text"]), words)
         self.sxids.close(lambda e: e["_n"] < number and reload_repairs("sxid", e["code"], e["text"]), words)
         self.findings.close(lambda e: e["_n"] < number and e["kind"] == "iommu", words)
@@ -218,7 +223,7 @@ class KernelEvents(object):
                 self.sentence = ""
             return
         if self.sentence:
-            whole = "{} {}".format(self.sentence, message[len("NVRM: ") :])
+            whole = f"{self.sentence} {message[len('NVRM: ') :]}"
             self.further -= 1
             if self._plain(second, whole):
                 self.sentence = ""

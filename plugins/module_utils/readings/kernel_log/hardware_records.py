@@ -95,7 +95,7 @@ class HardwareRecords(object):
             return True
         self.previous_boot = False
         match = EDAC.match(message)
-        return bool(match) and self._memory(second, match.group(2), message)
+        return match is not None and self._memory(second, match.group(2), message)
 
     def finish(self) -> None:
         for tag in list(self.open):

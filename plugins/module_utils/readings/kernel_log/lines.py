@@ -62,7 +62,7 @@ def read_lines(text: str) -> Iterator[Line]:
         if found is None:
             # An indented line belongs to the message before it, also when that message is not the kernel's.
             if pending is not None and raw[:1] in (" ", "\t") and line and len(pending.text) < LONGEST_MESSAGE:
-                pending = pending._replace(text="{}\n{}".format(pending.text, line.strip()))
+                pending = pending._replace(text=f"{pending.text}\n{line.strip()}")
             continue
         if pending is not None:
             yield pending

@@ -47,10 +47,10 @@ def read_kernel_log(root: str) -> Optional[Dict[str, Any]]:
         if parsed["lines"] and (done.rc == 0 or done.truncated):
             return dict(parsed, source=" ".join(command), whole=parsed["whole"] and not done.truncated)
         said = (done.stderr.strip().splitlines() or ["said nothing"])[0]
-        problems.append(done.problem or "{}: {}".format(command[0], said))
+        problems.append(done.problem or f"{command[0]}: {said}")
     if read_container(root) is not None:
         return None
-    raise OSError("the kernel's log cannot be read: {}".format("; ".join(problems)))
+    raise OSError(f"the kernel's log cannot be read: {'; '.join(problems)}")
 
 
 def parse_log(text: str) -> Dict[str, Any]:

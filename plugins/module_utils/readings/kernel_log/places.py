@@ -23,7 +23,7 @@ def address(text: Optional[str]) -> str:
         return "unnamed"
     parts = text.lower().split(":")
     domain = int(parts[0], 16) if len(parts) == 3 else 0
-    return "{:04x}:{}:{}".format(domain, parts[-2], parts[-1])
+    return f"{domain:04x}:{parts[-2]}:{parts[-1]}"
 
 
 def place(row: Row, message: str) -> str:
@@ -38,7 +38,7 @@ def place(row: Row, message: str) -> str:
         return address(match.group(0))
     match = SHORT_PCI.search(message)
     if match:
-        return address("{}:{}".format(match.group(1), match.group(2)))
+        return address(f"{match.group(1)}:{match.group(2)}")
     match = DISK.search(message)
     return next(group for group in match.groups() if group) if match else "host"
 

@@ -27,7 +27,7 @@ GROUPS = (
 
 _NAMED = {row.name: (row.check, row.kind, row.remedy) for row in reversed(ROWS)}
 _NAMED.update({name: (check, kind, remedy) for name, check, kind, remedy in GROUPS})
-ONE = re.compile("|".join("(?P<r{}>{})".format(number, row.pattern) for number, row in enumerate(ROWS)))
+ONE = re.compile("|".join(f"(?P<r{number}>{row.pattern})" for number, row in enumerate(ROWS)))
 # Far longer than the messages of the rows; a pattern must not search a page.
 LONGEST = 512
 
@@ -41,7 +41,7 @@ def row_of(message: str) -> Optional[Tuple[Row, int]]:
     match = ONE.match(message, 0, LONGEST)
     if not match:
         return None
-    row = ROWS[int(match.lastgroup[1:])]
+    row = ROWS[int(str(match.lastgroup)[1:])]
     numbers = (int(group) for group in match.groups() if group and group.isdigit()) if row.kind == LOST else iter(())
     return row, next(numbers, 1)
 

@@ -24,7 +24,7 @@ DIGITS = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def path(name, owner=SHIM):
-    return "{}/{}-{}".format(VARIABLES, name, owner)
+    return f"{VARIABLES}/{name}-{owner}"
 
 
 def read(file):
@@ -65,7 +65,7 @@ def is_right(password, request):
     method, rounds, size, salt, digest = REQUEST.unpack(request)
     if method != SHA512:
         raise SystemExit("the stand-in for MokManager knows $6$ alone")
-    count = "" if rounds == ROUNDS else "rounds={}$".format(rounds)
+    count = "" if rounds == ROUNDS else f"rounds={rounds}$"
     made = crypt.crypt(password, PREFIX + count + salt[:size].decode())
     return sha512_digest(made.rsplit("$", 1)[1]) == digest[:64]
 

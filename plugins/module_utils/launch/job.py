@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu-job: what the services gpu-job@NAME and train-gan@NAME run: a command, one process for each of its GPUs.
+
+It takes the GPUs that the service names, so that no two services share one unasked, and becomes gpu-run, or torchrun
+with a gpu-run for each process. What it has taken is given back by the kernel when the last of these has ended.
+"""
+
+import fcntl
+import os
+import shlex
+import sys
+from typing import List, NamedTuple, Optional, Tuple
+
+from ..host.files import below
+from ..host.topology import Gpu, find_all_gpus, reachable_gpus
+from .gpu_choice import demanded_gpus
+from .launcher import EXIT_REFUSED, start
+from .runtime_policy import LaunchError
+
+# sysexits.h EX_TEMPFAIL: a GPU is in use now, and the service is tried again.
+EXIT_IN_USE = 75
+GPU_RUN = "/usr/local/bin/gpu-run"
+# The services make it, with RuntimeDirectory=.
+LOCKS = "/run/gpuwright-jobs"
+ONE_HOST = "--standalone"
+EACH_GPU, SINGLE = "each-gpu", "one"
+ALL, NONE = "all", "none"
+YES, NO = "yes", "no"
+PREFIX = "GPU_JOB_"
+USAGE = """usage: gpu-job [--explain] [-- command [argument ...]]
+
+Run a command as the service of this name does; docs/jobs.md says how. It is set by variables of the environment:
+  GPU_JOB_COMMAND    the command, where none is given; quoted as for a shell, which is not asked
+  GPU_JOB_GPUS       all (default), none, or numbers in PCI order and UUIDs: 0,1
+  GPU_JOB_PROCESSES  each-gpu (default: by torchrun, where there are several) or one
+  GPU_JOB_SHARE      no (default) or yes: other services that say yes may have the same GPUs
+  GPU_JOB_TORCHRUN   options of torchrun (default: {})
+  GPU_JOB_NAME       who this is, for whoever finds a GPU in use
+""".format(ONE_HOST)
+
+
+class Job(NamedTuple):
+    """What is to be run. `gpus` is "all", "none" or what gpu-run --gpus takes; `torchrun` are its options."""
+
+    name: str
+    command: List[str]
+    gpus: str
+    processes: str
+    share: bool
+    torchrun: List[str]
+
+
+class Taken(NamedTuple):
+    """A GPU, or a slice of one, that somebody else has: in words, and by whom."""
+
+    device: str
+    holder: str
+
+
+def read_job(environ, command: List[str]) -> Job:
+    """The job that the environment describes; LaunchError, one sentence, for what cannot be understood."""
+    words = command or _words(environ, "COMMAND")
+    if not words:
+        raise LaunchError(f"no command: set {PREFIX}COMMAND, in /etc/gpuwright/jobs/NAME.env for gpu-job@NAME")
+    return Job(
+        name=environ.get(PREFIX + "NAME", "") or "gpu-job",
+        command=words,
+        gpus=environ.get(PREFIX + "GPUS", "").replace(" ", "") or environ.get("CUDA_VISIBLE_DEVICES", "") or ALL,
+        processes=_one_of(environ, "PROCESSES", (EACH_GPU, SINGLE)),
+        share=_one_of(environ, "SHARE", (NO, YES)) == YES,
+        torchrun=_words(environ, "TORCHRUN") or [ONE_HOST],
+    )
+
+
+def _words(environ, name: str) -> List[str]:
+    text = environ.get(PREFIX + name, "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise LaunchError(f"{PREFIX}{name}={text}: {error}; quote it as for a shell") from None
+
+
+def _one_of(environ, name: str, choices: Tuple[str, ...]) -> str:
+    """The first of `choices` is the default."""
+    value = environ.get(PREFIX + name, "") or choices[0]
+    if value not in choices:
+        raise LaunchError(f"{PREFIX}{name}={value}: choose from {', '.join(choices)}")
+    return value
+
+
+def chosen_gpus(job: Job, root: str = "/") -> List[Gpu]:
+    """The GPUs of the job, in its own order; LaunchError where one does not exist."""
+    there = reachable_gpus(find_all_gpus(root), root)
+    if job.gpus == NONE:
+        return []
+    if job.gpus == ALL:
+        return there
+    try:
+        return demanded_gpus(job.gpus, there, there)
+    except LaunchError as error:
+        raise LaunchError(str(error).replace("--gpus ", PREFIX + "GPUS=", 1)) from None
+
+
+def command_line(job: Job, gpus: List[Gpu]) -> List[str]:
+    """What is executed: gpu-run and the command, or torchrun with a gpu-run for each process.
+
+    Options of torchrun that somebody has set mean ranks on several hosts, so torchrun is then taken for one GPU, too.
+    """
+    launcher = [GPU_RUN]
+    if job.gpus != ALL and gpus:
+        launcher += ["--gpus", job.gpus]
+    several = len(gpus) > 1 or (gpus and job.torchrun != [ONE_HOST])
+    if job.processes == SINGLE or not several:
+        return [*launcher, "--", *job.command]
+    ranks = ["torchrun", *job.torchrun, f"--nproc-per-node={len(gpus)}", "--no-python", GPU_RUN, "--"]
+    return [*launcher, "--", *ranks, *job.command]
+
+
+def take(job: Job, gpus: List[Gpu], root: str = "/") -> Optional[Taken]:
+    """Lock every GPU for as long as this process and what it becomes live; the first one that somebody else has.
+
+    Slices of one GPU are taken each by itself, and the GPU with those who take slices of it. Raises LaunchError where
+    there is no folder for the locks.
+    """
+    for device, alone in _devices(job, gpus):
+        path = os.path.join(below(root, LOCKS), device.replace("/", "_"))
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o660)
+        except OSError as error:
+            raise LaunchError(f"{path} cannot be opened ({error.strerror}): the GPUs cannot be taken") from None
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return Taken(device, os.read(handle, 200).decode("utf-8", "replace").strip() or "another service")
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, job.name.encode("utf-8", "replace"), 0)
+        # Through exec, into the command itself or torchrun: it lives as long as the job.
+        os.set_inheritable(handle, True)
+    return None
+
+
+def _devices(job: Job, gpus: List[Gpu]) -> List[Tuple[str, bool]]:
+    """(name of the lock, whether it is taken alone), in an order that is the same for all."""
+    words = job.gpus.split(",") if "MIG-" in job.gpus else []
+    found = {gpu.pci_id: not job.share for gpu in gpus}
+    for place, word in enumerate(words):
+        if word.startswith("MIG-"):
+            found[gpus[place].pci_id] = False
+            found[word] = not job.share
+    return sorted(found.items())
+
+
+def main(arguments: List[str], environ=os.environ, root: str = "/", ignored: int = 0) -> int:
+    """The program: returns an exit code, or does not return because it has become the job."""
+    explain = arguments[:1] == ["--explain"]
+    rest = arguments[1:] if explain else arguments
+    if rest[:1] in (["--help"], ["-h"]):
+        sys.stdout.write(USAGE)
+        return 0
+    if rest and rest[0] != "--":
+        return _refuse(f"{rest[0]!r} is no option; the command goes after --, see gpu-job --help")
+    try:
+        job = read_job(environ, rest[1:])
+        gpus = chosen_gpus(job, root)
+        line = command_line(job, gpus)
+        if explain:
+            print(" ".join(map(shlex.quote, line)))
+            return 0
+        taken = take(job, gpus, root)
+    except LaunchError as error:
+        return _refuse(str(error))
+    if taken:
+        _say(f"{taken.device} is in use by {taken.holder}; GPU_JOB_GPUS chooses others, GPU_JOB_SHARE=yes shares")
+        return EXIT_IN_USE
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if job.gpus == NONE else {}
+    return start(line, {**environ, **hidden}, root, ignored)
+
+
+def _say(message: str) -> None:
+    sys.stderr.write("gpu-job: {}\n".format(" ".join(message.splitlines())))
+    # exec would drop what is still in the buffer.
+    sys.stderr.flush()
+
+
+def _refuse(message: str) -> int:
+    _say(message)
+    return EXIT_REFUSED

@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
+  bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ docs: venv ## write the pages, tables and pictures that are made from code and d
 	@$(VENV)/bin/python tools/nvidia_smi_fields.py
 	@$(VENV)/bin/python tools/checks.py
 	@$(VENV)/bin/python tools/roles.py
+
+picture: venv ## photograph the page of a made-up fleet for README (needs chromium; writes docs/images/page.png)
+	@$(VENV)/bin/python tests/page/picture.py
 
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
 	@$(VENV)/bin/python tools/checks_tried.py

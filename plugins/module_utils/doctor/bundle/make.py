@@ -120,7 +120,7 @@ def make_bundle(
 
 
 def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]]:
-    """The report, {} where the node's expectations cannot be had, and it and they as answers."""
+    """The report, {} where the node's expectations cannot be read, and it and they as answers."""
     what, expected = "the readings and checks of this moment", "what the node was judged by"
     shown = EXPECTATIONS_PATH if path == below(root, EXPECTATIONS_PATH) else path
     try:

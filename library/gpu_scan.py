@@ -66,7 +66,7 @@ dest:
 from ansible.module_utils.basic import AnsibleModule
 
 
-def main():
+def main() -> None:
     """The work is done by the action plug-in of this name, plugins/action/gpu_scan.py."""
     module = AnsibleModule(
         argument_spec={

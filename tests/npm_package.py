@@ -16,7 +16,7 @@ INSTALL_NODE = Path(__file__).with_name("install-node")
 
 
 class PackageError(Exception):
-    """The package cannot be had, or is not the pinned one; the text says what to do."""
+    """The package cannot be fetched, or is not the pinned one; the text says what to do."""
 
 
 def fetch(name: str, version: str, integrity: str) -> Path:

@@ -98,6 +98,12 @@ README = (
     Row(
         "make demo", NOT_HERE, reason="brings two more hosts up from bare, for minutes; its output is compared instead"
     ),
+    Row("make pyz", CONTROLLER, (r"build/gpu-doctor\.pyz: \d+ bytes, version \d",)),
+    Row(
+        "ansible-playbook playbooks/scan.yml",
+        LANE,
+        file=("tests/unit/playbooks/test_scan_playbook.py", '"playbooks/scan.yml"'),
+    ),
     Row("make collection", LANE, file=("tests/collection/conftest.py", '[*galaxy, "build", ')),
     Row("make test", NOT_HERE, reason="it is what runs this"),
     Row("FLEET=off make test", NOT_HERE, reason="it is what runs this"),

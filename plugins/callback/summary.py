@@ -140,9 +140,11 @@ class CallbackModule(CallbackBase):
         host = self._host(result)
         action = result._task.action.rpartition(".")[2]
         facts = result._result.get("ansible_facts") or {}
-        if action == "gpu_verify":
+        if action in ("gpu_verify", "gpu_scan"):
             host.verdict = str(result._result.get("verdict"))
             host.checks = [check for check in result._result.get("checks") or [] if isinstance(check, dict)]
+            if result._result.get("dest"):
+                self._reports[result._host.get_name()] = str(result._result["dest"])
         elif action == "fetch" and host.verdict is not None:
             self._reports[result._host.get_name()] = str(result._result.get("dest"))
         elif action == "report_page":

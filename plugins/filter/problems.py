@@ -63,7 +63,7 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     # Where apt cannot read its lists, that is the problem, and what it found in the old ones is none.
     lists = results["__preflight_lists"]
     rehearsal = lists if lists.get("msg") else results["__preflight_rehearsal"]
-    # The task never fails for itself: a failure is read from dnf's return code, and from apt's having a message at all.
+    # The task never fails by itself: a failure is read from dnf's return code, and from apt's having a message at all.
     by_apt = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
     if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg")):
         rows.append(_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"]))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests/fleet"))
+sys.path[:0] = [str(REPOSITORY / "tests/fleet"), str(REPOSITORY / "collections")]
 fleet_base = importlib.import_module("gpuwright_fleet.base")
 paths = importlib.import_module("gpuwright_fleet.paths")
 podman = importlib.import_module("gpuwright_fleet.podman").podman
@@ -21,7 +21,9 @@ run = importlib.import_module("gpuwright_fleet.shell").run
 wheelhouse = importlib.import_module("gpuwright_fleet.wheelhouse")
 
 CONTAINERFILE = REPOSITORY / "deploy/container/Containerfile"
-BARE, PYTHON, IMAGE = (f"localhost/gpuwright-container-{name}" for name in ("bare", "python", "trainer"))
+BARE, PLAIN, PYTHON, IMAGE = (
+    f"localhost/gpuwright-container-{name}" for name in ("bare", "plain", "python", "trainer")
+)
 # The build of the fleet's wheels (wheelhouse.LOCK), as the Containerfile spells it.
 PYTORCH = wheelhouse.LOCK.stem.partition("-")[2]
 
@@ -40,23 +42,35 @@ def based_on(image: str) -> list[str]:
     return ["--build-arg", f"BASE_IMAGE={image}", "--build-arg", f"BASE_DIGEST={digest}"]
 
 
-@pytest.fixture(scope="session")
-def bare() -> str:
-    """Debian 12 without Python, as nvidia/cuda is Ubuntu without Python; kept between runs."""
-    key = paths.content_hash([Path(fleet_base.__file__)], "container")
-    image = f"{BARE}:{key}"
+def debian(repository: str, *packages: str) -> str:
+    """A minimal Debian 12 with these packages, made by mmdebstrap and kept between runs."""
+    key = paths.content_hash([Path(fleet_base.__file__)], "container", *packages)
+    image = f"{repository}:{key}"
     if podman("image", "exists", image, check=False).returncode != 0:
         archive = paths.cache_dir() / f"container-{key}.tar"
-        command: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=minbase", "--include=ca-certificates"]
+        command: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=minbase"]
+        command += [f"--include={','.join(packages)}"]
         command += [f"--aptopt={option}" for option in fleet_base.apt_options()]
         command += ["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/locale/*"]
         run([*command, fleet_base.SUITE, archive, *fleet_base.controller_sources()], timeout=900)
         podman("import", str(archive), image)
         archive.unlink()
-        for old in podman("images", "--format", "{{.Repository}}:{{.Tag}}", BARE).stdout.split():
+        for old in podman("images", "--format", "{{.Repository}}:{{.Tag}}", repository).stdout.split():
             if old != image:
                 podman("image", "rm", old, check=False)
     return image
+
+
+@pytest.fixture(scope="session")
+def bare() -> str:
+    """Debian 12 without Python, as nvidia/cuda is Ubuntu without Python."""
+    return debian(BARE, "ca-certificates")
+
+
+@pytest.fixture(scope="session")
+def plain() -> str:
+    """Debian 12 with its own Python and nothing else, as somebody's machine that nobody has prepared."""
+    return debian(PLAIN, "python3")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-# In the place of any value that could not be had; the first two are for a field alone, the others for a whole card.
+# In the place of any value that could not be read; the first two are for a field alone, the others for a whole card.
 UNREADABLE = ("ERR!", "[Unknown Error]")
 CARD_WORDS = ("[GPU requires reset]", "GPU is lost")
 ABSENT = "N/A"

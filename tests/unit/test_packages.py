@@ -125,7 +125,7 @@ def test_a_node_gets_the_packages_that_its_tools_import_and_no_other() -> None:
     variables = yaml.safe_load((REPOSITORY / "roles/system_runtime/vars/main.yml").read_text())
     tasks = (REPOSITORY / "roles/system_runtime/tasks/tools.yml").read_text()
     assert "tree_files(__system_runtime_not_on_nodes)" in tasks
-    assert {path.name for path in TOOLS} == {"gpu-doctor", "gpu-run", "gpu-tune"}
+    assert {path.name for path in TOOLS} == {"gpu-doctor", "gpu-job", "gpu-run", "gpu-tune"}
     needed = {package_of(name) for name in imported_by_tools()}
     assert variables["__system_runtime_not_on_nodes"] == sorted(set(graph(NODE_MODULES)) - needed) == list(NOT_ON_NODES)
 

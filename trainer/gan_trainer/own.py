@@ -14,7 +14,7 @@ FORM = "package.module:function"
 
 
 class OwnError(UsageError):
-    """The function cannot be had, or gives what the trainer cannot use; the text names key and function."""
+    """The function cannot be imported, or gives what the trainer cannot use; the text names key and function."""
 
 
 def is_own(value: object) -> bool:

@@ -38,7 +38,7 @@ ROOT_ONLY = ("/opt/gpuwright", "/usr/local/lib/gpuwright", "/etc/gpuwright", LAU
 def collect_software(expectations, root, host, busy=()):
     """What lies above the driver, from the toolkit to the trainer's files. `busy`: who computes on the cards."""
     plan = expectations["plan"]
-    return {
+    found = {
         "trainer_user": attempt(read_trainer_user, root, expectations["trainer_user"]),
         "cuda": attempt(read_cuda, root, plan),
         "cudnn": attempt(read_cudnn, root, plan, expectations["trainer_user"]),
@@ -49,13 +49,20 @@ def collect_software(expectations, root, host, busy=()):
         "environment": attempt(read_environment, root, expectations["venv"]),
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
-        "infiniband": attempt(read_infiniband, root),
-        "disks": for_root(attempt(read_disks, root)),
         "services": attempt(read_services, root, expectations.get("services", [])),
         "locks": attempt(read_package_locks, root),
+        "bench": attempt(read_bench, root, expectations),
+    }
+    return dict(found, **collect_host(root, host))
+
+
+def collect_host(root, host):
+    """What takes long and is there on a host that nobody has set up, too."""
+    return {
+        "infiniband": attempt(read_infiniband, root),
+        "disks": for_root(attempt(read_disks, root)),
         "driver_packages": attempt(read_packages, root, host),
         "initramfs": attempt(read_next_initramfs, root, host),
-        "bench": attempt(read_bench, root, expectations),
     }
 
 

@@ -10,6 +10,8 @@ from typing import Dict, List, NamedTuple, Sequence
 from ..checks.all import CHECKS
 from ..verdict.check import DEEP, POWER_CYCLE, REPLACE
 
+PROGRAM = "gpu-doctor"
+
 CONTROLLER = "whoever runs the playbooks"
 MACHINE = "whoever has access to the machine, or its vendor"
 VENDOR = "the vendor of the server or card"
@@ -134,7 +136,7 @@ TYPED = re.compile(r"\b[Rr]un(?: on the node)?: |\bansible-playbook ")
 ELSEWHERE = re.compile(r"^(?:First do what|See) [a-z_]+\.?[a-z_]* ?(?:says\.?)?$")
 INVENTORY = re.compile(r"\b(inventory|verify_\w+|framework_\w+|system_\w+)\b")
 AT_THE_MACHINE = re.compile(
-    r"(?i)\b(reseat|cable|riser|firmware|bios|vendor|field diagnostic|power the node|exchange|swap)\b"
+    r"(?i)\b(reseat|cable|riser|firmware|bios|vendor|field diagnostic|power the node|exchange|swap|card out)\b"
 )
 GIVEN = re.compile(r"\b(allocation|pod|container) with |^Give the pod|^Start the container")
 ROWS = {check.id: check for check in CHECKS}
@@ -163,32 +165,32 @@ def who_acts(action: str, remedy: str = "", check_id: str = "") -> str:
     return hand.who if hand is not None else NODE
 
 
-def proof(check_id: str) -> str:
+def proof(check_id: str, program: str = PROGRAM) -> str:
     """What says in the end that a finding is gone."""
     row = ROWS.get(check_id)
     if check_id.startswith("smoke.") or check_id == "model.limits":
         command = "ansible-playbook site.yml --tags verify"
     else:
-        command = "sudo gpu-doctor" + (" --level deep" if row is not None and row.level == DEEP else "")
+        command = f"sudo {program}" + (" --level deep" if row is not None and row.level == DEEP else "")
     return f"{command} says PASS for {check_id}"
 
 
-def done_by(check_id: str, action: str, remedy: str = "") -> List[str]:
+def done_by(check_id: str, action: str, remedy: str = "", program: str = PROGRAM) -> List[str]:
     """Parts of a sentence: who acts, and for what nobody can type also how to tell that it is done. A finding that
     another check explains is done when that one is."""
     parts = [f"to be done by {who_acts(action, remedy, check_id)}"]
     if not is_typed(action) and not ELSEWHERE.match(action):
         hand = BY_HAND.get(check_id)
-        parts += [f"done when {', and '.join(([hand.seen] if hand else []) + [proof(check_id)])}"]
+        parts += [f"done when {', and '.join(([hand.seen] if hand else []) + [proof(check_id, program)])}"]
     return parts
 
 
-def hand_note(record: Dict) -> str:
+def hand_note(record: Dict, program: str = PROGRAM) -> str:
     """The sentence below an action that is not a command; "" below a command, which who reads it can type."""
     action = record["action"]
     if not action or is_typed(action) or ELSEWHERE.match(action):
         return ""
-    return sentence_of(done_by(record["id"], action, record.get("remedy", "")))
+    return sentence_of(done_by(record["id"], action, record.get("remedy", ""), program))
 
 
 def sentence_of(parts: Sequence[str]) -> str:

@@ -51,10 +51,17 @@ def replay_option(options):
 def bundle_option(options, root, examine):
     """--bundle; returns the exit status. `examine(expectations)` returns the report of this moment."""
     from .bundle.make import make_bundle
+    from .scan.examine import scan
 
     try:
         made = make_bundle(
-            options.bundle, root, options.level, not options.unmasked, examine, options.expectations or ""
+            options.bundle,
+            root,
+            options.level,
+            not options.unmasked,
+            examine,
+            options.expectations or "",
+            (lambda: scan(root, options.level)) if options.scan else None,
         )
     except FileExistsError as error:
         print(f"gpu-doctor: {options.bundle or error.filename2}: {error.strerror}", file=sys.stderr)

@@ -40,6 +40,7 @@ from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
+from .scan import option
 from .waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
 
 USAGE_ERROR = 2
@@ -70,18 +71,23 @@ itself, and UNKNOWN when that is older than it counts for.
 """
 
 
-def main(arguments=None, root="/"):
-    """Run the program; returns its exit status. `root` is where the node's files lie."""
+def main(arguments=None, root="/", pyz_version=""):
+    """Run the program; returns its exit status. `root` is where the node's files lie.
+
+    pyz_version  that of gpu-doctor.pyz, which scans unless told otherwise; "" for the program on a node
+    """
     # A reader that has seen enough, such as head, ends the program without a word, as with any other program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     escape_output()
-    options = parse(arguments)
+    options = parse(arguments, pyz_version)
     if options.explain is not None:
         return explain(options.explain)
     if options.replay is not None:
         return replay_option(options)
     if options.bundle is not None:
         return bundle_option(options, root, lambda expectations: examine(expectations, root, options.level))
+    if options.scan:
+        return option.scan_option(options, root, bool(pyz_version))
     if options.gate:
         is_open, sentence = gate(root)
         print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
@@ -130,11 +136,11 @@ def main(arguments=None, root="/"):
     return exit_status(report["verdict"])
 
 
-def parse(arguments):
+def parse(arguments, pyz_version=""):
     """The options, or an exit with status 2."""
     parser = argparse.ArgumentParser(
         prog="gpu-doctor",
-        description=DESCRIPTION,
+        description=option.DESCRIPTION if pyz_version else DESCRIPTION,
         epilog=EXIT_STATUSES,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -154,7 +160,9 @@ def parse(arguments):
     parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
     add_file_options(parser)
+    option.add_scan_option(parser, pyz_version)
     options = parser.parse_args(arguments)
+    option.settle(parser, options, bool(pyz_version))
     refuse(parser, options)
     refuse_waiver_options(parser, options)
     return options

@@ -8,7 +8,7 @@ from typing import Dict, List, Optional
 from ..verdict.causes import consequences, own_findings
 from ..verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
 from ..verdict.report import BY_ROOT, printable
-from .by_hand import hand_note
+from .by_hand import PROGRAM, hand_note
 
 VALUE_WIDTH = 22
 # Wider than "UNKNOWN", so that what belongs to a finding stands below its name.
@@ -20,11 +20,14 @@ FEW = 3
 PART = re.compile(r"(?<= ;) |(?<=[a-z)]\.) (?=[A-Z])")
 
 
-def report_lines(checks: List[Dict], columns: Optional[int] = None, everything: bool = False) -> List[str]:
+def report_lines(
+    checks: List[Dict], columns: Optional[int] = None, everything: bool = False, program: str = PROGRAM
+) -> List[str]:
     """The report on as many columns as the terminal has; None: lines are not broken, as for a file.
 
     Everything that is bad stands last, the worst at the end, where a terminal shows it. Commands are never broken, so
     that they can be copied; `everything` also gives the reason of each skipped check, and each consequence.
+    `program` is what a person types to see more.
     """
     width = max([len(check["id"]) for check in checks] or [0])
     row = "{:<7}  {:<" + str(width) + "}  {:<" + str(VALUE_WIDTH) + "}  {}"
@@ -33,18 +36,18 @@ def report_lines(checks: List[Dict], columns: Optional[int] = None, everything: 
         if check["status"] == PASS:
             cells = (check["status"], check["id"], _cell(check["value"]), _cell(check["expected"]))
             lines.append(row.format(*cells).rstrip())
-    lines += skipped_lines([check for check in checks if check["status"] == SKIP], columns, everything)
+    lines += skipped_lines([check for check in checks if check["status"] == SKIP], columns, everything, program)
     own = {check["id"] for check in own_findings(checks)}
     told = [check for check in checks if check["id"] in own or (everything and check["status"] not in (PASS, SKIP))]
     # Mildest first.
     for status in reversed(SEVERITY[:-1]):
         for check in told:
             if check["status"] == status:
-                lines += [""] + finding_block(check, consequences(checks, check["id"]), columns, everything)
+                lines += [""] + finding_block(check, consequences(checks, check["id"]), columns, everything, program)
     return lines
 
 
-def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool) -> List[str]:
+def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool, program: str = PROGRAM) -> List[str]:
     """The checks that say nothing here, in one line or each with its reason; what somebody switched off is told."""
     lines = []
     for check in checks:
@@ -52,12 +55,14 @@ def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool) 
             lines += _wrapped(f"{SKIP:<7}  {check['id']}: {check['message']}", columns)
     quiet = [check["id"] for check in checks if not (everything or "waived" in check)]
     if quiet:
-        words = f"{SKIP:<7}  {len(quiet)} checks say nothing of this node; gpu-doctor --all tells why"
+        words = f"{SKIP:<7}  {len(quiet)} checks say nothing of this node; {program} --all tells why"
         lines += _wrapped(words, columns)
     return lines
 
 
-def finding_block(check: Dict, follows: List[str], columns: Optional[int], everything: bool = False) -> List[str]:
+def finding_block(
+    check: Dict, follows: List[str], columns: Optional[int], everything: bool = False, program: str = PROGRAM
+) -> List[str]:
     """One finding: what, found and expected, what to do, by whom if by hand, and what follows from it."""
     lines = _wrapped(f"{check['status']:<7}  {check['id']}: {check['message']}", columns)
     if check["status"] != UNKNOWN and check["value"] is not None and check["expected"] is not None:
@@ -66,7 +71,7 @@ def finding_block(check: Dict, follows: List[str], columns: Optional[int], every
         lines += _wrapped(f"because of {check['caused_by']}", columns, MARGIN)
     if check["action"]:
         lines += action_lines(printable(check["action"]), columns)
-        note = hand_note(check)
+        note = hand_note(check, program)
         lines += _wrapped(note, columns, MARGIN) if note else []
     if follows:
         lines += _wrapped(f"{len(follows)} more because of this: {in_families(follows)}", columns, MARGIN)

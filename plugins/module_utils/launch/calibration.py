@@ -100,7 +100,7 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
     else:
         save(result, root)
         if policy["allocator"] != "calibrated":
-            _say(f"written, but the policy names {policy['allocator']}, which goes before it")
+            _say(f"written, but the policy names {policy['allocator']}, which takes precedence")
     return 0
 
 

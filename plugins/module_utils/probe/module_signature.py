@@ -3,7 +3,7 @@
 
 modinfo names a certificate by the common name and the serial number of its issuer (kmod, libkmod-signature.c); older
 signatures by the key's own identifier. Two keys may share a name, as when DKMS made itself a second one, so where a
-number can be had it decides. The kernel's own keys show their name and identifier in /proc/keys.
+number is known it decides. The kernel's own keys show their name and identifier in /proc/keys.
 """
 
 import re

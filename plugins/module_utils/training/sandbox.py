@@ -39,7 +39,7 @@ class Service(NamedTuple):
 
 
 class SandboxError(Exception):
-    """The sandbox cannot be had; the message says why."""
+    """The sandbox cannot be made; the message says why."""
 
 
 def read_service(path: str, root: str = "/") -> Service:

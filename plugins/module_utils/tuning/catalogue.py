@@ -53,7 +53,7 @@ CATALOGUE = (
     _sysctl(
         "vm.swappiness",
         "10",
-        "Reading a data set fills the page cache; the kernel shall drop that rather than swap out the trainer.",
+        "Reading a data set fills the page cache; the kernel should drop that rather than swap out the trainer.",
         "tuned, profile throughput-performance",
         r"[0-9]{1,2}|1[0-9]{2}|200",
     ),

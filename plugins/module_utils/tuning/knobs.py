@@ -8,7 +8,7 @@
     gpu all power_limit                   watts; "gpu UUID clocks": MHz as "877,1380"
     file /etc/x.conf                      digest of a file; read only
 
-`expand` turns a key into concrete ones. What cannot be had raises `NotHere` with a reason for people.
+`expand` turns a key into concrete ones. What this host does not have raises `NotHere` with a reason for people.
 """
 
 import glob

@@ -37,7 +37,7 @@ OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
 
 
 class Plan(NamedTuple):
-    """What a host shall have.
+    """What a host is meant to have.
 
     settings  rows of tuning.json    skipped  [{name, reason}]
     knobs     {concrete key: value}  files    {path: (text, mode)}
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 
 
 class Refused(Exception):
-    """What is asked for cannot be had; the message says which setting, what was expected and what to do."""
+    """What is asked for is impossible here; the message says which setting, what was expected and what to do."""
 
 
 def check_wishes(wishes: Mapping[str, Any]) -> None:

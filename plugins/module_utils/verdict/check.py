@@ -88,6 +88,8 @@ class Check(NamedTuple):
 
 # Begins the reason of a check that an ordinary user cannot make; root's own result may take its place.
 ONLY_ROOT = "only root can see this: sudo gpu-doctor"
+# The reason of every check of GPUs where none is expected.
+NOT_FOR_GPUS = "the inventory expects no GPU on this node"
 
 
 def passed(value: Any, expected: Any, message: str) -> Outcome:
@@ -126,7 +128,7 @@ def judge(check: Check, readings: Any, expectations: Any) -> Dict[str, Any]:
     try:
         expected = Evidence(expectations, "expectations")
         if check.needs_gpu and expected.number("gpu_count") == 0:
-            outcome = skipped("the inventory expects no GPU on this node")
+            outcome = skipped(NOT_FOR_GPUS)
         else:
             outcome = check.judge(Evidence(readings, "readings"), expected)
     except Unreadable as error:

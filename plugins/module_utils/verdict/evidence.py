@@ -16,7 +16,7 @@ DEVICE = re.compile(r"cuda:[0-9]+|cpu")
 
 
 class Unreadable(Exception):
-    """A value that a check needs cannot be had; the message says which and why.
+    """A value that a check needs is missing or unreadable; the message says which and why.
 
     name       of the reading or expectation, such as "readings.probe.gpus"; "" when it is none in particular
     only_root  an ordinary user asked, and root could read it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each reading comes from, and the command that shows by hand why it cannot be had."""
+"""Where each reading comes from, and the command that shows by hand why it is missing."""
 
 from typing import NamedTuple
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ansible_collections.gpuwright.node.plugins.module_utils.doctor.scan.scope import is_scan
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SKIP
 
 from .speed import performance_bars, smoke_bars
@@ -44,7 +45,7 @@ class Row(NamedTuple):
 
 def as_built(report: Report) -> list[Row]:
     """The `Row`s of what the node consists of, from the hardware up."""
-    probe, plan = look(report, "readings", "probe"), look(report, "expectations", "plan")
+    probe, plan = look(report, "readings", "probe"), plan_of(report)
     venv, allocators = look(report, "readings", "venv"), look(report, "readings", "allocators")
     gpus = [f"{in_words(look(gpu, 'name'))} at {look(gpu, 'pci_id')}" for gpu in as_list(look(probe, "gpus"))]
     rows = (
@@ -81,6 +82,11 @@ def as_built(report: Report) -> list[Row]:
     reasons.setdefault("amp", look(plan, "amp", "because") or "")
     reasons.setdefault("lock", "every package by version and hash" if look(plan, "pytorch", "locked") else "")
     return [make_row(group, part, has, planned, reasons.get(name)) for group, part, has, planned, name in rows]
+
+
+def plan_of(report: Report) -> Any:
+    """The plan that the node is held to; a scan has none."""
+    return None if is_scan(look(report, "expectations")) else look(report, "expectations", "plan")
 
 
 def make_row(group: str, part: str, found: Any, planned: Any, why: Any) -> Row:
@@ -180,7 +186,7 @@ def state_of(setting: dict[str, Any]) -> str:
 
 def from_plan(report: Report) -> list[str] | None:
     """Sentences on what is another than the plan wants, versions and settings; None where no plan is kept."""
-    if not isinstance(look(report, "expectations", "plan"), dict):
+    if not isinstance(plan_of(report), dict):
         return None
     found = [f"{row.part}: {row.found}, planned {row.planned}" for row in as_built(report) if row.differs]
     settings = tuning(report)

@@ -148,7 +148,7 @@ def index_page(rows: Sequence[HostRow], now: str) -> str:
 
 
 def groups_of(rows: Sequence[HostRow]) -> tuple[list[Group], int]:
-    """Each finding once, with the hosts that have it, and how many findings are left away.
+    """Each finding once, with the hosts that have it, and how many findings are omitted.
 
     In a fleet the same thing is wrong on many. One host's detail is never told of another.
     """

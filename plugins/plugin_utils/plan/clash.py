@@ -21,7 +21,7 @@ def conflict(what: str, clash: Sequence[str] = (), choices: Sequence[dict[str, s
 
     what     sentences that say why it does not work
     clash    the facts that do not go together, as text
-    choices  up to three ways out, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
+    choices  up to three changes, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
              they stand in an inventory
     """
     variables = [{PINS[pin]: value for pin, value in choice.items()} for choice in choices]
@@ -153,7 +153,7 @@ def _pins_disagree(problem: Problem, kind: str, clash: list[Fact]) -> str:
 
 
 def _choices(problem: Problem, facts: list[Fact], clash: list[Fact]) -> list[dict[str, str]]:
-    """The ways out of the only clash: one pin changed, everything else kept."""
+    """What resolves the only clash: one pin changed, everything else kept."""
     found: list[dict[str, str]] = []
     for fact in _pins(clash):
         rest = [other for other in facts if other is not fact]
@@ -248,7 +248,7 @@ def conflict_message(
     """
     lines = [f"No plan fits {host_title(host)}. Nothing was changed."]
     if len(conflicts) > 1:
-        lines.append(f"{len(conflicts)} things stand in the way; each needs one of its ways out.")
+        lines.append(f"{len(conflicts)} things stand in the way; each needs one of its choices.")
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
         lines.append(f"{number}. {entry['what']}")

@@ -164,7 +164,7 @@ def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> st
     title = f"{own[0]['name'] if own else system['id']} {system['version']}"
     known = [row["version"] for row in own]
     alike = [version for version in known if major(version) == major(system["version"])]
-    text = f"{title} is not installed by this version, which installs {_installed(releases)}."
+    text = f"{title} is not installed by this version, which installs {installed_systems(releases)}."
     told = is_version(system["version"])
     if alike and told and len(system["version"].split(".")) > 1:
         step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
@@ -175,7 +175,7 @@ def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> st
     return f"{text} {step}."
 
 
-def _installed(releases: list[dict[str, Any]]) -> str:
+def installed_systems(releases: list[dict[str, Any]]) -> str:
     """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
     by_name: dict[str, list[str]] = {}
     for row in releases:

@@ -76,7 +76,7 @@ class Rules:
         return rule(gpu, candidate) if rule else ""
 
     def os_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
-        """Why a candidate cannot be had on a release of an operating system (a row of os_releases)."""
+        """Why a candidate is not available on a release of an operating system (a row of os_releases)."""
         title = "{name} {version}".format(**release)
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
             return f"{title} has no {candidate.label}: it has {', '.join(release['pythons'])}"
@@ -96,7 +96,7 @@ class Rules:
         return ""
 
     def _machine_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
-        """Why a candidate cannot be had for aarch64, as far as that was read."""
+        """Why a candidate is not available for aarch64, as far as that was read."""
         label, machine = candidate.label, release["machine"]
         place = candidate.row.get("place", {})
         if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:

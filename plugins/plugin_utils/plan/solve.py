@@ -59,7 +59,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     facts = [Fact("gpu", "gpu", gpu, f"{gpu.name} ({gpu.architecture})", "") for gpu in gpus]
     facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
-    # What can be had there depends on the processor, too.
+    # What is available there depends on the processor, too.
     facts += [_system(dict(release, machine=host["machine"]))]
     problem = Problem(matrix, candidates, kinds)
     answer = problem.best(facts)
@@ -157,7 +157,7 @@ def _offer_other_profile(
     question: tuple[Any, ...],
     conflicts: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a way out, too.
+    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a choice, too.
 
     question  candidates and facts; those of the profile are replaced
     """

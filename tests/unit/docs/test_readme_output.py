@@ -95,3 +95,10 @@ def test_a_line_that_is_no_longer_printed_is_noticed() -> None:
     assert missing(["a5-01  PASS     58 checks, 2 skipped", "Page: ~/g/reports/index.html"], printed) == []
     assert missing(["a5-01  OK       58 checks, 2 skipped"], printed) == ["a5-01  OK       58 checks, 2 skipped"]
     assert missing(["Page: ~/reports/index.html", "a5-01  PASS     3 checks, 12 skipped"], printed) != []
+
+
+def test_the_picture_of_the_page_is_there_and_of_moderate_size() -> None:
+    pictures = re.findall(r"!\[[^\]]{20,}\]\(([^)]+)\)", README)
+    assert pictures == ["docs/images/page.png"]
+    content = (REPOSITORY / pictures[0]).read_bytes()
+    assert content.startswith(b"\x89PNG") and 10_000 < len(content) < 120_000, "run: make picture"

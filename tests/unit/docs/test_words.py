@@ -21,6 +21,10 @@ RETIRED = {
     r"(no|without a) way out": "air-gapped",
     r"disks? that turns?": "spinning disk",
     r"what else it must have": "set X to require more",
+    r"(can|could|cannot|to) be had": "is available, missing, can be read or fetched",
+    r"left away": "omitted, left out",
+    r"(goes?|went) before (it|them)": "takes precedence",
+    r"ways out": "choices, what resolves it",
 }
 PATTERN = re.compile(rf"(?i)\b({'|'.join(RETIRED)})\b")
 
@@ -75,6 +79,7 @@ def test_retired_words_are_gone() -> None:
         ("a.yml", "- name: Rehearse it\n  include_tasks: rehearsal_debian.yml", 1),
         ("a.py", '"""Your wish."""\nwish = 1  # a stranger\n', 2),
         ("a.py", "strangers = 'rehearsal'\n", 0),
+        ("a.md", "What cannot be had is left away, and a pin goes before it; these are its ways out.", 4),
     ],
 )
 def test_the_words_are_found_where_people_read_them(path: str, text: str, count: int) -> None:

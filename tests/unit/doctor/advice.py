@@ -80,7 +80,7 @@ PLAYBOOK = {
 NOT_ALONE = {
     "secure_boot": "tests/faults/test_secure_boot.py: up to the console, which a person confirms",
     "driver.packages": "not tried alone: two versions side by side need NVIDIA's repository of both",
-    "driver.source": "not tried alone: NVIDIA's installer is not to be had in tests",
+    "driver.source": "not tried alone: NVIDIA's installer is not available in tests",
     "gpu.acs": "not tried: a bridge's register cannot be written in tests",
     "gpu.module_power": "not tried: as gpu.power_limit, of a module that tests have no answer of",
     "gpu.mig_errors": "not tried: as gpu.channel_repair, of a card with slices",

@@ -112,7 +112,7 @@ def build_image() -> Image:
 
 
 def bootstrap(root: Path) -> None:
-    """Without the security archive, whose kernel is the newer one: the upgrade shall have something to bring."""
+    """Without the security archive, whose kernel is the newer one: the upgrade needs something to bring."""
     command: list[str | Path] = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory"]
     command += [f"--include={','.join(words_of(VM_DIR / 'packages.txt'))}"]
     command += [f"--aptopt={option}" for option in apt_options()]

@@ -26,7 +26,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def measure_node(device: str) -> dict[str, Any]:
-    """The report; whatever goes wrong becomes one of its `problems`, and a value that could not be had is null."""
+    """The report; whatever goes wrong becomes one of its `problems`, and a value that could not be measured is null."""
     report: dict[str, Any] = {"schema": 1, "torch": None, "device": device, "devices": [], "all_reduce": None}
     report["problems"] = []
     try:

@@ -162,7 +162,7 @@ def _shut(nodes, user, names):
         mode, group = nodes.text(names[0], "mode"), nodes.text(names[0], "group")
     except Unreadable:
         return message, ""
-    # Root's own group is no way for a user who shall have no power.
+    # Root's own group is no way for a user who has no other rights.
     if mode[2:3] in ("6", "7") and group not in ("root", "0"):
         join = "Run: usermod -aG {} {} ; then start its services anew. Another way: NVreg_DeviceFileMode=0666"
         return f"{message} (mode {mode}, group {group}, which may)", join.format(group, user)

@@ -55,7 +55,7 @@ def alone(readings, name, event):
 
 
 def failing(readings, expectations, checks):
-    """`[(list, event, id, records)]` of the events that would each FAIL checks of `checks` for itself alone.
+    """`[(list, event, id, records)]` of the events that would each FAIL checks of `checks` by itself.
 
     An event that something has closed is among them: whether it was a fault does not depend on what came after.
     """

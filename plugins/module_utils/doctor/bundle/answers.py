@@ -56,7 +56,7 @@ class Answer(NamedTuple):
     name     its file in the bundle                what   what it is, in words
     command  the command, or the path that was read
     rc       exit status, None for a file or where there is none
-    text     what was said, "" when nothing could be had
+    text     what was said, "" when there was no answer
     problem  why it is not there or not whole, "" when it is
     """
 

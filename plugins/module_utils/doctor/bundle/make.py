@@ -10,7 +10,8 @@ import os
 import tarfile
 import tempfile
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+import zipfile
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ...host.files import below
 from ...verdict.expectations import EXPECTATIONS_PATH, parse_expectations
@@ -48,6 +49,14 @@ class Made(NamedTuple):
 
 def identity(folder: str = LIBRARY) -> str:
     """Which library this is: 12 hexadecimal digits of a hash over its sources, the same in a checkout and on a node."""
+    sources = _sources_in_folder(folder) if os.path.isdir(folder) else _sources_in_archive(folder)
+    digest = hashlib.sha256()
+    for name, text in sorted(sources.items()):
+        digest.update(name.encode() + b"\0" + text + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _sources_in_folder(folder: str) -> Dict[str, bytes]:
     sources = {}
     for path, folders, names in os.walk(folder):
         if path == folder:
@@ -56,21 +65,37 @@ def identity(folder: str = LIBRARY) -> str:
             if name.endswith(".py"):
                 with open(os.path.join(path, name), "rb") as file:
                     sources[os.path.relpath(file.name, folder)] = file.read()
-    digest = hashlib.sha256()
-    for name, text in sorted(sources.items()):
-        digest.update(name.encode() + b"\0" + text + b"\0")
-    return digest.hexdigest()[:12]
+    return sources
 
 
-def make_bundle(path: str, root: str, level: str, masked: bool, examine: Callable, expected_at: str = "") -> Made:
+def _sources_in_archive(folder: str) -> Dict[str, bytes]:
+    """Of a library that lies in a zip file, as that of gpu-doctor.pyz does."""
+    archive, _slash, inside = folder.rpartition("/")
+    with zipfile.ZipFile(archive) as opened:
+        names = [name for name in opened.namelist() if name.startswith(inside + "/") and name.endswith(".py")]
+        return {name[len(inside) + 1 :]: opened.read(name) for name in names}
+
+
+def make_bundle(
+    path: str,
+    root: str,
+    level: str,
+    masked: bool,
+    examine: Callable,
+    expected_at: str = "",
+    scan: Optional[Callable] = None,
+) -> Made:
     """Write the bundle to `path` ("": a name from host and time, in the current folder); OSError when it cannot be.
 
-    `examine(expectations)` returns the report of this moment. A file that exists is never replaced.
+    `examine(expectations)` returns the report of this moment; `scan()`, where it is given, does so without any. A file
+    that exists is never replaced.
     """
     if path and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, "it exists already; name another file")
     now = now_utc()
-    report, answers = _report(root, examine, expected_at or below(root, EXPECTATIONS_PATH))
+    report, answers = (
+        _scanned(scan()) if scan else _report(root, examine, expected_at or below(root, EXPECTATIONS_PATH))
+    )
     answers += raw_answers(root)
     host = str(report.get("host") or "") if report else ""
     masker = _masker(root, report, answers) if masked else None
@@ -95,7 +120,7 @@ def make_bundle(path: str, root: str, level: str, masked: bool, examine: Callabl
 
 
 def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]]:
-    """The report, {} where the node's expectations cannot be had, and it and they as answers."""
+    """The report, {} where the node's expectations cannot be read, and it and they as answers."""
     what, expected = "the readings and checks of this moment", "what the node was judged by"
     shown = EXPECTATIONS_PATH if path == below(root, EXPECTATIONS_PATH) else path
     try:
@@ -108,6 +133,12 @@ def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]
         Answer(REPORT, what, "gpu-doctor", None, json.dumps(report), ""),
         Answer(EXPECTATIONS, expected, shown, None, json.dumps(report["expectations"]), ""),
     ]
+
+
+def _scanned(report: dict) -> Tuple[dict, List[Answer]]:
+    """The report of a scan, which nobody expected anything of, as an answer."""
+    what = "the readings and checks of this moment"
+    return report, [Answer(REPORT, what, "gpu-doctor --scan", None, json.dumps(report), "")]
 
 
 def _masker(root: str, report: dict, answers: List[Answer]) -> Masker:

@@ -11,6 +11,8 @@ from ...readings.kernel_log.log import parse_log
 from ...verdict.check import LEVELS, STANDARD, UNKNOWN, judge, worst
 from ...verdict.expectations import PLAN_PARTS, SCHEMA, parse_expectations
 from ..bundle.make import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
+from ..scan.examine import scan_records
+from ..scan.scope import is_scan
 from .files import BUNDLE, LOG, XML, Piece, log_of, manifest_of
 
 REACHABLE = "driver.reachable"
@@ -179,7 +181,10 @@ def _bundle(piece: Piece) -> dict:
         readings.update(_read_again(piece, manifest))
         words += ", of another release: raw answers read again"
     level = manifest.get("level") if manifest.get("level") in LEVELS else STANDARD
-    checks = run_checks(readings, parse_expectations(expected), report.get("smoke"), level=level)
+    if is_scan(expected):
+        checks = scan_records(readings, expected, level)
+    else:
+        checks = run_checks(readings, parse_expectations(expected), report.get("smoke"), level=level)
     smi = readings.get("nvidia_smi")
     smi = smi if isinstance(smi, dict) and "gpus" in smi else None
     return _result(

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+
+DOCUMENTATION = r"""
+---
+module: gpu_scan
+short_description: Scan any Linux host without installing anything
+version_added: "0.1.0"
+description:
+  - Copies C(gpu-doctor.pyz) into the temporary folder of this task, runs it there, brings its report back and removes
+    the folder again, also after a failure. Nothing else is written on the host.
+  - An action plug-in on the controller. No module runs on the host, so any Python from 3.6 on will do, whichever
+    ansible-core the controller has.
+  - The report is that of M(gpuwright.node.gpu_verify) without a plan. What only a plan or a node of the toolkit can
+    answer is SKIP.
+options:
+  level:
+    description: How much time the checks may take - C(quick) (some seconds) or C(standard) (under a minute).
+    type: str
+    choices: [quick, standard]
+    default: standard
+  folder:
+    description:
+      - Folder of the controller that receives the report as C(NAME.json), by the host's name in the inventory, and the
+        one before it in C(previous). It is made where it is not there.
+      - The report of a node of the toolkit goes to C(NAME.scan.json), beside that of its verification.
+    type: path
+attributes:
+  check_mode:
+    support: full
+    description: Scans as always, since it changes nothing, and writes no report on the controller.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to compare.
+author: The gpuwright developers (@gpuwright)
+"""
+
+EXAMPLES = r"""
+- name: See what is there, and what is wrong
+  gpuwright.node.gpu_scan:
+    folder: reports
+  register: result
+"""
+
+RETURN = r"""
+verdict:
+  description: The worst status of the checks; SKIP does not count.
+  returned: success
+  type: str
+  sample: WARN
+checks:
+  description: One record for each check, as of gpu_verify.
+  returned: success
+  type: list
+  elements: dict
+report:
+  description: The whole report; C(readings.probe) is what gpu_probe returns as C(gpu_node).
+  returned: success
+  type: dict
+dest:
+  description: The file of the report on the controller; empty where none was written.
+  returned: success
+  type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+
+def main():
+    """The work is done by the action plug-in of this name, plugins/action/gpu_scan.py."""
+    module = AnsibleModule(
+        argument_spec={
+            "level": {"type": "str", "choices": ["quick", "standard"], "default": "standard"},
+            "folder": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    module.fail_json(
+        msg="gpu_scan runs on the controller and not on a host: name it gpuwright.node.gpu_scan in a task, so that "
+        "Ansible finds the action plug-in of the collection."
+    )
+
+
+if __name__ == "__main__":
+    main()

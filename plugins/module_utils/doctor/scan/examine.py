@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scan: what there is on a host, judged by the same checks as a node of the toolkit, without any plan."""
+
+import os
+import platform
+import pwd
+from typing import Dict, List
+
+from ...checks.all import CHECKS, run_checks
+from ...checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect
+from ...checks.collect_standard import collect_host, collect_links
+from ...checks.host.services_reading import read_services
+from ...checks.waivers.report import with_waivers
+from ...gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
+from ...host.access import read_device_access
+from ...readings.attempt import attempt
+from ...verdict.check import QUICK, SKIP, STANDARD, Check, within
+from ...verdict.report import make_report, now_utc
+from .scope import KEY, is_node, scan_expectations, scanned_checks, without_bus
+from .words import host_of, reworded
+
+# Where only an environment of the toolkit is written to.
+ENVIRONMENT = "environment"
+
+
+def scan(root: str = "/", level: str = STANDARD, program: str = "gpu-doctor") -> Dict:
+    """The report of this moment; `program` is what a person types for the next scan. Nothing is written."""
+    user = own_name()
+    seconds = QUICK_NVIDIA_SMI_SECONDS if level == QUICK else DEFAULT_TIMEOUT_SECONDS
+    readings = scan_readings(root, level, user, seconds)
+    expectations = scan_expectations(readings, user, root)
+    records = scan_records(readings, expectations, level, program)
+    return with_waivers(make_report(platform.node(), now_utc(), records, readings, expectations, None))
+
+
+def scan_readings(root: str, level: str, user: str, seconds: float) -> Dict:
+    """What `checks.collect` reads, but for what only a node of the toolkit has."""
+    readings = collect({"trainer_user": user}, root, seconds, QUICK)
+    host = without_bus(readings["probe"], root)
+    readings["probe"] = host
+    readings["device_nodes"] = attempt(read_own_access, root, host)
+    if isinstance(readings["file_systems"], list):
+        readings["file_systems"] = [row for row in readings["file_systems"] if not is_room_for_nothing(row)]
+    if level != QUICK:
+        readings.update(collect_host(root, host))
+        readings.update(collect_links(root, with_cards(host), readings["nvidia_smi"]))
+        if is_node(root):
+            readings["services"] = attempt(read_services, root, [])
+    return readings
+
+
+def with_cards(host: Dict) -> Dict:
+    """The probe's record for readers that ask for its cards; why there are none takes its place."""
+    return host["gpus"] if "unreadable" not in host and isinstance(host["gpus"], dict) else host
+
+
+def is_room_for_nothing(row: Dict) -> bool:
+    """Whether this is the folder of an environment that nobody makes on this host."""
+    return row.get("use") == ENVIRONMENT and row.get("there") is False
+
+
+def read_own_access(root: str, host: Dict) -> Dict:
+    """What the account that scans may do with the device files; ValueError where the probe knows none."""
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    account = {"uid": os.geteuid(), "gids": sorted({os.getegid(), *os.getgroups()})}
+    return read_device_access(root, host["nvidia"]["device_nodes"], account)
+
+
+def own_name() -> str:
+    """The name of the account that scans; one that has none, as in a container, is told by its number."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return "uid {}".format(os.geteuid())
+
+
+def scan_records(readings: Dict, expectations: Dict, level: str, program: str = "gpu-doctor") -> List[Dict]:
+    """The records of all checks of the level in their order; those that a scan leaves out are SKIP. Never raises."""
+    records = run_checks(readings, expectations, None, scanned_checks(expectations), level)
+    judged = {record["id"]: record for record in records}
+    asked = [check for check in CHECKS if check.level in within(level)]
+    found = [judged.get(check.id) or left_out(check, expectations[KEY]) for check in asked]
+    host = host_of(readings)
+    return [reworded(record, expectations, host, program) for record in found]
+
+
+def left_out(check: Check, why: str) -> Dict:
+    """The record of a check that says nothing of a host without a plan."""
+    return {
+        "id": check.id,
+        "layer": check.layer,
+        "status": SKIP,
+        "value": None,
+        "expected": None,
+        "unit": check.unit,
+        "message": why,
+        "action": "",
+        "remedy": "",
+    }

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the checks say, for a scan: there is no inventory, and on a foreign host no playbook that would mend it."""
+
+import re
+from typing import Dict, List, NamedTuple
+
+from ...verdict.check import NOT_FOR_GPUS, ONLY_ROOT, SKIP
+from .scope import off_node
+
+GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
+INSTALL = "Install NVIDIA's driver with the packages of this system, or as its guide says: {}".format(GUIDE)
+# What is said of an inventory that a scan has not got.
+MESSAGES = (
+    (re.compile(re.escape(NOT_FOR_GPUS)), "this host has no NVIDIA GPU"),
+    (re.compile(r"no GPU, as expected"), "no NVIDIA GPU is on the PCI bus"),
+    (re.compile(r"the inventory names no model; this node has "), "no model is asked for; this host has "),
+    (re.compile(r": state them \(verify_\w+\)"), ""),
+)
+# Half sentences that a playbook or the inventory would follow.
+HALVES = (
+    (re.compile(r"^Correct the expected model in the inventory, or take"), "Take"),
+    (re.compile(r"; power off and reseat a missing card, or correct the expected number"), "; reseat a missing card"),
+    (re.compile(r"(?:,| ;)? (?:and )?then (?:run )?:?ansible-playbook [^;]*(?= ; |$)"), ""),
+    (re.compile(r", or run: ansible-playbook [^;]*(?= ; |$)"), ""),
+    (re.compile(r", then run gpu-doctor again as root"), ", then scan again as root"),
+)
+UNKNOWN_CARD = "Judge the card by its data sheet, or take a newer gpu-doctor.pyz, which may know it."
+# Between the commands of an action, and between its sentences.
+BETWEEN = re.compile(r"( ; |(?<=[a-z)])\. (?=[A-Z]))")
+OF_A_NODE = re.compile(
+    r"ansible-playbook|roles/|\binventory\b|\b(?:verify|system|framework|model)_\w+|gpuwright|--acknowledge"
+)
+# Commands of the two families of systems that the checks know.
+OF_A_FAMILY = re.compile(r"\b(?:dnf|apt-get|rpm|dpkg)\b")
+# Builds a module from the sources of a driver that is installed.
+BUILD = re.compile(r"\bdkms autoinstall\b")
+PROGRAM = re.compile(r"\b(sudo )?gpu-doctor(?= --|$| \(|\))")
+
+
+class Host(NamedTuple):
+    """What decides the words: the family of the system (redhat, debian or unknown), and whether a driver is there."""
+
+    family: str
+    has_driver: bool
+
+
+def host_of(readings: Dict) -> Host:
+    """What the probe says of it; of a host that could not be read, a driver is taken to be there."""
+    host = readings.get("probe")
+    system, nvidia = (host.get(name) if isinstance(host, dict) else None for name in ("os", "nvidia"))
+    family = str(system.get("family", "unknown")) if isinstance(system, dict) else "unknown"
+    if not isinstance(nvidia, dict) or not isinstance(nvidia.get("modules"), dict):
+        return Host(family, True)
+    traces = [nvidia.get(name) for name in ("loaded", "user_space", "dkms")]
+    return Host(family, any(traces + list(nvidia["modules"].values())))
+
+
+def reworded(record: Dict, expectations: Dict, host: Host, program: str) -> Dict:
+    """The record in the words of a scan; `program` is what a person types for the next one."""
+    message = record["message"]
+    for pattern, words in MESSAGES:
+        message = pattern.sub(words, message)
+    if record["status"] == SKIP and message.startswith(ONLY_ROOT):
+        message = message.replace(ONLY_ROOT, "only root can see this: sudo " + program, 1)
+    action = record["action"]
+    if action and off_node(expectations):
+        action = without_playbooks(action, host)
+    return dict(record, message=message, action=PROGRAM.sub(lambda found: (found.group(1) or "") + program, action))
+
+
+def without_playbooks(action: str, host: Host) -> str:
+    """The action without what mends a node of the toolkit alone, and without commands that this system has not got.
+
+    Where that is all that there was: how a driver is installed.
+    """
+    if "devices.yml" in action:
+        return UNKNOWN_CARD
+    if not host.has_driver and BUILD.search(action):
+        return INSTALL
+    for pattern, words in HALVES:
+        action = pattern.sub(words, action)
+    parts = BETWEEN.split(action)
+    kept: List[str] = []
+    for index in range(0, len(parts), 2):
+        foreign = host.family == "unknown" and OF_A_FAMILY.search(parts[index])
+        if parts[index] and not foreign and not OF_A_NODE.search(parts[index]):
+            kept += ([parts[index - 1]] if kept else []) + [parts[index]]
+    if not kept:
+        return INSTALL
+    text = "".join(kept)
+    return text if text.startswith(("Run", "http")) or not action.startswith("Run: ") else "Run: " + text

@@ -50,7 +50,7 @@ EQUIVALENT = {
     'gpu.cards return failed(value, wanted or "one model", "different models in one node")': (
         "what is expected, in test_without_a_named_model_one_model_is_expected"
     ),
-    'gpu.power return (FAIL if bad else PASS, words or "none", "clocks are held down by {}".format(words))': (
+    'gpu.power return (FAIL if bad else PASS, words or "none", f"clocks are held down by {words}")': (
         "the value, in test_nothing_found_is_told_as_none"
     ),
     'gpu.fabric return (FAIL if words else PASS, words or "none", words)': (
@@ -58,7 +58,7 @@ EQUIVALENT = {
     ),
     'gpu.bus wanted = stated or "all"': ("what is expected, in test_lanes_are_expected_as_the_inventory_states_them"),
     'gpu.identity return (WARN if names else PASS, ", ".join(names) or "none", '
-    '"graphics programs: {}".format(", ".join(names)))': "the value, in test_nothing_found_is_told_as_none",
+    "f\"graphics programs: {', '.join(names)}\")": "the value, in test_nothing_found_is_told_as_none",
     "gpu.bus here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'driver.loaded action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
     'driver.loaded return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")': (
@@ -71,9 +71,6 @@ EQUIVALENT = {
     "framework.pytorch if code == card or (later and code < card):": "equal ones are taken by the first half",
     'host.tuning return wanted[name].text("wanted") if name in wanted else ""': (
         "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"
-    ),
-    'smoke.training more = " (+{} more)".format(len(problems) - 1) if len(problems) > 1 else ""': (
-        "in test_one_problem_stands_alone"
     ),
 }
 

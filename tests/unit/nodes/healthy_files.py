@@ -37,6 +37,7 @@ def put_node(host: HostTree) -> None:
     host.kernel(KERNEL, headers=True)
     speeds = {"current_link_speed": "8.0 GT/s PCIe", "max_link_speed": "8.0 GT/s PCIe"}
     host.put("/proc/uptime", "86400.00 1700000.00\n")
+    host.put("/proc/sys/kernel/random/boot_id", READINGS["probe"]["kernel"]["boot_id"] + "\n")
     host.pci_device(PCI_ID, local_cpulist="0-9", **speeds)
     host.bind(PCI_ID, "nvidia")
     host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
@@ -59,7 +60,8 @@ def put_node(host: HostTree) -> None:
     for node, cpus in ((0, "0-9"), (1, "10-19")):
         host.put(f"/sys/devices/system/node/node{node}/cpulist", cpus + "\n")
         host.put(f"/sys/devices/system/node/node{node}/meminfo", f"Node {node} MemTotal: {64000 * 1024} kB\n")
-    processors = [f"processor: {n}\nphysical id: {n // 10}\ncore id: {n % 10}" for n in range(20)]
+    model = READINGS["probe"]["cpu"]["model"]
+    processors = [f"processor: {n}\nmodel name: {model}\nphysical id: {n // 10}\ncore id: {n % 10}" for n in range(20)]
     host.put("/proc/cpuinfo", "\n\n".join(processors) + "\n")
     host.put("/proc/meminfo", f"MemTotal: {128000 * 1024} kB\nSwapTotal: {4096 * 1024 - 4} kB\n")
     put_bridge(host, BRIDGE, PCI_ID)

@@ -132,12 +132,12 @@ def speed_ratio(readings: Evidence, expected: Evidence) -> Outcome:
     slow = min(values, key=lambda name: values[name])
     limits = floors.amp_floor(architectures[0])
     words = f"{slow}: {values[slow]:g} times as fast as float32"
-    if limits.floor is None or limits.warn is None:
+    if limits.floor is None:
         return skipped(f"no published floor for {architectures[0]}; measured {words}")
     words += f"; floor {limits.floor:g} ({limits.source})"
     if values[slow] < limits.floor:
         return failed(values[slow], limits.floor, words)
-    if values[slow] < limits.warn:
+    if values[slow] < (limits.warn or limits.floor):
         return warned(values[slow], limits.floor, words)
     return passed(values[slow], limits.floor, words)
 

@@ -50,8 +50,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
     words,
 )
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat import Heartbeat
-
-printable = words.printable
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable
 
 COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
 COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}

@@ -3,6 +3,50 @@
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+---
+name: plan_question
+author: The gpuwright developers (@gpuwright)
+version_added: 0.1.0
+short_description: The host that a question about a card means
+description:
+  - For the playbook plan, which contacts nobody.
+positional: system, ansible_core, machine, releases
+options:
+  _input:
+    description: Cards, such as C(2x Tesla V100-PCIE-16GB).
+    type: str
+    required: true
+  system:
+    description: System of the host, such as C(alma 8.10); empty for the newest.
+    type: str
+    required: true
+  ansible_core:
+    description: Version of the controller.
+    type: str
+    default: ''
+  machine:
+    description: Processor of the host.
+    type: str
+    default: ''
+  releases:
+    description: Releases of systems that the matrix knows.
+    type: list
+    elements: dict
+    default: []
+"""
+
+EXAMPLES = r"""
+- ansible.builtin.debug:
+    msg: "{{ 'T4' | gpuwright.node.plan_question('debian-12') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The host as C(gpu_node), or C(problem).
+  type: dict
+"""
+
 import shutil
 from collections.abc import Sequence
 from typing import Any

@@ -43,7 +43,7 @@ NOT_FOLLOWED = {
     ("system_reboot/reboot.yml", "Hold the node"): "by hand: root reads the log of the boot",
     ("system_repository/apt_back.yml", "Say what was wrong"): "by hand: the vendor tells the new key's fingerprint",
     ("system_repository/redhat.yml", "Say what was wrong"): "by hand: the vendor tells the new key's fingerprint",
-    ("verify/judge.yml", "End with the verdict"): "the checks' own actions, above",
+    ("verify/verdict.yml", "End with the verdict"): "the checks' own actions, above",
     ("verify/xid.yml", "Leave an administrator"): "test_xid_overrides_role.py leaves the variable empty",
 }
 

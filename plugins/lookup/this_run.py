@@ -8,6 +8,8 @@ name: this_run
 author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: How this run was started, where its reports go, and whether it ends with a summary
+description:
+  - For what the toolkit's own roles say to people and where they keep reports; nothing is asked of a host.
 options:
   _terms:
     description:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import shlex
 import sys
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Tuple
 
 from ..host.files import below
 from ..host.topology import Gpu, find_all_gpus, reachable_gpus
@@ -57,7 +57,7 @@ class Taken(NamedTuple):
     holder: str
 
 
-def read_job(environ, command: List[str]) -> Job:
+def read_job(environ: Mapping[str, str], command: List[str]) -> Job:
     """The job that the environment describes; LaunchError, one sentence, for what cannot be understood."""
     words = command or _words(environ, "COMMAND")
     if not words:
@@ -65,14 +65,22 @@ def read_job(environ, command: List[str]) -> Job:
     return Job(
         name=environ.get(PREFIX + "NAME", "") or "gpu-job",
         command=words,
-        gpus=environ.get(PREFIX + "GPUS", "").replace(" ", "") or environ.get("CUDA_VISIBLE_DEVICES", "") or ALL,
+        gpus=environ.get(PREFIX + "GPUS", "").replace(" ", "") or _visible(environ),
         processes=_one_of(environ, "PROCESSES", (EACH_GPU, SINGLE)),
         share=_one_of(environ, "SHARE", (NO, YES)) == YES,
         torchrun=_words(environ, "TORCHRUN") or [ONE_HOST],
     )
 
 
-def _words(environ, name: str) -> List[str]:
+def _visible(environ: Mapping[str, str]) -> str:
+    """What CUDA_VISIBLE_DEVICES leaves; empty, or -1 first, it hides every GPU."""
+    if "CUDA_VISIBLE_DEVICES" not in environ:
+        return ALL
+    value = environ["CUDA_VISIBLE_DEVICES"].replace(" ", "")
+    return NONE if value.partition(",")[0] in ("", "-1") else value
+
+
+def _words(environ: Mapping[str, str], name: str) -> List[str]:
     text = environ.get(PREFIX + name, "")
     try:
         return shlex.split(text)
@@ -80,7 +88,7 @@ def _words(environ, name: str) -> List[str]:
         raise LaunchError(f"{PREFIX}{name}={text}: {error}; quote it as for a shell") from None
 
 
-def _one_of(environ, name: str, choices: Tuple[str, ...]) -> str:
+def _one_of(environ: Mapping[str, str], name: str, choices: Tuple[str, ...]) -> str:
     """The first of `choices` is the default."""
     value = environ.get(PREFIX + name, "") or choices[0]
     if value not in choices:
@@ -150,7 +158,7 @@ def _devices(job: Job, gpus: List[Gpu]) -> List[Tuple[str, bool]]:
     return sorted(found.items())
 
 
-def main(arguments: List[str], environ=os.environ, root: str = "/", ignored: int = 0) -> int:
+def main(arguments: List[str], environ: Mapping[str, str] = os.environ, root: str = "/", ignored: int = 0) -> int:
     """The program: returns an exit code, or does not return because it has become the job."""
     explain = arguments[:1] == ["--explain"]
     rest = arguments[1:] if explain else arguments

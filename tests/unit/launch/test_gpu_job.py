@@ -65,6 +65,13 @@ def test_without_a_gpu_it_is_one_process(tmp_path: Path) -> None:
     assert line(tmp_path) == line(tmp_path, GPUS="none") == [jobs.GPU_RUN, "--", *TRAIN]
 
 
+@pytest.mark.parametrize("hidden", ["", " ", "-1", "-1,0"])
+def test_who_hides_every_gpu_from_cuda_gets_none(dgx: Path, hidden: str) -> None:
+    job = jobs.read_job({"CUDA_VISIBLE_DEVICES": hidden}, TRAIN)
+    assert jobs.chosen_gpus(job, str(dgx)) == []
+    assert jobs.command_line(job, []) == [jobs.GPU_RUN, "--", *TRAIN]
+
+
 def test_what_the_environment_already_chose_counts(dgx: Path) -> None:
     job = jobs.read_job({"CUDA_VISIBLE_DEVICES": "5"}, TRAIN)
     assert [gpu.index for gpu in jobs.chosen_gpus(job, str(dgx))] == [5]

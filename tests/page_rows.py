@@ -148,7 +148,7 @@ TRAIN = (
     Row(
         "ansible-playbook site.yml --tags model",
         LANE,
-        file=("tests/molecule/el8-alternative/group_vars/gpu_nodes.yml", "model_trainer_researchers: [daemon]"),
+        file=("tests/molecule/el8-alternative/group_vars/gpu_nodes.yml", "system_training_researchers: [daemon]"),
     ),
     Row(
         "mkdir /srv/gan/data/flowers", NODE, (r"drwxr-sr-x \S+ \S+ trainer ",), then=" && ls -ld /srv/gan/data/flowers"

@@ -43,9 +43,8 @@ A profile `gpuwright` is written to `/etc/tuned/gpuwright`, includes the one tha
 
 ## Limits
 
-PAM gives the limits to logins of members of `system_tuning_limits_group`, systemd gives them to the services in
-`system_tuning_limits_units` through drop-ins; nobody else gets them. If you rename `model_trainer_group`, name it
-here too: a lower layer does not read variables of a higher one. A running service keeps its limits until it is
+PAM gives the limits to logins of members of `system_training_group`, systemd gives them to the services in
+`system_tuning_limits_units` through drop-ins; nobody else gets them. A running service keeps its limits until it is
 restarted.
 
 ## Power limit and application clocks

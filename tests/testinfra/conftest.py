@@ -41,7 +41,7 @@ def wish(host: Host) -> dict:
 @pytest.fixture
 def trainer(wish: dict) -> str:
     """Name of the training user."""
-    return wish.get("model_trainer_user", "trainer")
+    return wish.get("system_training_user", "trainer")
 
 
 @pytest.fixture

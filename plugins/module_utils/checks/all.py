@@ -11,7 +11,7 @@ from .driver import loaded, memory_errors, modules, next_boot, packages
 from .framework import files, pytorch
 from .gpu import bus, cards, clocks, fabric, firmware, heat, identity, isolation, links, memory, power, repair, strikes
 from .gpu.strikes_kept import counted
-from .host import disks, infiniband, services, size, space, system, tuning
+from .host import disks, infiniband, services, size, space, system, training_user, tuning
 from .kernel import log, xid
 from .model import limits, trainer
 from .nccl import version as nccl
@@ -54,6 +54,7 @@ MODULES = (
     infiniband,
     isolation,
     disks,
+    training_user,
     limits,
     services,
     toolkit,

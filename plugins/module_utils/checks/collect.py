@@ -40,7 +40,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
     not a failure to read.
     """
-    user = expectations["trainer_user"]
+    user = expectations["training_user"]
     host = attempt(probe, root)
     readings = {
         "probe": host,

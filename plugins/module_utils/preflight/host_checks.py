@@ -96,7 +96,7 @@ def find_problems(
     wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
             busy (gpuwright_busy), time (s since 1970 on the controller, None: not told), space (rows of the matrix),
             space_percent (of that, 0: not checked), prepare_secure_boot, secure_boot_password_hash (""),
-            trainer_user (""), researchers
+            training_user (""), researchers
     """
     found = hardware_problems(host["gpus"], wishes)
     found += secure_boot_problems(host, plan, wishes)
@@ -104,7 +104,7 @@ def find_problems(
     found += downgrade_problems(host, plan, wishes)
     found += guard_remarks(host, plan, facts)
     found += fapolicyd_problems(facts)
-    found += account_problems(facts["accounts"], wishes["trainer_user"], wishes["researchers"])
+    found += account_problems(facts["accounts"], wishes["training_user"], wishes["researchers"])
     found += lock_file_problems(plan, wishes)
     found += clock_problems(facts, wishes, _family(host))
     found += package_manager_problems(facts)

@@ -83,8 +83,8 @@ CAUSES = (
     Cause("driver.nvidia_smi_file", ("driver.reachable",), "not installed|not executable"),
     Cause("runtime.launcher", ("model.permissions",), "^missing: /usr/local/bin/gpu-run$"),
     Cause("cuda.version", ("cuda.link",), "there is no|leads nowhere"),
-    Cause("model.trainer_user", ("*",), NO_USER),
-    Cause("model.trainer_user", ("smoke.*", "model.limits"), NO_USER + "|smoke"),
+    Cause("host.training_user", ("*",), NO_USER),
+    Cause("host.training_user", ("smoke.*", "model.limits"), NO_USER + "|smoke"),
     Cause(
         "framework.files", ("framework.*", "model.trainer_installed"), "no venv|import |readings.venv|stamp|expectat"
     ),

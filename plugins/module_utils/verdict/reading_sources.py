@@ -72,7 +72,7 @@ SOURCES = {
     "readings.stamp": by_hand("gpuwright.json of the environment", "cat /opt/gpuwright/venvs/current/gpuwright.json"),
     "readings.strikes": by_hand("/var/lib/gpuwright/strikes.json", "gpu-doctor --strikes"),
     "readings.switches": by_hand("/sys/bus/pci/devices", "lspci -d 10de:"),
-    "readings.trainer_user": by_hand(
+    "readings.training_user": by_hand(
         "/etc/passwd, /etc/group and /etc/shadow", "ls -l /etc/passwd /etc/group /etc/shadow"
     ),
     "readings.tuning": by_hand("/etc/gpuwright/tuning.json and what it sets", "gpu-tune"),

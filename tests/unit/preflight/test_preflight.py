@@ -49,7 +49,7 @@ def wishes(**changes: Any) -> dict[str, Any]:
     asked = {"gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "allow_missing_gpus": False, "allow_unlocked": False}
     asked |= {"allow_kernel_update": False, "time": 1001.0, "space": MATRIX["space"], "space_percent": 120}
     asked |= {"prepare_secure_boot": False, "secure_boot_password_hash": ""}
-    asked |= {"trainer_user": "trainer", "researchers": []}
+    asked |= {"training_user": "trainer", "researchers": []}
     return {**asked, **changes}
 
 

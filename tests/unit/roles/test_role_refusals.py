@@ -54,10 +54,10 @@ REFUSALS = (
         {"__framework_pytorch_address": "http://mirror/simple"},
     ),
     Refusal(
-        "model_trainer",
+        "system_training",
         "user.yml",
         "Take nobody's account over",
-        "model_trainer_adopt_user",
+        "system_training_adopt_user",
         {"getent_passwd": {"trainer": ["x", "1000", "1000", "Terry Trainer", "/home/trainer", "/bin/bash"]}},
     ),
     Refusal(

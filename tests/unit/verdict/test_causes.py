@@ -102,7 +102,7 @@ def without_torch(node: Node) -> None:
 
 
 def without_user(node: Node) -> None:
-    node.readings["trainer_user"] = None
+    node.readings["training_user"] = None
     for name in ("device_nodes", "venv"):
         node.readings[name] = {"unreadable": "there is no user trainer"}
     node.smoke.update(problems=["there is no user trainer"], devices=[])
@@ -169,7 +169,7 @@ BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (without_uvm, "driver.uvm", 5),
     (without_environment, "framework.files", 9),
     (without_torch, "framework.files", 7),
-    (without_user, "model.trainer_user", 8),
+    (without_user, "host.training_user", 8),
     (without_trainer, "model.trainer_installed", 1),
     (empty_plan, "gpu.plan", 2),
     (full, "host.disk_space", 1),

@@ -108,7 +108,7 @@ def named_in(value, key: str = "") -> list:
         "host": "host",
         "users": "user",
         "user": "user",
-        "trainer_user": "user",
+        "training_user": "user",
         "serial": "serial",
     }.get(key)
     return [(kind, value)] if kind and isinstance(value, str) else []

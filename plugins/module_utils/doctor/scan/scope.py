@@ -84,7 +84,7 @@ def scan_expectations(readings: Dict, user: str, root: str = "/") -> Dict:
         KEY: why_left_out(root),
         "gpu_count": _gpu_count(host, readings["nvidia_smi"], readings["kernel_log"] or {}),
         "gpu_model": "",
-        "trainer_user": user,
+        "training_user": user,
         "plan": plan,
         "services": [],
         "slowdowns": [],

@@ -135,4 +135,12 @@ ROWS = [
     ("host.disks", {("disks",): None}, {}, SKIP, "no disk of its own"),
     ("host.disks", {("disks",): []}, {}, UNKNOWN, "no disk was looked at"),
     ("host.disks", {("host", "container"): "podman", (*DISK, "state"): "dead"}, {}, SKIP, "is a container"),
+    ("host.training_user", {("training_user",): None}, {}, FAIL, "no local user trainer"),
+    ("host.training_user", {("training_user", "uid"): 0}, {}, FAIL, "is root"),
+    ("host.training_user", {("training_user", "shell"): "/bin/bash"}, {}, FAIL, "has the shell /bin/bash"),
+    ("host.training_user", {("training_user", "shell"): ""}, {}, FAIL, "has the shell /bin/sh"),
+    ("host.training_user", {("training_user", "groups"): ["trainer", "wheel"]}, {}, FAIL, "in the group wheel"),
+    ("host.training_user", {("training_user", "groups"): []}, {}, UNKNOWN, "no group"),
+    ("host.training_user", {("training_user", "password"): "set"}, {}, FAIL, "not locked"),
+    ("host.training_user", {("training_user", "password"): "empty"}, {}, FAIL, "not locked"),
 ]

@@ -23,7 +23,7 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
         ("nobody-here:x:991:991:gpuwright trainer:/var/lib/x:/sbin/nologin", {}, False),
         ("nobody-here:x:1003:1003:Alice Example,,,:/home/alice:/bin/bash", {}, True),
         ("nobody-here:*:55003:55003::/home/ldap/alice:/bin/bash", {}, True),
-        ("nobody-here:x:1003:1003:Alice:/home/alice:/bin/bash", {"model_trainer_adopt_user": True}, False),
+        ("nobody-here:x:1003:1003:Alice:/home/alice:/bin/bash", {"system_training_adopt_user": True}, False),
     ],
     ids=["none", "ours", "local", "directory", "adopted"],
 )
@@ -32,12 +32,12 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     getent = tmp_path / "bin/getent"
     getent.write_text(f"#!/bin/sh\n{f'echo {line!r}' if line else 'exit 2'}\n")
     getent.chmod(0o755)
-    role = {"ansible.builtin.include_role": {"name": "gpuwright.node.model_trainer", "tasks_from": "user"}}
+    role = {"ansible.builtin.include_role": {"name": "gpuwright.node.system_training", "tasks_from": "user"}}
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     known = {
         "gpu_node_plan": {},
-        "model_trainer_user": "nobody-here",
+        "system_training_user": "nobody-here",
         "ansible_python_interpreter": sys.executable,
         **variables,
     }
@@ -52,7 +52,7 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     )
     text = " ".join(done.stdout.split())
     assert (done.returncode != 0) is stops, text
-    assert ("There is an account nobody-here (uid" in text and "model_trainer_user" in text) is stops
+    assert ("There is an account nobody-here (uid" in text and "system_training_user" in text) is stops
     assert ("Make the user without password and shell" in text) is not stops
 
 
@@ -60,10 +60,10 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     ("wanted", "missing"), [(["root"], ""), (["root", "nobody-here", "nor-here"], "nobody-here, nor-here")]
 )
 def test_researchers_are_let_in_and_none_is_made(tmp_path: Path, wanted: list[str], missing: str) -> None:
-    role = {"ansible.builtin.include_role": {"name": "gpuwright.node.model_trainer", "tasks_from": "researchers"}}
+    role = {"ansible.builtin.include_role": {"name": "gpuwright.node.system_training", "tasks_from": "researchers"}}
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    known = {"gpu_node_plan": {}, "model_trainer_researchers": wanted, "model_trainer_group": "root"}
+    known = {"gpu_node_plan": {}, "system_training_researchers": wanted, "system_training_group": "root"}
     command = [str(PLAYBOOK), "--check", "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
     done = subprocess.run(
         [*command, "-e", json.dumps({**known, "ansible_python_interpreter": sys.executable})],

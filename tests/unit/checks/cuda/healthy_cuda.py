@@ -1,0 +1,12 @@
+"""What the readings say of the CUDA toolkit where every check passes."""
+
+from __future__ import annotations
+
+READINGS = {
+    "cuda": {
+        "version_file": "12.9.1",
+        "nvcc": "12.9",
+        "link": "/usr/local/cuda-12.9",
+        "prefix": "/usr/local/cuda-12.9",
+    },
+}

@@ -159,6 +159,18 @@ def without_daemon(node: Node) -> None:
     node.readings["nvidia_smi"]["gpus"][0]["power_limit_w"] = 200
 
 
+def rotated(node: Node) -> None:
+    node.readings["kernel_log"]["from_boot"] = False
+
+
+def cut_off(node: Node) -> None:
+    node.readings["kernel_log"]["whole"] = False
+
+
+def without_log(node: Node) -> None:
+    node.readings["kernel_log"]["lines"] = 0
+
+
 BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (not_loaded, "driver.reachable", 60),
     (nouveau, "driver.nouveau_absent", 60),
@@ -179,6 +191,9 @@ BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (without_program, "driver.nvidia_smi_file", 50),
     (without_launcher, "runtime.launcher", 1),
     (without_daemon, "driver.persistence", 2),
+    (rotated, "kernel.log_whole", 10),
+    (cut_off, "kernel.log_whole", 10),
+    (without_log, "kernel.log_whole", 10),
 ]
 
 

@@ -19,6 +19,7 @@ OF_A_PLAN = (
     "driver.flavour",
     "driver.modules",
     "host.size",
+    "host.training_user",
     "cuda.*",
     "cudnn.*",
     "nccl.*",

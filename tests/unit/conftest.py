@@ -24,6 +24,9 @@ MODULE_UTILS = REPOSITORY / "tests/node_library"
 sys.path[:0] = [str(MODULE_UTILS), str(REPOSITORY / "collections")]
 # What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
 sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
+# Compiled once and not by each of some thousand programs that tests start; a container's image often forbids it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A shell without job control starts what it puts into the background (make test &) with SIGINT ignored, and so would be
 # all that a test starts and then interrupts. From Python's own handler it comes back to the default there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -41,6 +41,19 @@ def logs_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def module_bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What modules import on localhost is compiled once for all tests, by all workers of pytest."""
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    top = tmp_path_factory.getbasetemp()
+    folder = (top.parent if worker else top) / "module_bytecode"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODULE_BYTECODE", str(folder))
+        patch.setenv("PYTHONPATH", str(REPOSITORY / "tests/module_bytecode"), prepend=os.pathsep)
+        yield
+
+
 @pytest.fixture
 def open_umask() -> Iterator[int]:
     """For what a test makes and another user reads or runs. The value: what the tests themselves run under."""

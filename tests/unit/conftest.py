@@ -42,15 +42,14 @@ def logs_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def module_bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What modules import on localhost is compiled once for all tests, by all workers of pytest."""
-    worker = "PYTEST_XDIST_WORKER" in os.environ
+def once_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Ansible works out in every run is worked out once for all workers: tests/once_for_all/sitecustomize.py."""
     top = tmp_path_factory.getbasetemp()
-    folder = (top.parent if worker else top) / "module_bytecode"
+    folder = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "once_for_all"
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MODULE_BYTECODE", str(folder))
-        patch.setenv("PYTHONPATH", str(REPOSITORY / "tests/module_bytecode"), prepend=os.pathsep)
+        patch.setenv("ONCE_FOR_ALL", str(folder))
+        patch.setenv("PYTHONPATH", str(REPOSITORY / "tests/once_for_all"), prepend=os.pathsep)
         yield
 
 

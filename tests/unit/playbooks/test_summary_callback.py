@@ -104,7 +104,7 @@ class Run:
         return output
 
     def environment(self, **more: str) -> dict[str, str]:
-        names = ("PATH", "HOME", "LANG", "PYTHONPATH", "MODULE_BYTECODE")
+        names = ("PATH", "HOME", "LANG", "PYTHONPATH", "ONCE_FOR_ALL")
         kept = {name: os.environ[name] for name in names if name in os.environ}
         return {**kept, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCALHOST_WARNING": "0", **more}
 

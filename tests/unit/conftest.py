@@ -24,6 +24,9 @@ MODULE_UTILS = REPOSITORY / "tests/node_library"
 sys.path[:0] = [str(MODULE_UTILS), str(REPOSITORY / "collections")]
 # What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
 sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
+# Compiled once and not by each of some thousand programs that tests start; a container's image often forbids it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A shell without job control starts what it puts into the background (make test &) with SIGINT ignored, and so would be
 # all that a test starts and then interrupts. From Python's own handler it comes back to the default there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,6 +38,18 @@ def logs_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Runs of ansible-playbook in this checkout leave their logs with the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUWRIGHT_LOG_FOLDER", str(tmp_path_factory.mktemp("logs")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def once_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Ansible works out in every run is worked out once for all workers: tests/once_for_all/sitecustomize.py."""
+    top = tmp_path_factory.getbasetemp()
+    folder = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "once_for_all"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONCE_FOR_ALL", str(folder))
+        patch.setenv("PYTHONPATH", str(REPOSITORY / "tests/once_for_all"), prepend=os.pathsep)
         yield
 
 

@@ -104,7 +104,8 @@ class Run:
         return output
 
     def environment(self, **more: str) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        names = ("PATH", "HOME", "LANG", "PYTHONPATH", "ONCE_FOR_ALL")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         return {**kept, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCALHOST_WARNING": "0", **more}
 
     def __call__(self, tasks: list[dict], *arguments: str, play: dict | None = None, **env: str) -> tuple[int, str]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the trainer: its package, its user and the files that root alone may change."""
 
+from typing import Collection
+
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -56,7 +58,7 @@ def trainer_user(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(name, name, f"{name} cannot log in")
 
 
-def close_again(paths):
+def close_again(paths: Collection[str]) -> str:
     """What makes the named files root's alone again: whole folders of ours, since only the first files are named."""
     folders = sorted({folder for folder in ROOT_ONLY for path in paths if (path + "/").startswith(folder + "/")})
     if not folders:

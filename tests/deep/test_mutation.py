@@ -65,9 +65,8 @@ EQUIVALENT = {
         "the remedy, in test_a_lost_card_asks_for_a_power_cycle"
     ),
     'gpu.memory "memory_share": Limit(': "in test_memory_is_held_against_what_the_model_was_made_with",
-    'gpu.memory too_small = made_with is not None and size * 100 < made_with * limit("memory_share")': (
-        "in test_memory_is_held_against_what_the_model_was_made_with"
-    ),
+    'gpu.memory short_of = [made_with] if made_with is not None and size * 100 < made_with * limit("memory_share") '
+    "else []": ("in test_memory_is_held_against_what_the_model_was_made_with"),
     "framework.pytorch if code == card or (later and code < card):": "equal ones are taken by the first half",
     'host.tuning return wanted[name].text("wanted") if name in wanted else ""': (
         "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"

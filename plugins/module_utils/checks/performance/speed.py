@@ -105,12 +105,12 @@ def against(value: float, limits: floors.Floor, name: str, model: str) -> Outcom
     words = f"{name}: {value:g} {limits.unit}"
     if limits.peak is not None:
         words += f", {100.0 * value / limits.peak:.0f} % of the published peak"
-    if limits.floor is None or limits.warn is None:
+    if limits.floor is None:
         return skipped(f"no published floor for {model}; {words}")
     words += f"; floor {limits.floor:g} ({limits.source})"
     if value < limits.floor:
         return failed(value, limits.floor, words)
-    if value < limits.warn:
+    if value < (limits.warn or limits.floor):
         return warned(value, limits.floor, words)
     return passed(value, limits.floor, words)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 from gpuwright.training.performance import record
 
@@ -51,7 +52,7 @@ devices:
 kind: nvidia.com/gpu
 """
 
-PLAN = {
+PLAN: dict[str, Any] = {
     "schema": 1,
     "driver": {
         "branch": "580",
@@ -78,7 +79,7 @@ PLAN = {
     },
 }
 
-EXPECTATIONS = {
+EXPECTATIONS: dict[str, Any] = {
     "schema": 1,
     "gpu_count": 1,
     "gpu_model": "Tesla V100-PCIE-16GB",
@@ -139,7 +140,7 @@ def performance_of(number: int, busbw: float | None = None, name: str = "NVIDIA 
 
 
 DISK_HEALTH = {"passed": True, "critical_warning": 0, "percentage_used": 3}
-READINGS = {
+READINGS: dict[str, Any] = {
     "probe": {
         "schema": 1,
         "hostname": "a5-01",
@@ -468,10 +469,12 @@ READINGS = {
 
 
 NVLINK = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "wired": True, "links": 12, "active": 12}
-TWO_APART = [
+TWO_APART: list[dict[str, Any]] = [
     {"pci_id": PCI_ID, "iommu": "identity", "bridges": [{"pci_id": BRIDGE, "acs": "off"}]},
     {"pci_id": "0000:5e:00.0", "iommu": "off", "bridges": [{"pci_id": "0000:5d:00.0", "acs": "absent"}]},
 ]
+# {path in the readings: value that stands there instead}
+Changes = dict[tuple, Any]
 HEALTH = ("nvidia_smi", "gpus", 0, "health")
 IN_FABRIC = {
     (*HEALTH, "fabric_state"): "Completed",
@@ -481,7 +484,7 @@ IN_FABRIC = {
 }
 # Checks that make sense on other nodes only, and what makes this one such a node; a path begins in the readings, or in
 # the expectations or the smoke test when its first word says so.
-OTHER_NODES: dict[str, dict[tuple, object]] = {
+OTHER_NODES: dict[str, Changes] = {
     "gpu.sram": {("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"): 0},
     "gpu.remapped_rows_count": {("nvidia_smi", "gpus", 0, "health", "remapped_rows_uncorrected"): 0},
     "gpu.fabric": IN_FABRIC,
@@ -572,7 +575,7 @@ def elsewhere(check_id: str, part: str) -> dict:
     return found
 
 
-def put(record: object, path: tuple, value: object) -> None:
+def put(record: Any, path: tuple, value: object) -> None:
     """Set the value at `path`, a sequence of keys and list indexes."""
     for key in path[:-1]:
         record = record[key]
@@ -588,7 +591,7 @@ def leaves(record: object, path: tuple = ()) -> list[tuple]:
     return found
 
 
-SMOKE = {
+SMOKE: dict[str, Any] = {
     "schema": 1,
     "torch": "2.10.0+cu128",
     "device": "cuda",

@@ -45,7 +45,8 @@ def run_playbook(inventory: Path, seconds: float, playbook: str, *arguments: str
         log.write(f"\n$ {' '.join(words)}\n".encode())
         log.flush()
         start = log.tell()
-        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-        done = subprocess.run(words, cwd=REPOSITORY, env=environment, timeout=seconds, **streams)
+        done = subprocess.run(
+            words, cwd=REPOSITORY, env=environment, timeout=seconds, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
         log.seek(start)
         return Run(done.returncode, log.read().decode())

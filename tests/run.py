@@ -143,7 +143,7 @@ def is_python_311(name: str) -> bool:
     """A name in PATH may be a shim that refuses, so it is run."""
     program = shutil.which(name)
     question = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
-    return bool(program) and subprocess.run([program, "-c", question], capture_output=True).returncode == 0
+    return program is not None and subprocess.run([program, "-c", question], capture_output=True).returncode == 0
 
 
 def fleet_ready(suite: Suite) -> bool:

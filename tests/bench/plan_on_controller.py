@@ -97,7 +97,8 @@ def run(collections: Path, folder: Path, kind: str) -> tuple[float, float]:
     play = {"hosts": "nodes", "gather_facts": False, "tasks": [] if kind == "empty" else [task]}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_STDOUT_CALLBACK": "minimal"}
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", folder / "hosts.yml", folder / "play.yml"]
+    playbook = str(Path(sys.executable).parent / "ansible-playbook")
+    command = [playbook, "-i", str(folder / "hosts.yml"), str(folder / "play.yml")]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -133,7 +134,11 @@ def main() -> None:
     matrix = [
         file for file in (REPOSITORY / "roles/preflight/files/matrix").glob("*.yml") if file.name != "devices.yml"
     ]
-    found = {"hosts": HOSTS, "rounds": ROUNDS, "matrix_kb": round(sum(file.stat().st_size for file in matrix) / 1000)}
+    found: dict[str, float] = {
+        "hosts": HOSTS,
+        "rounds": ROUNDS,
+        "matrix_kb": round(sum(file.stat().st_size for file in matrix) / 1000),
+    }
     for place, name in enumerate(("wall", "cpu")):
         added = {
             kind: [(one[kind][place] - one["empty"][place]) / HOSTS * 1000 for one in rounds]

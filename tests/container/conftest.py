@@ -44,7 +44,9 @@ def based_on(image: str) -> list[str]:
 
 def debian(repository: str, *packages: str) -> str:
     """A minimal Debian 12 with these packages, made by mmdebstrap and kept between runs."""
-    key = paths.content_hash([Path(fleet_base.__file__)], "container", *packages)
+    made_by = fleet_base.__file__
+    assert made_by is not None
+    key = paths.content_hash([Path(made_by)], "container", *packages)
     image = f"{repository}:{key}"
     if podman("image", "exists", image, check=False).returncode != 0:
         archive = paths.cache_dir() / f"container-{key}.tar"

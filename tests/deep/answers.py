@@ -6,7 +6,7 @@ went with a release stand beside the first release that has them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from xml.sax.saxutils import escape
 
 GONE = "Requested functionality has been deprecated"
@@ -57,6 +57,7 @@ class Model(NamedTuple):
     word: str = ""
 
 
+Value = TypeVar("Value")
 MODELS = (
     Model("Tesla V100-PCIE-16GB", "volta", "1DB4", 16384, 250, 3, 418, 580),
     Model("Tesla V100-SXM2-32GB", "volta", "1DB5", 32768, 300, 3, 418, 580),
@@ -127,7 +128,7 @@ def written(block: dict, depth: int) -> list[str]:
 def card(model: Model, driver: int, mig: bool, index: int, address: str) -> dict:
     """One card at rest."""
 
-    def since(first: int, value: str) -> str | None:
+    def since(first: int, value: Value) -> Value | None:
         return value if driver >= first else None
 
     return {
@@ -242,7 +243,7 @@ def platform(model: Model, index: int) -> dict:
 
 
 def pci(model: Model, driver: int, address: str) -> dict:
-    generation = {"max_link_gen": model.generation, "current_link_gen": model.generation}
+    generation: dict[str, object] = {"max_link_gen": model.generation, "current_link_gen": model.generation}
     if driver >= 535:
         generation["device_current_link_gen"] = model.generation
         generation["max_device_link_gen"] = model.generation
@@ -293,12 +294,12 @@ def memory(total: int, reserved: int | None) -> dict:
 def ecc(model: Model, driver: int, mig: bool) -> dict:
     """Single and double bits up to Volta, by kind of memory from Turing on, parity and SEC-DED apart from 550 on."""
     if model.architecture == "volta":
-        counts = {f"{bits}_bit": dict.fromkeys(PLACES, 0) for bits in ("single", "double")}
-        return {"volatile": counts, "aggregate": counts}
+        by_bits = {f"{bits}_bit": dict.fromkeys(PLACES, 0) for bits in ("single", "double")}
+        return {"volatile": by_bits, "aggregate": by_bits}
     split = driver >= 570 and model.architecture != "turing"
     sram = ["sram_uncorrectable_parity", "sram_uncorrectable_secded"] if split else ["sram_uncorrectable"]
     counts = dict.fromkeys(["sram_correctable", *sram, "dram_correctable", "dram_uncorrectable"], 0)
-    volatile = dict.fromkeys(counts, NA) if mig and driver == 510 else counts
+    volatile: dict[str, object] = {**(dict.fromkeys(counts, NA) if mig and driver == 510 else counts)}
     found: dict = {"volatile": volatile, "aggregate": dict(counts)}
     if split:
         found["aggregate"]["sram_threshold_exceeded"] = "No"
@@ -383,7 +384,7 @@ def power(model: Model, driver: int) -> dict:
     state = "P0" if driver < 580 else GONE
     module = dict.fromkeys(limits, "2500.00 W" if model.grace else NA)
     edges = {"min_power_limit": "100.00 W", "max_power_limit": most}
-    found = {"gpu_power_readings": {"power_state": state, **draw, **own, **edges}}
+    found: dict[str, object] = {"gpu_power_readings": {"power_state": state, **draw, **own, **edges}}
     if driver >= 570:
         found["gpu_memory_power_readings"] = {"average_power_draw": NA, "instant_power_draw": NA}
     no_draw = dict.fromkeys(draw, NA)

@@ -104,6 +104,7 @@ def broken(model: answers.Model, driver: int, mig: bool) -> Iterator[tuple[str, 
     root = ElementTree.fromstring(text)
     for path, leaf in leaves(root.findall("gpu")[0]):
         right, rule = leaf.text, fields.rule_of(path)
+        assert rule is not None, path
         for value in mutants(path, right or ""):
             leaf.text = value
             after = judge(ElementTree.tostring(root, encoding="unicode"), healthy, rule.checks)
@@ -177,7 +178,9 @@ def test_a_rack_card_with_eleven_broken_fields_fails_in_eleven_checks():
     }
     root = ElementTree.fromstring(text)
     for path, value in broken.items():
-        root.findall("gpu")[0].find(path).text = value
+        leaf = root.findall("gpu")[0].find(path)
+        assert leaf is not None, path
+        leaf.text = value
     found = judge(ElementTree.tostring(root, encoding="unicode"), healthy)
     assert len([name for name, record in found.items() if record["status"] == FAIL]) >= len(broken)
 

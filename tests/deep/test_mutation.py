@@ -12,6 +12,7 @@ import importlib
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import healthy_node
 import pytest
@@ -65,9 +66,8 @@ EQUIVALENT = {
         "the remedy, in test_a_lost_card_asks_for_a_power_cycle"
     ),
     'gpu.memory "memory_share": Limit(': "in test_memory_is_held_against_what_the_model_was_made_with",
-    'gpu.memory too_small = made_with is not None and size * 100 < made_with * limit("memory_share")': (
-        "in test_memory_is_held_against_what_the_model_was_made_with"
-    ),
+    'gpu.memory short_of = [made_with] if made_with is not None and size * 100 < made_with * limit("memory_share") '
+    "else []": ("in test_memory_is_held_against_what_the_model_was_made_with"),
     "framework.pytorch if code == card or (later and code < card):": "equal ones are taken by the first half",
     'host.tuning return wanted[name].text("wanted") if name in wanted else ""': (
         "used by other modules: the rows of gpu.power_limit and host.cpu_governor show it"
@@ -97,7 +97,10 @@ def mutate(tree: ast.Module, number: int, variant: int) -> tuple[ast.Module, int
     elif isinstance(node, ast.UnaryOp):
         node.operand = ast.UnaryOp(ast.Not(), node.operand)
     else:
-        node.args[0] = ast.Constant(node.args[0].value + variant)
+        assert isinstance(node, ast.Call) and isinstance(node.args[0], ast.Constant), ast.dump(node)
+        number_of_limit = node.args[0].value
+        assert isinstance(number_of_limit, int | float), number_of_limit
+        node.args[0] = ast.Constant(number_of_limit + variant)
     return ast.fix_missing_locations(changed), node.lineno
 
 
@@ -106,6 +109,12 @@ def load(name: str, tree: ast.Module) -> types.ModuleType:
     module.__package__ = module.__name__.rpartition(".")[0]
     exec(compile(tree, f"{name}.py", "exec"), module.__dict__)
     return module
+
+
+def source_of(module: str) -> str:
+    file = importlib.import_module(module).__file__
+    assert file is not None, module
+    return Path(file).read_text()
 
 
 def made(check_id: str, changes: dict, wishes: dict) -> tuple[dict, dict]:
@@ -124,7 +133,9 @@ def outcomes(module: types.ModuleType) -> list:
     table = {check.id: check for check in module.CHECKS}
     complete = getattr(module, "smoke_record", smoke_record)
     rows = [(name, changes, wishes, words) for name, changes, wishes, _status, words in CASES if name in table]
-    nodes = [(name, *made("", changes, wishes), words) for name, changes, wishes, words in rows]
+    nodes: list[tuple[str, dict, dict, str]] = [
+        (name, *made("", changes, wishes), words) for name, changes, wishes, words in rows
+    ]
     nodes += [(name, *made(name, {}, {}), "") for name in table]
     nodes += [
         (name, *made("", {("smoke",): {**healthy_node.smoke(), "age_s": s}}, {}), w)
@@ -133,7 +144,7 @@ def outcomes(module: types.ModuleType) -> list:
         if name == "smoke.amp"
     ]
     nodes += [("smoke.amp", *made("", {("smoke",): None}, {}), "no smoke test was run")] * ("smoke.amp" in table)
-    found = []
+    found: list[object] = []
     for name, record, expectations, words in nodes:
         record["smoke"] = complete(record["smoke"])
         answer = judge(table[name], record, expectations)
@@ -148,7 +159,7 @@ def outcomes(module: types.ModuleType) -> list:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_mutant_is_noticed(name):
-    lines = Path(importlib.import_module(f"gpuwright.checks.{name}").__file__).read_text().splitlines()
+    lines = source_of(f"gpuwright.checks.{name}").splitlines()
     tree = ast.parse("\n".join(lines))
     right = outcomes(load(f"checks.{name}", tree))
     survivors, total = [], 0
@@ -167,7 +178,7 @@ def test_every_mutant_is_noticed(name):
     assert survivors == [], "\n".join(survivors)
 
 
-def of_tests(test: object) -> list[tuple]:
+def of_tests(test: Any) -> list[tuple]:
     """The rows of a parametrized test, without what it expects, which is last."""
     return [row[:-1] for row in test.pytestmark[0].args[1]]
 
@@ -192,7 +203,7 @@ def floor_sites(tree: ast.Module) -> Iterator[tuple[int, int]]:
 
 
 def test_every_mutant_of_the_floors_is_noticed():
-    lines = Path(importlib.import_module("gpuwright.gpu.floors").__file__).read_text().splitlines()
+    lines = source_of("gpuwright.gpu.floors").splitlines()
     tree = ast.parse("\n".join(lines))
     right = floors_seen(load("gpu.floors", tree))
     survivors, total = [], 0
@@ -200,6 +211,7 @@ def test_every_mutant_of_the_floors_is_noticed():
         if isinstance(list(ast.walk(tree))[number], ast.Constant):
             mutant = copy.deepcopy(tree)
             node = list(ast.walk(mutant))[number]
+            assert isinstance(node, ast.Constant) and isinstance(node.value, int | float)
             node.value, line = node.value * 1.01, node.lineno
         else:
             mutant, line = mutate(tree, number, variant)

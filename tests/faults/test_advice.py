@@ -103,10 +103,11 @@ def follow(action: str) -> None:
             done = play(playbook, *arguments, fleet=NAME)
             assert done.rc == 0, done.output
         else:
-            done = run_as_root(f"({command}) 2>&1; echo ended with $?")
-            print(done)
-            if not done.endswith("ended with 0") and OTHERWISE.search(action):
-                follow("Run: " + OTHERWISE.search(action).group(1))
+            said = run_as_root(f"({command}) 2>&1; echo ended with $?")
+            print(said)
+            otherwise = OTHERWISE.search(action)
+            if not said.endswith("ended with 0") and otherwise:
+                follow("Run: " + otherwise.group(1))
 
 
 @pytest.mark.usefixtures("node")

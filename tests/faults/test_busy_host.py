@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import HOST, REPOSITORY, on_host, play
+from text_parts import part_of
 
 pytestmark = pytest.mark.usefixtures("finished_host")
 VENVS = "/opt/gpuwright/venvs"
@@ -31,7 +32,7 @@ while True:
 STAMP = f"{VENVS}/current/gan_trainer.digest"
 PACKAGE = f"{VENVS}/current/lib/python3*/site-packages/gan_trainer/__init__.py"
 LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
-SHORT = {"gpuwright_busy": "wait", "gpuwright_busy_wait_seconds": 10}
+SHORT: dict[str, Any] = {"gpuwright_busy": "wait", "gpuwright_busy_wait_seconds": 10}
 
 
 class Job:
@@ -122,8 +123,8 @@ def test_another_environment_is_built_beside_and_switched_when_nobody_works(
     job: Callable[..., Job], tmp_path: Path
 ) -> None:
     lock = tmp_path / "small.txt"
-    lock.write_text(re.search(r"(?m)^tqdm==.*(?:\n +.*)*", LOCK.read_text()).group() + "\n")
-    wish = {"framework_pytorch_lock_file": str(lock), "framework_pytorch_keep": 0}
+    lock.write_text(part_of(r"(?m)^(tqdm==.*(?:\n +.*)*)", LOCK.read_text()) + "\n")
+    wish: dict[str, Any] = {"framework_pytorch_lock_file": str(lock), "framework_pytorch_keep": 0}
     working = job()
     first = working.environment
     left = play("playbooks/framework.yml", **wish)
@@ -149,7 +150,11 @@ def test_another_environment_is_built_beside_and_switched_when_nobody_works(
 
 def test_a_new_driver_and_a_reboot_wait_for_the_job(job: Callable[..., Job]) -> None:
     working = job()
-    wish = {"system_driver_branch": "570", "system_driver_allow_stream_switch": True, "system_reboot_policy": "allowed"}
+    wish: dict[str, Any] = {
+        "system_driver_branch": "570",
+        "system_driver_allow_stream_switch": True,
+        "system_reboot_policy": "allowed",
+    }
     packages, boot = on_host("rpm -qa | sort"), on_host("cat /proc/sys/kernel/random/boot_id")
     left = play("playbooks/system.yml", "--tags", "system_driver", **wish)
     assert left.rc != 0 and f"pid {working.pid}, trainer, since 20" in left.text, left.output

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from conftest import REPOSITORY, on_host, play
@@ -19,7 +20,11 @@ SERVER = containers.container_name("faults", "repo")
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 DRIVER = "rpm -qa '*nvidia*' --qf '%{NAME} %{EVR}\\n' | sort"
 STREAM = "grep -h ^stream= /etc/dnf/modules.d/nvidia-driver.module"
-OTHER = {"system_driver_branch": "570", "system_driver_allow_stream_switch": True, "system_reboot_policy": "allowed"}
+OTHER: dict[str, Any] = {
+    "system_driver_branch": "570",
+    "system_driver_allow_stream_switch": True,
+    "system_reboot_policy": "allowed",
+}
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import HOST, STATE, on_host, play
@@ -121,7 +122,7 @@ def doctor() -> tuple[int, dict]:
     return done.returncode, json.loads(done.stdout)
 
 
-def verify(folder: Path, says: list, **variables: object) -> None:
+def verify(folder: Path, says: list, **variables: Any) -> None:
     """Playbook, doctor and page all tell these findings, and none calls the node sound."""
     done = play(
         "playbooks/verify.yml",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import HOST, REPOSITORY, on_host, play
@@ -113,7 +114,7 @@ def test_a_held_driver_gives_way_to_another_version_that_is_asked_for() -> None:
     before = on_host("modinfo -F version nvidia")
     locks = "grep -c 'nvidia-driver-cuda-3:{}-' /etc/dnf/plugins/versionlock.list"
     assert on_host(locks.format(before)) == "1"
-    wish = {"system_driver_version": "580.82.07", "system_driver_version_lock": True}
+    wish: dict[str, Any] = {"system_driver_version": "580.82.07", "system_driver_version_lock": True}
     assert before != wish["system_driver_version"]
     changed = play("playbooks/system.yml", system_reboot_policy="allowed", **wish)
     assert changed.rc == 0, changed.output

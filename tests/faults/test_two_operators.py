@@ -56,9 +56,10 @@ class Running:
         self.log = log
         words = ["ansible-playbook", "-i", str(INVENTORY), playbook, "-l", "gpu_nodes", *arguments]
         with log.open("w") as out:
-            streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out}
             environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-            self.process = subprocess.Popen(words, cwd=REPOSITORY, env=environment, **streams)
+            self.process = subprocess.Popen(
+                words, cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
 
     @property
     def said(self) -> str:

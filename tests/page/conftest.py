@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import importlib
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from text_parts import part_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = map(
@@ -112,6 +112,6 @@ def show(browser: Browser) -> Callable[..., dict]:
             browser.run(colours, f"--window-size={width},2400", f"--screenshot={shot}", frame.as_uri())
             assert shot.stat().st_size > 10_000
         dom = browser.run(colours, "--virtual-time-budget=60000", "--dump-dom", frame.as_uri())
-        return json.loads(html.unescape(re.search(r'data-found="([^"]*)"', dom).group(1)))
+        return json.loads(html.unescape(part_of(r'data-found="([^"]*)"', dom)))
 
     return run

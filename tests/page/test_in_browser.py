@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import page_samples
 import pytest
+from text_parts import part_of
 
 BACKGROUND = {False: "rgb(255, 255, 255)", True: "rgb(15, 19, 24)"}
 
@@ -181,13 +181,13 @@ def test_the_index_searches_filters_and_sorts(browser, tmp_path, address, steps,
       document.body.dataset.said = document.getElementById("shown").textContent; }}</script>"""
     page.write_text(page.read_text().replace("</body>", script + "</body>"))
     dom = browser.run("--virtual-time-budget=5000", "--dump-dom", page.as_uri() + address)
-    seen = json.loads(html.unescape(re.search(r'data-found="([^"]*)"', dom).group(1)))
+    seen = json.loads(html.unescape(part_of(r'data-found="([^"]*)"', dom)))
     assert (len(seen) if isinstance(expected, int) else seen) == expected
-    said = re.search(r'data-said="([^"]*)"', dom).group(1)
+    said = part_of(r'data-said="([^"]*)"', dom)
     assert said == ("All 40 hosts are shown." if len(seen) == 40 else f"{len(seen)} of 40 hosts are shown.")
     # What was chosen is in the address, which can be sent to somebody else.
     if "form.verdict" in steps:
-        assert "verdict=" in re.search(r'data-address="([^"]*)"', dom).group(1)
+        assert "verdict=" in part_of(r'data-address="([^"]*)"', dom)
 
 
 def printed(browser, page: Path) -> list[str]:

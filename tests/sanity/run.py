@@ -24,10 +24,11 @@ GET_PIP = "get_pip_23_1_2.py"
 def installed(folder: Path) -> Path:
     """The collection as ansible-galaxy installs it, with its links resolved: ansible-test walks into none."""
     galaxy = [str(PROGRAMS / "ansible-galaxy"), "collection"]
-    quiet = {"check": True, "stdout": subprocess.DEVNULL}
-    subprocess.run([*galaxy, "build", "--output-path", str(folder)], cwd=REPOSITORY, **quiet)
+    build = [*galaxy, "build", "--output-path", str(folder)]
+    subprocess.run(build, cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
     (file,) = folder.glob("*.tar.gz")
-    subprocess.run([*galaxy, "install", "--offline", "-p", str(folder / "linked"), str(file)], cwd=folder, **quiet)
+    install = [*galaxy, "install", "--offline", "-p", str(folder / "linked"), str(file)]
+    subprocess.run(install, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     root = folder / "ansible_collections/gpuwright/node"
     shutil.copytree(folder / "linked/ansible_collections/gpuwright/node", root)
     shutil.rmtree(root / "library")

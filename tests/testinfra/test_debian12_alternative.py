@@ -13,7 +13,9 @@ REPOSITORIES = ("cuda-debian12-x86_64", "nvidia-container-toolkit")
 
 def candidate(host: Host, package: str) -> str:
     """The version that apt would install."""
-    return re.search(r"Candidate: (\S+)", host.check_output("apt-cache policy %s", package)).group(1)
+    candidate = re.search(r"Candidate: (\S+)", host.check_output("apt-cache policy %s", package))
+    assert candidate is not None, package
+    return candidate[1]
 
 
 @pytest.mark.parametrize("name", REPOSITORIES)

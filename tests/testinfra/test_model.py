@@ -83,7 +83,11 @@ def test_a_program_of_somebody_else_runs_as_a_service_on_gpus_of_its_own(host: H
         host.check_output("systemctl start gpu-job@%s", name)
 
     def wait_for(command: str, *words: str) -> bool:
-        return any(host.run(command, *words).rc == 0 or time.sleep(1) for _ in range(120))
+        for _ in range(120):
+            if host.run(command, *words).rc == 0:
+                return True
+            time.sleep(1)
+        return False
 
     def journal(name: str) -> str:
         return host.run("journalctl -u gpu-job@%s --no-pager -n 30", name).stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -17,10 +16,9 @@ from testinfra.host import Host
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests/fleet")]
-build_wheelhouse = importlib.import_module("gpuwright_fleet.wheelhouse").build_wheelhouse
-commands = importlib.import_module("page_commands").commands
-page_rows = importlib.import_module("page_rows")
-PAGES, Place, Row = page_rows.PAGES, page_rows.Place, page_rows.Row
+from gpuwright_fleet.wheelhouse import build_wheelhouse  # noqa: E402
+from page_commands import commands  # noqa: E402
+from page_rows import PAGES, Place, Row  # noqa: E402
 
 # The pages are followed on one node; what differs between nodes other tests look at.
 pytestmark = [pytest.mark.el8, pytest.mark.one_node]

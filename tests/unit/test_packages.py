@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import graphlib
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -12,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.filter import tree_files as filters
 from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.doctor.bundle.make import NOT_ON_NODES, identity
+from module_files import load_file
 
-_spec = importlib.util.spec_from_file_location("architecture_page", REPOSITORY / "tools/architecture.py")
-architecture = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(architecture)
+architecture = load_file("tools/architecture.py")
 CONTROLLER_MODULES, MODULES, NODE_MODULES = (
     architecture.CONTROLLER_MODULES,
     architecture.MODULES,
@@ -133,10 +132,6 @@ def test_a_node_gets_the_packages_that_its_tools_import_and_no_other() -> None:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """The library as the role's task installs it."""
-    path = REPOSITORY / "plugins/filter/tree_files.py"
-    spec = importlib.util.spec_from_file_location("tree_files", path)
-    filters = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(filters)
     for name, text in filters.tree_files(str(LIBRARY), NOT_ON_NODES).items():
         file = tmp_path / "library/gpuwright" / name
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -98,7 +98,7 @@ def row() -> Callable[[str, str, str, float], None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not ROWS:
         return
-    widths = [max(len(line[column]) for line in ROWS) for column in (0, 1)]
+    widths = [max(len(str(line[column])) for line in ROWS) for column in (0, 1)]
     terminalreporter.section("conditions")
     terminalreporter.write_line(f"{'condition':<{widths[0]}}  {'expected':<{widths[1]}}  seconds  seen")
     for condition, expected, seen, seconds in ROWS:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """All checks in the order of a report, and the one way to run them."""
 
+from typing import Any, Dict, List, Optional, Sequence
+
 from ..verdict.causes import with_causes
-from ..verdict.check import STANDARD, within
+from ..verdict.check import STANDARD, Check, within
+from ..verdict.report import Record
 from .containers import access
 from .cuda import toolkit
 from .cudnn import version as cudnn
@@ -72,7 +75,13 @@ MODULES = (
 CHECKS = tuple(check for module in MODULES for check in module.CHECKS)
 
 
-def run_checks(readings, expectations, smoke=None, checks=CHECKS, level=STANDARD):
+def run_checks(
+    readings: Record,
+    expectations: Record,
+    smoke: Optional[Record] = None,
+    checks: Sequence[Check] = CHECKS,
+    level: str = STANDARD,
+) -> List[Dict[str, Any]]:
     """The records of the report, one for each check of `level` or a quicker one, in the order of `checks`.
 
     `smoke` is what amp_smoke_test returned, None when it was not run. Acknowledgements and switched-off checks are

@@ -2,6 +2,7 @@
 """Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
 
 import re
+from typing import Any, Dict, Optional
 
 from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 from ..gpu.xid.overrides import read_overrides
@@ -19,6 +20,7 @@ from ..training.performance import read_performance
 from ..tuning.reading import read_tuning
 from ..verdict.boot_check import read_moment
 from ..verdict.check import DEEP, QUICK, STANDARD
+from ..verdict.report import Record
 from .collect_standard import collect_links, collect_software
 from .containers.reading import read_containers
 from .driver.modules_reading import read_asked, read_kernel_modules, read_parameters
@@ -31,7 +33,9 @@ SYSTEMCTL_SECONDS = 10
 QUICK_NVIDIA_SMI_SECONDS = 3
 
 
-def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, level=STANDARD):
+def collect(
+    expectations: Record, root: str = "/", nvidia_smi_seconds: float = DEFAULT_TIMEOUT_SECONDS, level: str = STANDARD
+) -> Dict[str, Any]:
     """Read the node below `root`. `expectations` (see docs/report.md) says where to look, not what to find.
 
     At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
@@ -77,7 +81,7 @@ def collect(expectations, root="/", nvidia_smi_seconds=DEFAULT_TIMEOUT_SECONDS, 
     return readings
 
 
-def read_unit_state(unit):
+def read_unit_state(unit: str) -> str:
     """systemd's word for the unit: active, inactive, failed, activating or unknown."""
     done = run_bounded(["systemctl", "is-active", unit], timeout=SYSTEMCTL_SECONDS)
     word = done.stdout.strip()
@@ -86,7 +90,7 @@ def read_unit_state(unit):
     return word
 
 
-def read_fabric_version():
+def read_fabric_version() -> Optional[str]:
     """The version of the installed nv-fabricmanager, null without one."""
     done = run_bounded(["nv-fabricmanager", "--version"], timeout=SYSTEMCTL_SECONDS)
     if done.missing:
@@ -97,7 +101,7 @@ def read_fabric_version():
     return match.group(1)
 
 
-def read_device_nodes(root, host, user):
+def read_device_nodes(root: str, host: Record, user: str) -> Dict[str, Dict[str, Any]]:
     account = read_account(root, user)
     if account is None:
         raise ValueError(f"there is no user {user} who could open them")
@@ -106,7 +110,7 @@ def read_device_nodes(root, host, user):
     return read_device_access(root, host["nvidia"]["device_nodes"], account)
 
 
-def read_signature(root, host):
+def read_signature(root: str, host: Record) -> Dict[str, Any]:
     """`{enforced, file, enrolled, kernel}`; what is not needed where any module is taken is not asked for."""
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
@@ -121,7 +125,7 @@ def read_signature(root, host):
     }
 
 
-def read_links_of_nodes(root, host):
+def read_links_of_nodes(root: str, host: Record) -> Dict[str, bool]:
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     return read_device_links(root, host["nvidia"]["device_nodes"])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read from level standard on: it takes longer than a timer may, from the toolkit to the trainer's files."""
 
+from typing import Any, Dict, List, Optional, Sequence
+
 from ..host.access import read_account, read_file, read_password_state, read_unsafe_files
 from ..host.files import names_in
 from ..launch.calibrated import calibrated_arm
@@ -23,6 +25,7 @@ from ..readings.software import (
 )
 from ..training.bench import read_bench
 from ..training.environment_files import read_environment
+from ..verdict.report import Record
 from .driver.initramfs import read_initramfs
 from .driver.packages_reading import read_driver_packages
 from .gpu.isolation_reading import read_isolation, read_machine
@@ -35,7 +38,7 @@ LAUNCHER = PROGRAM_FOLDER + "/gpu-run"
 ROOT_ONLY = ("/opt/gpuwright", "/usr/local/lib/gpuwright", "/etc/gpuwright", LAUNCHER, PROGRAM_FOLDER + "/gpu-doctor")
 
 
-def collect_software(expectations, root, host, busy=()):
+def collect_software(expectations: Record, root: str, host: Record, busy: Sequence[str] = ()) -> Dict[str, Any]:
     """What lies above the driver, from the toolkit to the trainer's files. `busy`: who computes on the cards."""
     plan = expectations["plan"]
     found = {
@@ -56,7 +59,7 @@ def collect_software(expectations, root, host, busy=()):
     return dict(found, **collect_host(root, host))
 
 
-def collect_host(root, host):
+def collect_host(root: str, host: Record) -> Dict[str, Any]:
     """What takes long and is there on a host that nobody has set up, too."""
     return {
         "infiniband": attempt(read_infiniband, root),
@@ -66,13 +69,13 @@ def collect_host(root, host):
     }
 
 
-def mig_indexes(nvidia_smi):
+def mig_indexes(nvidia_smi: Optional[Record]) -> List[int]:
     """Indexes, as nvidia-smi counts, of the cards in MIG mode."""
     gpus = (nvidia_smi or {}).get("gpus") or []
     return [index for index, gpu in enumerate(gpus) if gpu.get("mig_mode") == "Enabled"]
 
 
-def collect_links(root, host, nvidia_smi=None):
+def collect_links(root: str, host: Record, nvidia_smi: Optional[Record] = None) -> Dict[str, Any]:
     """How the GPUs of the probe are wired to each other; `nvidia_smi` is its answer, or why there is none."""
     if "unreadable" in host:
         return {name: {"unreadable": host["unreadable"]} for name in ("nvlink", "gpu_ways", "machine", "isolation")}
@@ -84,27 +87,27 @@ def collect_links(root, host, nvidia_smi=None):
     }
 
 
-def read_training_user(root, name):
+def read_training_user(root: str, name: str) -> Optional[Dict[str, Any]]:
     account = read_account(root, name)
     if account is None:
         return None
     return dict(account, password=attempt(read_password_state, root, name))
 
 
-def read_packages(root, host):
+def read_packages(root: str, host: Record) -> Dict[str, Any]:
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     kernels = sorted({host["kernel"]["running"], host["kernel"]["next_boot"]})
     return read_driver_packages(root, ask, kernels, host["nvidia"]["dkms"])
 
 
-def read_next_initramfs(root, host):
+def read_next_initramfs(root: str, host: Record) -> Optional[Dict[str, Optional[str]]]:
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     return read_initramfs(root, host["kernel"]["next_boot"])
 
 
-def read_cuda(root, plan):
+def read_cuda(root: str, plan: Record) -> Dict[str, Any]:
     """The planned toolkit's own word on its version, and what the usual link leads to."""
     prefix = plan["cuda"]["prefix"]
     return {
@@ -115,7 +118,7 @@ def read_cuda(root, plan):
     }
 
 
-def read_cudnn(root, plan, user):
+def read_cudnn(root: str, plan: Record, user: str) -> Optional[Dict[str, Any]]:
     """cuDNN for programs that are compiled here (header) and for those that run here (library)."""
     wanted = plan["cudnn"]
     if not wanted["version"]:
@@ -128,22 +131,22 @@ def read_cudnn(root, plan, user):
     return {"header": header, "library": library}
 
 
-def read_nccl(root, plan):
+def read_nccl(root: str, plan: Record) -> Optional[Dict[str, Any]]:
     version = plan["nccl"]["version"]
     return {"library": attempt(read_library_version, root, "libnccl", major(version))} if version else None
 
 
-def major(version):
+def major(version: str) -> str:
     return version.split(".")[0]
 
 
-def read_allocators(root, plan):
+def read_allocators(root: str, plan: Record) -> Dict[str, Any]:
     """`{name: {path, problem}}` of the allocator libraries that the plan names, by the launcher's own test."""
     paths = {name: plan["runtime"].get(name, "") for name in sorted(PACKAGES)}
     return {name: attempt(read_allocator, root, name, path) for name, path in paths.items() if path}
 
 
-def read_allocator(root, name, path):
+def read_allocator(root: str, name: str, path: str) -> Dict[str, str]:
     try:
         check_library(path, PACKAGES[name], root)
     except LaunchError as error:
@@ -151,7 +154,7 @@ def read_allocator(root, name, path):
     return {"path": path, "problem": "none"}
 
 
-def read_launcher(root):
+def read_launcher(root: str) -> Dict[str, Any]:
     """The launcher's file (null when it is not there), whether it reads its policy, its allocator and why."""
     try:
         policy = load_policy(root)
@@ -165,6 +168,6 @@ def read_launcher(root):
     return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok", "allocator": chosen}
 
 
-def read_permissions(root):
+def read_permissions(root: str) -> Dict[str, Any]:
     programs = [PROGRAM_FOLDER + "/" + name for name in names_in(root, PROGRAM_FOLDER) if name.startswith("gpu-")]
     return read_unsafe_files(root, sorted(set(ROOT_ONLY).union(programs)))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings that speak of a job's or a container's own limit and not of the node; for checks that ask the driver."""
 
-from ..verdict.evidence import Unreadable
+from typing import Optional, Tuple
+
+from ..verdict.evidence import Evidence, Unreadable
 
 NAMES = {"slurm": "Slurm", "kubernetes": "Kubernetes", "docker": "Docker", "pbs": "PBS", "htcondor": "HTCondor"}
 # These hide cards by the control group alone and leave their nodes in sight.
@@ -19,7 +21,7 @@ JOB_ACTION = "Ask the batch system for GPUs for this job, or run gpu-doctor as r
 ACTIONS = {"slurm": SLURM_ACTION, "kubernetes": POD_ACTION, "pbs": JOB_ACTION, "htcondor": JOB_ACTION}
 
 
-def kept_away(readings):
+def kept_away(readings: Evidence) -> Optional[Tuple[str, str]]:
     """(why, what to do) where the loaded driver's cards are kept from this process by a job or container; else None."""
     try:
         if readings.absent("confinement", "manager") or readings.absent("probe", "nvidia", "loaded"):
@@ -36,7 +38,7 @@ def kept_away(readings):
     return f"{who} has no GPU: this says nothing of the node", ACTIONS.get(manager, CONTAINER_ACTION)
 
 
-def given_some(readings):
+def given_some(readings: Evidence) -> Optional[Tuple[int, str, str]]:
     """(how many cards are kept away, why, what to do) where a job or container has some of the cards; else None."""
     try:
         if readings.absent("confinement", "manager"):
@@ -51,14 +53,14 @@ def given_some(readings):
         return None
 
 
-def _cards(readings, manager):
+def _cards(readings: Evidence, manager: str) -> Tuple[int, int]:
     """(card nodes that are there, those that may not be opened)."""
     cards, denied = (len(readings.each("confinement", name)) for name in ("cards", "denied"))
     # A container that was given no card has no node of it; one that has nodes is meant to be a node of its own.
     return cards, denied if manager in JOBS else 0
 
 
-def hidden_from_programs(readings):
+def hidden_from_programs(readings: Evidence) -> bool:
     """Whether CUDA_VISIBLE_DEVICES is set so that no program finds a GPU."""
     try:
         return readings.flag("confinement", "hidden")
@@ -66,7 +68,7 @@ def hidden_from_programs(readings):
         return False
 
 
-def _who(readings, manager):
+def _who(readings: Evidence, manager: str) -> str:
     job = readings.wish("confinement", "job")
     name = NAMES.get(manager, manager)
     if job:

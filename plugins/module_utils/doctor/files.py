@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu-doctor's options that write a bundle or judge one; what they do is loaded only when one of them is asked for."""
 
+import argparse
 import os
 import sys
+from typing import Callable
+
+from ..verdict.report import Record
 
 USAGE_ERROR = 2
 NOT_DONE = 3
@@ -16,14 +20,14 @@ REPLAY = "judge a bundle, or saved answers of nvidia-smi -q -x and kernel logs, 
 ALONE = ("nagios", "prom", "gate", "explain", "record")
 
 
-def add_file_options(parser):
+def add_file_options(parser: argparse.ArgumentParser) -> None:
     """Add --bundle, --unmasked and --replay."""
     parser.add_argument("--bundle", metavar="FILE", nargs="?", const="", help=BUNDLE)
     parser.add_argument("--unmasked", action="store_true", help=UNMASKED)
     parser.add_argument("--replay", metavar="PATH", help=REPLAY)
 
 
-def refuse(parser, options):
+def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End with a usage error where the options contradict each other."""
     if options.unmasked and options.bundle is None:
         parser.error("--unmasked: only with --bundle")
@@ -38,7 +42,7 @@ def refuse(parser, options):
             parser.error(f"{name} --{other}: only one of them")
 
 
-def replay_option(options):
+def replay_option(options: argparse.Namespace) -> int:
     """--replay; returns the exit status."""
     from .replay.judge_files import replay
 
@@ -48,7 +52,7 @@ def replay_option(options):
     return replay(options.replay, options.json)
 
 
-def bundle_option(options, root, examine):
+def bundle_option(options: argparse.Namespace, root: str, examine: Callable[[Record], Record]) -> int:
     """--bundle; returns the exit status. `examine(expectations)` returns the report of this moment."""
     from .bundle.make import make_bundle
     from .scan.examine import scan

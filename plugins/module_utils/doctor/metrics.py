@@ -2,11 +2,11 @@
 """A report for other programs: metrics for Prometheus, one line for Nagios, and the environment for people."""
 
 import datetime
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional, Union
 
 from ..verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, printable, summary_line, waived_by
-from .metrics_gpu import COUNTER, GAUGE, gpu_families
+from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, Record, printable, summary_line, waived_by
+from .metrics_gpu import COUNTER, GAUGE, Family, Labels, Sample, gpu_families
 from .report_text import first_finding
 
 # -1 stands for what nobody knows, so that it can never be taken for good or bad.
@@ -21,12 +21,12 @@ NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"
 YES_NO: Dict[Any, str] = {True: "yes", False: "no"}
 
 
-def escaped(text):
+def escaped(text: object) -> str:
     """A label value of Prometheus' text format."""
     return printable(str(text)).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def metrics(report, level, seconds):
+def metrics(report: Record, level: str, seconds: float) -> str:
     """The text that node_exporter's textfile collector reads; `seconds` is how long the checks took."""
     gpus = _gpus(report)
     epoch = datetime.datetime(1970, 1, 1)
@@ -36,14 +36,21 @@ def metrics(report, level, seconds):
         for check in report["checks"]
     ]
     families = [
-        ("gpuwright_verdict", GAUGE, VERDICT_HELP, [({}, STATUS_VALUE.get(report["verdict"], -1))]),
-        ("gpuwright_check", GAUGE, CHECK_HELP, checks),
-        ("gpuwright_gpus", GAUGE, "GPUs that nvidia-smi found, -1 unknown.", [({}, -1 if gpus is None else len(gpus))]),
-        ("gpuwright_gpus_expected", GAUGE, "GPUs that the inventory expects.", _expected(report)),
-        ("gpuwright_last_run_timestamp_seconds", GAUGE, "When the checks ran.", [({"level": level}, int(ran_at))]),
-        ("gpuwright_last_run_duration_seconds", GAUGE, "How long the checks took.", [({}, round(seconds, 3))]),
-        ("gpuwright_waived", GAUGE, WAIVED_HELP, _waived(report)),
-        ("gpuwright_strikes_total", COUNTER, STRIKES_HELP, _strikes(report)),
+        Family("gpuwright_verdict", GAUGE, VERDICT_HELP, [({}, STATUS_VALUE.get(report["verdict"], -1))]),
+        Family("gpuwright_check", GAUGE, CHECK_HELP, checks),
+        Family(
+            "gpuwright_gpus",
+            GAUGE,
+            "GPUs that nvidia-smi found, -1 unknown.",
+            [({}, -1 if gpus is None else len(gpus))],
+        ),
+        Family("gpuwright_gpus_expected", GAUGE, "GPUs that the inventory expects.", _expected(report)),
+        Family(
+            "gpuwright_last_run_timestamp_seconds", GAUGE, "When the checks ran.", [({"level": level}, int(ran_at))]
+        ),
+        Family("gpuwright_last_run_duration_seconds", GAUGE, "How long the checks took.", [({}, round(seconds, 3))]),
+        Family("gpuwright_waived", GAUGE, WAIVED_HELP, _waived(report)),
+        Family("gpuwright_strikes_total", COUNTER, STRIKES_HELP, _strikes(report)),
     ]
     lines = []
     for name, kind, words, samples in families + gpu_families(gpus or []):
@@ -54,19 +61,19 @@ def metrics(report, level, seconds):
     return "\n".join(lines) + "\n"
 
 
-def _sample(name, labels, value):
+def _sample(name: str, labels: Labels, value: Union[int, float]) -> str:
     inside = ",".join(f'{key}="{escaped(labels[key])}"' for key in sorted(labels))
     # Not {:g}, which would cut bytes and the seconds of this century to six digits.
     number = f"{value:d}" if isinstance(value, int) else repr(round(value, 6))
     return f"{name}{'{' + inside + '}' if inside else ''} {number}"
 
 
-def _expected(report):
+def _expected(report: Record) -> List[Sample]:
     count = report["expectations"].get("gpu_count")
     return [({}, count)] if isinstance(count, int) else []
 
 
-def _waived(report):
+def _waived(report: Record) -> List[Sample]:
     return [
         ({"id": check["id"], "by": who}, 1)
         for who in (BY_ROOT, BY_INVENTORY)
@@ -74,7 +81,7 @@ def _waived(report):
     ]
 
 
-def _strikes(report):
+def _strikes(report: Record) -> List[Sample]:
     """One sample for each card and fault; a serial number that two boards share makes one."""
     cards = report.get("strikes")
     found = {}
@@ -89,14 +96,14 @@ def _strikes(report):
     ]
 
 
-def _gpus(report):
+def _gpus(report: Record) -> Optional[List[Record]]:
     """nvidia_smi_info's records, None when it did not answer."""
     found = report["readings"].get("nvidia_smi")
     found = found.get("gpus") if isinstance(found, dict) and found.get("reachable") is True else None
     return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else None
 
 
-def nagios_line(checks, verdict):
+def nagios_line(checks: List[Dict[str, Any]], verdict: str) -> str:
     """For example "GPU CRITICAL: driver.uvm: nvidia_uvm is not loaded | fail=1 ..."."""
     number = {status: sum(check["status"] == status for check in checks) for status in STATUS_VALUE}
     worst = first_finding(checks, verdict)
@@ -106,7 +113,7 @@ def nagios_line(checks, verdict):
     return f"GPU {NAGIOS_WORD.get(verdict, 'UNKNOWN')}: {words.replace('|', '/')} | {data}"
 
 
-def environment_lines(readings):
+def environment_lines(readings: Record) -> List[str]:
     """What people ask first: Python, PyTorch, CUDA, cuDNN, and each GPU with what it can do; [] without a venv."""
     venv = readings.get("venv")
     if not isinstance(venv, dict) or "unreadable" in venv:

@@ -6,13 +6,17 @@ measurement. `gpuwright_gpu_unread_values` counts what is missing that way, so t
 (0 no, 1 yes) keep -1 for unknown, because a state is only ever compared. What a card does not have is never counted.
 """
 
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple, Union
+
+from ..verdict.report import Record
+
 MIB = 1024 * 1024
 GAUGE = "gauge"
 COUNTER = "counter"
 UNREAD = "unknown"
 
 # (metric, type, help, path in nvidia_smi_info's record, factor to the base unit)
-QUANTITIES = (
+QUANTITIES: Tuple[Tuple[str, str, str, Tuple[str, ...], float], ...] = (
     ("temperature_celsius", GAUGE, "Temperature of the GPU.", ("temperature_c",), 1),
     (
         "temperature_slowdown_celsius",
@@ -72,7 +76,7 @@ QUANTITIES = (
     ("pcie_link_lanes_max", GAUGE, "Lanes that card and slot can use.", ("health", "link_width_max"), 1),
 )
 # (metric, help, path)
-STATES = (
+STATES: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
     ("retired_pages_pending", "Memory pages wait for a reset to be retired.", ("retired_pages_pending",)),
     ("remapped_rows_pending", "Memory rows wait for a reset to be replaced.", ("remapped_rows_pending",)),
     ("remapped_rows_failure", "A memory row could not be replaced.", ("remapped_rows_failure",)),
@@ -81,20 +85,34 @@ UNREAD_HELP = "Values that this GPU has and that could not be read."
 INFO_HELP = "Always 1; which card is behind pci_id."
 THROTTLE_HELP = "1 for each reason that holds the clocks down now."
 
+Labels = Mapping[str, Any]
+Cards = Sequence[Tuple[Labels, Record]]
+# A labelled value.
+Sample = Tuple[Labels, Union[int, float]]
 
-def gpu_families(gpus):
-    """`[(metric, type, help, [(labels, value)])]` for nvidia_smi_info's records; families without a sample left out."""
+
+class Family(NamedTuple):
+    """A metric: its name, GAUGE or COUNTER, its help and its samples."""
+
+    name: str
+    kind: str
+    words: str
+    samples: Sequence[Sample]
+
+
+def gpu_families(gpus: Iterable[Record]) -> List[Family]:
+    """A `Family` for each metric of nvidia_smi_info's records; those without a sample left out."""
     cards = _cards(gpus)
     families = [_quantity(cards, *row) for row in QUANTITIES] + [_state(cards, *row) for row in STATES]
     families += [
-        ("throttle_reason", GAUGE, THROTTLE_HELP, [sample for card in cards for sample in _throttling(*card)]),
-        ("unread_values", GAUGE, UNREAD_HELP, [(labels, _unread(gpu)) for labels, gpu in cards]),
-        ("info", GAUGE, INFO_HELP, [(_info(labels, gpu), 1) for labels, gpu in cards]),
+        Family("throttle_reason", GAUGE, THROTTLE_HELP, [sample for card in cards for sample in _throttling(*card)]),
+        Family("unread_values", GAUGE, UNREAD_HELP, [(labels, _unread(gpu)) for labels, gpu in cards]),
+        Family("info", GAUGE, INFO_HELP, [(_info(labels, gpu), 1) for labels, gpu in cards]),
     ]
-    return [("gpuwright_gpu_" + name, kind, words, samples) for name, kind, words, samples in families if samples]
+    return [family._replace(name="gpuwright_gpu_" + family.name) for family in families if family.samples]
 
 
-def _cards(gpus):
+def _cards(gpus: Iterable[Record]) -> Cards:
     """`[(labels, gpu)]`. A sample that comes twice makes node_exporter refuse the whole file, so no labels do."""
     seen = set()
     cards = []
@@ -106,32 +124,32 @@ def _cards(gpus):
     return cards
 
 
-def _quantity(cards, name, kind, words, path, factor):
+def _quantity(cards: Cards, name: str, kind: str, words: str, path: Sequence[str], factor: float) -> Family:
     found = [(labels, _at(gpu, path)) for labels, gpu in cards]
-    return name, kind, words, [(labels, value * factor) for labels, value in found if _is_number(value)]
+    return Family(name, kind, words, [(labels, value * factor) for labels, value in found if _is_number(value)])
 
 
-def _state(cards, name, words, path):
+def _state(cards: Cards, name: str, words: str, path: Sequence[str]) -> Family:
     found = [(labels, _at(gpu, path)) for labels, gpu in cards]
     samples = [(labels, int(value) if value in (True, False) else -1) for labels, value in found if value is not None]
-    return name, GAUGE, words + " 0 no, 1 yes, -1 unknown.", samples
+    return Family(name, GAUGE, words + " 0 no, 1 yes, -1 unknown.", samples)
 
 
-def _unread(gpu):
+def _unread(gpu: Record) -> int:
     paths = [row[3] for row in QUANTITIES] + [row[2] for row in STATES] + [("throttle_reasons",)]
     return sum(_at(gpu, path) == UNREAD for path in paths)
 
 
-def _info(labels, gpu):
+def _info(labels: Labels, gpu: Record) -> Dict[str, Any]:
     return dict({name: gpu.get(name) for name in ("name", "uuid", "architecture")}, **labels)
 
 
-def _throttling(labels, gpu):
+def _throttling(labels: Labels, gpu: Record) -> List[Sample]:
     reasons = gpu.get("throttle_reasons")
     return [(dict(labels, reason=reason), 1) for reason in sorted(set(reasons))] if isinstance(reasons, list) else []
 
 
-def _at(gpu, path):
+def _at(gpu: Any, path: Iterable[str]) -> Any:
     """The value at `path`; what was not read at all is UNREAD."""
     for key in path:
         if not isinstance(gpu, dict) or key not in gpu:
@@ -140,5 +158,5 @@ def _at(gpu, path):
     return gpu
 
 
-def _is_number(value):
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -13,6 +13,7 @@ import signal
 import sys
 import textwrap
 import time
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..checks.all import CHECKS, run_checks
 from ..checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect
@@ -26,6 +27,7 @@ from ..verdict.check import LEVELS, QUICK, STANDARD
 from ..verdict.expectations import EXPECTATIONS_PATH, parse_expectations
 from ..verdict.report import (
     REPORT_PATH,
+    Record,
     exit_status,
     make_report,
     now_utc,
@@ -71,7 +73,7 @@ itself, and UNKNOWN when that is older than it counts for.
 """
 
 
-def main(arguments=None, root="/", pyz_version=""):
+def main(arguments: Optional[Sequence[str]] = None, root: str = "/", pyz_version: str = "") -> int:
     """Run the program; returns its exit status. `root` is where the node's files lie.
 
     pyz_version  that of gpu-doctor.pyz, which scans unless told otherwise; "" for the program on a node
@@ -136,7 +138,7 @@ def main(arguments=None, root="/", pyz_version=""):
     return exit_status(report["verdict"])
 
 
-def parse(arguments, pyz_version=""):
+def parse(arguments: Optional[Sequence[str]], pyz_version: str = "") -> argparse.Namespace:
     """The options, or an exit with status 2."""
     parser = argparse.ArgumentParser(
         prog="gpu-doctor",
@@ -168,19 +170,19 @@ def parse(arguments, pyz_version=""):
     return options
 
 
-def positive(text):
+def positive(text: str) -> int:
     """A whole number above 0, for argparse."""
     if not (text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError("expected seconds, a whole number above 0")
     return int(text)
 
 
-def reason(error):
+def reason(error: Exception) -> str:
     """Why, without the path that the caller names anyway."""
     return getattr(error, "strerror", None) or str(error)
 
 
-def explain(name):
+def explain(name: str) -> int:
     """Print what a check is about, or the check that an event's name stands for; returns the exit status."""
     check_id = name.partition("@")[0].partition(":")[0]
     for check in CHECKS:
@@ -208,7 +210,7 @@ def explain(name):
     return USAGE_ERROR
 
 
-def near_checks(word):
+def near_checks(word: str) -> List[str]:
     """Up to three ids that somebody who typed `word` may mean: part of an id, misspelled, or a word of a question."""
     ids = [check.id for check in CHECKS]
     word = word.strip().lower().replace("-", "_").replace(" ", "_")
@@ -226,7 +228,7 @@ def near_checks(word):
     return list(collections.OrderedDict.fromkeys(inside[:NEAR] + close + asked))[:NEAR]
 
 
-def examine(expectations, root="/", level=STANDARD, recorded=False):
+def examine(expectations: Record, root: str = "/", level: str = STANDARD, recorded: bool = False) -> Dict[str, Any]:
     """The report of this moment; its smoke test is the last verification's.
 
     `recorded`: the result opens or closes the gate. Then a driver that is slow to wake, as at boot or with many cards,
@@ -241,7 +243,7 @@ def examine(expectations, root="/", level=STANDARD, recorded=False):
     return with_waivers(make_report(platform.node(), now, checks, readings, expectations, smoke))
 
 
-def count_strikes(report, root):
+def count_strikes(report: Record, root: str) -> None:
     """Keep the strikes of a recorded check; the gate does not wait for them, so a failure is only said."""
     try:
         keep_strikes(report, root)
@@ -249,14 +251,14 @@ def count_strikes(report, root):
         print(f"gpu-doctor: strikes are not counted: {printable(str(error))}", file=sys.stderr)
 
 
-def print_findings(report):
+def print_findings(report: Record) -> None:
     """For the journal: what is not good, and the verdict."""
     for line in finding_lines(report["checks"]):
         print(line)
     print(f"{report['host']}: {report['verdict']} ({summary_line(report['checks'])})")
 
 
-def print_report(report, as_json, everything=False):
+def print_report(report: Record, as_json: bool, everything: bool = False) -> None:
     if as_json:
         print(json.dumps(report, indent=2, sort_keys=True))
         return

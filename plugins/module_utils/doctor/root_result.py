@@ -7,18 +7,20 @@ have changed says nothing about this moment, and the check stays skipped.
 
 import os
 import stat
-from typing import Any, Dict
+from typing import Any, Dict, List, Tuple
 
 from ..host.files import below, read_text
 from ..verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, digest
 from ..verdict.check import ONLY_ROOT, SKIP
-from ..verdict.report import REPORT_PATH, TABLE_ORDER, age_seconds, age_words, read_json
+from ..verdict.report import REPORT_PATH, TABLE_ORDER, Record, age_seconds, age_words, read_json
 
 TEXTS = ("id", "layer", "status", "unit", "message", "action", "remedy")
 KEYS = set(TEXTS) | {"value", "expected"}
 
 
-def with_roots_results(checks, expectations, now, root="/"):
+def with_roots_results(
+    checks: List[Dict[str, Any]], expectations: Record, now: str, root: str = "/"
+) -> List[Dict[str, Any]]:
     """The records of a run, those that only root can judge replaced by root's own where it left some in this boot.
 
     `now` is in the report's format.
@@ -29,7 +31,7 @@ def with_roots_results(checks, expectations, now, root="/"):
     return [known.get(check["id"], check) if _only_root(check) else check for check in checks]
 
 
-def roots_results(expectations, now, root="/"):
+def roots_results(expectations: Record, now: str, root: str = "/") -> Dict[str, Dict[str, Any]]:
     """`{id: record}` of root's last results of this boot under these expectations, the newest of each check."""
     boot_id = read_text(root, BOOT_ID_PATH)
     found: Dict[str, Any] = {}
@@ -48,7 +50,7 @@ def roots_results(expectations, now, root="/"):
     return {name: _aged(check, age_s) for name, (age_s, check) in found.items()}
 
 
-def read_roots(path):
+def read_roots(path: str) -> Dict[str, Any]:
     """The JSON record of a file that root alone may change; ValueError for another."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -56,23 +58,23 @@ def read_roots(path):
     return read_json(path)
 
 
-def _of_report(record):
+def _of_report(record: Record) -> Tuple[str, str]:
     return record["readings"]["probe"]["kernel"]["boot_id"], digest(record["expectations"])
 
 
-def _of_boot_check(record):
+def _of_boot_check(record: Record) -> Tuple[str, str]:
     return record["boot_id"], record["expectations_sha256"]
 
 
-def _is_record(check):
+def _is_record(check: Any) -> bool:
     if not isinstance(check, dict) or not set(check) >= KEYS or check["status"] not in TABLE_ORDER:
         return False
     return all(isinstance(check[name], str) for name in TEXTS)
 
 
-def _aged(check, age_s):
+def _aged(check: Record, age_s: int) -> Dict[str, Any]:
     return dict({name: check[name] for name in KEYS}, message=f"{check['message']}; seen by root {age_words(age_s)}")
 
 
-def _only_root(check):
+def _only_root(check: Record) -> bool:
     return check["status"] == SKIP and check["message"].startswith(ONLY_ROOT)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of gpu-doctor for acknowledgements and strikes: --acknowledge, --withdraw and the two lists."""
 
+import argparse
 import os
 import pwd
 import sys
+from typing import Any, Callable, Dict, Optional
 
 from ..checks.gpu.strikes_kept import read_strikes
 from ..checks.kernel.event_names import in_one_spelling
@@ -17,14 +19,17 @@ from ..verdict.boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read
 from ..verdict.check import LEVELS, QUICK
 from ..verdict.expectations import EXPECTATIONS_PATH, parse_expectations
 from ..verdict.kept_file import one_writer
-from ..verdict.report import now_utc, printable, read_json
+from ..verdict.report import Record, now_utc, printable, read_json
 
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
 EVENT_FORM = "kernel.xid:CODE@ADDRESS, kernel.sxid:CODE@ADDRESS or kernel.CHECK:KIND[@PLACE]"
 
+# function(expectations, root, level, recorded) -> report
+Examine = Callable[[Record, str, str, bool], Record]
 
-def add_waiver_options(parser, output):
+
+def add_waiver_options(parser: argparse.ArgumentParser, output: argparse._MutuallyExclusiveGroup) -> None:
     """Add the options to a parser and to its group of options of which only one may be given."""
     words = f"root accepts a check that FAILs, or one event of the kernel's log ({EVENT_FORM}); it counts as WARN"
     output.add_argument("--acknowledge", metavar="ID", help=words)
@@ -36,7 +41,7 @@ def add_waiver_options(parser, output):
     parser.add_argument("--for", metavar="TIME", dest="how_long", help=how_long)
 
 
-def refuse_waiver_options(parser, options):
+def refuse_waiver_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End with a usage error where options do not belong together."""
     if options.acknowledge is None and (options.reason is not None or options.how_long is not None):
         parser.error("--reason and --for belong to --acknowledge ID")
@@ -46,17 +51,14 @@ def refuse_waiver_options(parser, options):
         parser.error("--acknowledge and --withdraw refresh the record themselves: leave out --record")
 
 
-def asks_for_waivers(options):
+def asks_for_waivers(options: argparse.Namespace) -> bool:
     return (
         options.acknowledgements or options.strikes or options.acknowledge is not None or options.withdraw is not None
     )
 
 
-def waiver_option(options, root, examine):
-    """Do what one of the options asks for; returns the exit status.
-
-    examine   function(expectations, root, level, recorded) -> report
-    """
+def waiver_option(options: argparse.Namespace, root: str, examine: Examine) -> int:
+    """Do what one of the options asks for; returns the exit status."""
     try:
         if options.strikes:
             _say(*strike_lines(read_strikes(root)["cards"]))
@@ -77,24 +79,24 @@ def waiver_option(options, root, examine):
     return 0
 
 
-def _end(error, status):
+def _end(error: Exception, status: int) -> int:
     # The standard error stream of Python escapes by itself what it cannot show.
     print("gpu-doctor: " + printable(str(error)), file=sys.stderr)
     return status
 
 
-def _say(*lines):
+def _say(*lines: str) -> None:
     """Print lines in whatever the output can show: under Python 3.6 and a C locale that is ASCII."""
     encoding = sys.stdout.encoding or "ascii"
     print("\n".join(lines).encode(encoding, "backslashreplace").decode(encoding))
 
 
-def _require_root(option):
+def _require_root(option: str) -> None:
     if os.geteuid() != 0:
         raise Refused(f"{option} changes what opens the gate and is for root: run it with sudo")
 
 
-def _expectations(path):
+def _expectations(path: str) -> Dict[str, Any]:
     try:
         return parse_expectations(read_json(path))
     except (OSError, ValueError) as error:
@@ -105,7 +107,7 @@ def _expectations(path):
         )
 
 
-def _acknowledge(options, root, expectations, examine):
+def _acknowledge(options: argparse.Namespace, root: str, expectations: Record, examine: Examine) -> None:
     try:
         # Python 3.6 keeps bytes that a C locale cannot decode as surrogates.
         reason = acknowledgements.parse_reason(os.fsencode(options.reason).decode("utf-8", "replace"))
@@ -130,7 +132,7 @@ def _acknowledge(options, root, expectations, examine):
         _say("acknowledged {id} until {until}: {message}".format(**entry))
 
 
-def _who(reason, seconds, root):
+def _who(reason: str, seconds: int, root: str) -> Dict[str, Any]:
     moment = read_moment(root)
     return {
         "user": printable(os.environ.get("SUDO_USER") or _name_of(os.getuid()))[:100],
@@ -143,18 +145,18 @@ def _who(reason, seconds, root):
     }
 
 
-def _name_of(uid):
+def _name_of(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
 
 
-def _number(text, otherwise):
+def _number(text: Optional[str], otherwise: int) -> int:
     return int(text) if text and text.isdigit() and len(text) < 11 else otherwise
 
 
-def _withdraw(name, root):
+def _withdraw(name: str, root: str) -> None:
     name = in_one_spelling(name)
     with one_writer(root):
         kept = acknowledgements.read_acknowledgements(root)
@@ -168,7 +170,7 @@ def _withdraw(name, root):
         _say(f"withdrawn: {entry['id']}")
 
 
-def _refresh(root, expectations, examine):
+def _refresh(root: str, expectations: Record, examine: Examine) -> None:
     """Check again as the kept record was made, so that the gate follows at once, and say how the gate stands."""
     try:
         record = read_json(below(root, RECORD_PATH))

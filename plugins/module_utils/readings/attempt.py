@@ -2,7 +2,33 @@
 """One reading of a node that may be broken: a value, or `{"unreadable": "why"}`, and never an exception."""
 
 import os
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, TypeVar, overload
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+
+# So that a type checker holds the arguments against the reader's own; at run time a wrong one would only be unreadable.
+@overload
+def attempt(read: Callable[[], Any]) -> Any: ...
+
+
+@overload
+def attempt(read: Callable[[A], Any], __a: A) -> Any: ...
+
+
+@overload
+def attempt(read: Callable[[A, B], Any], __a: A, __b: B) -> Any: ...
+
+
+@overload
+def attempt(read: Callable[[A, B, C], Any], __a: A, __b: B, __c: C) -> Any: ...
+
+
+@overload
+def attempt(read: Callable[[A, B, C, D], Any], __a: A, __b: B, __c: C, __d: D) -> Any: ...
 
 
 def attempt(read: Callable[..., Any], *arguments: Any) -> Any:

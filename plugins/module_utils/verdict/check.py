@@ -53,11 +53,15 @@ class Outcome(NamedTuple):
     remedy: str = ""
 
 
+# function(readings, expectations): what a check does; its docstring explains the rule.
+Judge = Callable[[Evidence, Evidence], Outcome]
+
+
 class Check(NamedTuple):
     """One check as data.
 
     question   what a person wants to know             action     what to do when the answer is not PASS
-    judge      function(readings, expectations) -> Outcome, both as `Evidence`; its docstring explains the rule
+    judge      a `Judge`
     unit       of value and expected, "" when they have none
     needs_gpu  skipped on a node that is expected to have no GPU
     level      quick, standard or deep; a level includes those before it
@@ -72,7 +76,7 @@ class Check(NamedTuple):
     layer: str
     question: str
     action: str
-    judge: Callable[[Evidence, Evidence], Outcome]
+    judge: Judge
     level: str
     severity: str
     remedy: str = ""

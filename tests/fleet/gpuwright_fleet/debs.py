@@ -89,6 +89,6 @@ def make_apt_repository(folder: Path, label: str, home: Path, fingerprint: str) 
     """Index and signature of a folder of packages; `home`: GnuPG's, with the key of this fingerprint."""
     release = folder / "Release"
     release.write_text(release_text(write_index(folder), label))
-    gpg = ["gpg", "--homedir", home, "--batch", "--yes", "--local-user", fingerprint]
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--yes", "--local-user", fingerprint]
     run([*gpg, "--output", folder / "InRelease", "--clearsign", release])
     release.unlink()

@@ -84,7 +84,7 @@ def make_metadata(folder: Path, modules: list[dict[str, Any]], home: Path, finge
         text.write_text(yaml.safe_dump_all(modules, explicit_start=True, sort_keys=False))
         run(["modifyrepo_c", "--mdtype=modules", "--compress-type", "gz", text, folder / "repodata"])
         text.unlink()
-    gpg = ["gpg", "--homedir", home, "--batch", "--yes", "--local-user", fingerprint, "--armor"]
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--yes", "--local-user", fingerprint, "--armor"]
     run([*gpg, "--detach-sign", folder / "repodata/repomd.xml"])
 
 

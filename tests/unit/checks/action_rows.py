@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from host_rows import TUNED_CPU, TUNING
-from node_names import KERNEL
+from node_names import KERNEL, Changes
 from package_rows import PACKAGES, PARTS, package
 from row_values import DOWN, SMI, SMI_GPU
 
 ABSENT = {**DOWN, "status": "not_installed", "reachable": False}
-IDLE = {("persistenced",): "inactive"}
-INSTALLED = {PACKAGES: [package("nvidia-driver-cuda"), package("nvidia-persistenced")]}
-UBUNTU = {PACKAGES: [package("nvidia-driver-580"), package("nvidia-compute-utils-580")]}
-SLOW = {("host", "governors"): ["powersave"]}
-ODD = {PACKAGES: [package("a"), package("b"), package("c", "575.64")]}
+IDLE: Changes = {("persistenced",): "inactive"}
+INSTALLED: Changes = {PACKAGES: [package("nvidia-driver-cuda"), package("nvidia-persistenced")]}
+UBUNTU: Changes = {PACKAGES: [package("nvidia-driver-580"), package("nvidia-compute-utils-580")]}
+SLOW: Changes = {("host", "governors"): ["powersave"]}
+ODD: Changes = {PACKAGES: [package("a"), package("b"), package("c", "575.64")]}
 TWO_DOWN = [{"unit": "slurmd", "active": "failed"}, {"unit": "munge", "active": "active"}]
-NO_JEMALLOC = {("allocators", "jemalloc", "problem"): "there is no such file"}
+NO_JEMALLOC: Changes = {("allocators", "jemalloc", "problem"): "there is no such file"}
 STALE = {("initramfs", "version"): "535.261.03"}
 
 # (check, {path in the readings: value}, words of the action, whether they are in it)
-ROWS = [
+ROWS: list[tuple[str, Changes, str, bool]] = [
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "node reboot"}, "systemctl reboot", True),
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "gpu reset"}, "systemctl reboot", False),
     ("driver.reachable", {SMI: ABSENT}, "dnf reinstall -y $(rpm -qf /usr/bin/nvidia-smi)", True),

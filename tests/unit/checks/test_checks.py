@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import healthy_node
 import pytest
 from gpuwright.checks import all as checks
@@ -19,6 +21,7 @@ from gpuwright.verdict.check import (
     UNKNOWN,
     WARN,
     Check,
+    Judge,
     judge,
     worst,
 )
@@ -38,11 +41,11 @@ def node(check_id: str = "") -> dict[str, dict]:
     }
 
 
-def made_up(judge_it: object) -> Check:
+def made_up(judge_it: Judge) -> Check:
     return Check("a.b", "system", "Why?", "The check's action.", judge_it, QUICK, FAIL, DRAIN)
 
 
-def value_at(record: object, path: tuple) -> object:
+def value_at(record: Any, path: tuple) -> Any:
     for key in path:
         record = record[key]
     return record
@@ -61,12 +64,10 @@ def looked_at() -> dict[str, set[str]]:
             names.update(f"{self.name}.{'.'.join(path[: count + 1])}" for count in range(len(path)))
             return here
 
-        Evidence.at = spy
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Evidence, "at", spy)
             healthy = node(check.id)
             assert judge(check, healthy["readings"], healthy["expectations"])["status"] == PASS, check.id
-        finally:
-            Evidence.at = original
     return found
 
 

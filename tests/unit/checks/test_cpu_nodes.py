@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.filter import variables
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
 from gpuwright.checks.gpu.cards import count
@@ -22,9 +22,6 @@ from test_plan_questions import MATRIX, make_host
 from test_preflight import facts, wishes
 from test_preflight import host as probed
 
-_spec = importlib.util.spec_from_file_location("variables", REPOSITORY / "plugins/filter/variables.py")
-variables = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(variables)
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 CPU = {"verify_expected_gpu_count": 0, "framework_pytorch_build": "cpu", "verify_smoke_device": "cpu"}
 

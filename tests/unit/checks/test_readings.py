@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import healthy_files
 import healthy_node
@@ -82,7 +83,8 @@ def test_the_readings_of_the_other_tests_are_no_fiction(node):
     """Each value of the healthy node that the checks are tested with is really collected, under that name."""
     found = collect(healthy_node.expectations(), node.root, level=DEEP)
     for path in healthy_node.leaves(healthy_node.READINGS):
-        value, expected = found, healthy_node.READINGS
+        value: Any = found
+        expected: Any = healthy_node.READINGS
         for key in path:
             value, expected = value[key], expected[key]
         # Texts of other modules, and the number of files, are theirs.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -12,10 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
+from module_files import load_file
 
-_spec = importlib.util.spec_from_file_location("architecture_page", REPOSITORY / "tools/architecture.py")
-made = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(made)
+made = load_file("tools/architecture.py")
 TEXT = made.PAGE.read_text()
 MOST_LINES = 250
 

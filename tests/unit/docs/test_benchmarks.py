@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import REPOSITORY
+from module_files import load_file
 
 FOLDER = REPOSITORY / "docs/benchmarks"
 KEPT = sorted(FOLDER.glob("*.json"))
@@ -37,7 +37,5 @@ def test_no_single_values_are_kept(file: Path) -> None:
 
 
 def test_the_page_of_the_launcher_is_made_from_its_json() -> None:
-    spec = importlib.util.spec_from_file_location("runtime_page", REPOSITORY / "tests/bench/runtime/page.py")
-    page = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(page)
+    page = load_file("tests/bench/runtime/page.py")
     assert page.write_page(json.loads((FOLDER / "runtime.json").read_text())) == (FOLDER / "runtime.md").read_text()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 
 import pytest
-from conftest import REPOSITORY
+from module_files import load_file
 
-_spec = importlib.util.spec_from_file_location("checks_page", REPOSITORY / "tools/checks.py")
-checks_page = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(checks_page)
+checks_page = load_file("tools/checks.py")
 TRIED = json.loads(checks_page.TRIED.read_text())
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+from module_files import load_file
 
-from conftest import REPOSITORY
-
-_spec = importlib.util.spec_from_file_location("compatibility", REPOSITORY / "tools/compatibility.py")
-compatibility = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(compatibility)
+compatibility = load_file("tools/compatibility.py")
 
 
 def test_the_page_is_what_the_matrix_says() -> None:

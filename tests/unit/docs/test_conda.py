@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from module_files import load_file
+from text_parts import part_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PROGRAM = REPOSITORY / "tools/conda.py"
-SPEC = importlib.util.spec_from_file_location("conda_page", PROGRAM)
-assert SPEC and SPEC.loader
-conda = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(conda)
+conda = load_file("tools/conda.py")
 LOCKS = sorted(file.stem for file in conda.LOCKS.glob("*.txt"))
 
 
@@ -40,7 +37,7 @@ def test_no_other_file_is_kept() -> None:
 def test_every_lock_becomes_an_environment(lock: str) -> None:
     found = yaml.safe_load(conda.environment(lock, f"{lock}.txt"))
     python, pip, section = found["dependencies"]
-    assert python == "python=" + re.match(r"py([0-9.]+)-", lock)[1]
+    assert python == "python=" + part_of(r"^py([0-9.]+)-", lock)
     assert pip.startswith("pip>=")
     # Only what pip allows inside a requirements file: that is what conda makes of these lines.
     options = {line.split("=")[0] for line in section["pip"]}

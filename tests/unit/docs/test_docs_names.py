@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import re
 import sys
 from collections.abc import Iterator
@@ -12,15 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.filter import variables
 from conftest import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from page_commands import blocks, spans
 
-_spec = importlib.util.spec_from_file_location("variables", REPOSITORY / "plugins/filter/variables.py")
-variables = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(variables)
 # The changelog tells what was, too.
 FILES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
 PAGES = sorted(str(file.relative_to(REPOSITORY)) for file in FILES)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from text_parts import part_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-CORE = re.search(r"(?m)^ansible-core==\S+$", (REPOSITORY / "requirements/controller.in").read_text())[0]
+CORE = part_of(r"(?m)^(ansible-core==\S+)$", (REPOSITORY / "requirements/controller.in").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def checkout(tmp_path: Path) -> Path:
     shutil.copytree(REPOSITORY / "requirements", folder / "requirements")
     os.utime(folder / "requirements/dev.lock", (0, 0))
     (folder / "inventory").mkdir()
-    hosts = {"gpu_nodes": {"hosts": {"a5-01": {"ansible_host": "192.0.2.1"}}}}
+    hosts: dict[str, dict[str, object]] = {"gpu_nodes": {"hosts": {"a5-01": {"ansible_host": "192.0.2.1"}}}}
     hosts["gpu_nodes"]["vars"] = {"verify_report_dir": str(tmp_path / "reports")}
     (folder / "inventory/hosts.yml").write_text(json.dumps(hosts))
     (tmp_path / "reports").mkdir()

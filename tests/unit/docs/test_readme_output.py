@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import REPOSITORY
 from left_out_site import Site
 from test_summary_callback import STUB, check
+from text_parts import part_of
 
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
@@ -50,7 +52,7 @@ def site(tmp_path: Path) -> Site:
 def verify_as(site: Site, device: str) -> None:
     checks = [check("gpu.count"), check("secure_boot", "SKIP", "no EFI"), check("smoke.amp", value=device)]
     reports = [f"{site.folder}/reports/{name}.json" for name in site.hosts]
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {"gpuwright.node.gpu_verify": {"answer": {"verdict": "PASS", "checks": checks}}},
         {"ansible.builtin.set_stats": {"data": {"gpuwright_reports": reports}, "aggregate": False}},
         {"gpuwright.node.report_page": {"answer": {"path": f"{site.folder}/reports/index.html"}}},
@@ -62,8 +64,8 @@ def test_the_demo_ends_as_the_page_shows(site: Site) -> None:
     shown = block_with(SIMULATED).lines
     start = next(number for number, line in enumerate(shown) if line.startswith(SIMULATED))
     script = (REPOSITORY / "tests/fleet/demo").read_text()
-    inventory = re.search(r"^inventory=(\S+)$", script, re.MULTILINE)[1]
-    told = re.search(r"<<TEXT\n(.*?)\nTEXT\n", script, re.DOTALL)[1].replace("$inventory", inventory)
+    inventory = part_of(r"^inventory=(\S+)$", script, re.MULTILINE)
+    told = part_of(r"<<TEXT\n(.*?)\nTEXT\n", script, re.DOTALL).replace("$inventory", inventory)
     assert list(shown[start:]) == told.strip().splitlines()
     for name in ("a5-01", "a5-02"):
         site.host(name)

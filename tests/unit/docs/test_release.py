@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import yaml
+from text_parts import part_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 VERSION = yaml.safe_load((REPOSITORY / "galaxy.yml").read_text())["version"]
@@ -73,7 +74,7 @@ def platforms() -> dict[str, str]:
     """System and release of each platform of the test hosts, as the host itself tells it."""
     hosts = yaml.safe_load((REPOSITORY / "tests/fleet/hosts.yml").read_text())["hosts"]
     identity = (REPOSITORY / "tests/fleet/el8/identity/os-release").read_text()
-    el8 = "RHEL " + re.search(r'VERSION_ID="(.+)"', identity)[1]
+    el8 = "RHEL " + part_of(r'VERSION_ID="(.+)"', identity)
     names = {"el8": el8, "debian12": "Debian 12", "debian12-nvidia": "Debian 12"}
     return {platform: names[platform] for platform in {host.get("platform", "el8") for host in hosts.values()}}
 
@@ -106,7 +107,7 @@ def test_no_real_gpu_is_claimed_and_none_is_hidden() -> None:
 
 
 def test_the_pages_name_the_pythons_and_the_core_that_are_pinned() -> None:
-    core = re.search(r"ansible-core==(\S+)", (REPOSITORY / "requirements/controller.in").read_text())[1]
+    core = part_of(r"ansible-core==(\S+)", (REPOSITORY / "requirements/controller.in").read_text())
     assert f"ansible-core {core}" in SUPPORT
     matrix = yaml.safe_load((REPOSITORY / ".github/workflows/ci.yml").read_text())["jobs"]["unit"]["strategy"]["matrix"]
     assert [", ".join(matrix["python"]) in row[1] for row in rows("Everything else")].count(True) == 1

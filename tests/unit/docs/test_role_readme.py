@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
+from module_files import load_file
 
-_spec = importlib.util.spec_from_file_location("roles_pages", REPOSITORY / "tools/roles.py")
-pages = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pages)
+pages = load_file("tools/roles.py")
 ROLES = sorted(path for path in (REPOSITORY / "roles").iterdir() if path.is_dir())
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import yaml
 from conftest import REPOSITORY
+from module_files import load_file
 
-_spec = importlib.util.spec_from_file_location("tuning_page", REPOSITORY / "tools/tuning.py")
-tuning_page = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tuning_page)
+tuning_page = load_file("tools/tuning.py")
 
 
 def test_the_page_is_what_the_table_says() -> None:

@@ -71,6 +71,7 @@ def test_the_way_back_from_a_fatal_switch_error(doctor, node, logged):  # noqa: 
     logged(SXID + "20034, Fatal, Link 48 LTSSM Fault Up")
     assert doctor(*RECORD).returncode == 1
     command = re.search(r"gpu-doctor (--acknowledge \S+ --reason) '([^']+)'", doctor("--gate").stderr)
+    assert command is not None
     done = doctor(*command.group(1).split(), command.group(2))
     assert (done.returncode, done.stderr) == (0, "") and "gate open: verdict WARN" in done.stdout
     assert doctor(*RECORD).returncode == 0 and doctor("--gate").returncode == 0

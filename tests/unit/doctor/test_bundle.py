@@ -15,6 +15,7 @@ import test_gpu_doctor
 from canary_node import CANARIES
 from gpuwright.doctor.bundle import make as bundle
 from gpuwright.verdict.report import make_report
+from text_parts import part_of
 
 # The made-up node and the installed script are those of gpu-doctor's own tests.
 folder, node, doctor = test_gpu_doctor.folder, test_gpu_doctor.node, test_gpu_doctor.doctor
@@ -59,7 +60,9 @@ def canaries(doctor, folder, node):
 
 def members(path: Path) -> dict[str, bytes]:
     with tarfile.open(path) as archive:
-        found = {member.name: archive.extractfile(member).read() for member in archive}
+        files = {member.name: archive.extractfile(member) for member in archive}
+        found = {name: file.read() for name, file in files.items() if file is not None}
+        assert len(found) == len(files)
     assert all(name.startswith("gpuwright-bundle/") for name in found)
     return {name.partition("/")[2]: data for name, data in found.items()}
 
@@ -89,25 +92,25 @@ def test_every_canary_is_in_the_unmasked_bundle(canaries, folder):
 def test_equal_values_have_equal_tokens_in_all_files(canaries, folder):
     canaries("--bundle", str(folder / "b.tar.gz"))
     found = {name: data.decode() for name, data in members(folder / "b.tar.gz").items()}
-    serial = re.search(r"<serial>(.*)</serial>", found["nvidia-smi/query.xml"]).group(1)
+    serial = part_of(r"<serial>(.*)</serial>", found["nvidia-smi/query.xml"])
     assert serial.isdigit() and len(serial) == len(CANARIES["serial"])
-    assert re.search(r"Serial Number +: (.*)", found["nvidia-smi/query.txt"]).group(1) == serial
-    uuid = re.search(r"<uuid>(.*)</uuid>", found["nvidia-smi/query.xml"]).group(1)
+    assert part_of(r"Serial Number +: (.*)", found["nvidia-smi/query.txt"]) == serial
+    uuid = part_of(r"<uuid>(.*)</uuid>", found["nvidia-smi/query.xml"])
     assert re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid)
     assert uuid in found["nvidia-smi/list.txt"] and uuid in found["sysfs.txt"] and uuid in found["report.json"]
     report = json.loads(found["report.json"])
     assert report["readings"]["nvidia_smi"]["gpus"][0]["uuid"] == uuid
-    host = re.search(r"\] (\S+) kernel: ", found["kernel.log"]).group(1)
+    host = part_of(r"\] (\S+) kernel: ", found["kernel.log"])
     assert re.fullmatch(r"host-[0-9]+", host)
     assert f"vg_{host}/root" in found["kernel.log"] and f"signer:         {host} " in found["modinfo-nvidia.txt"]
     assert f"Set hostname to <{host}.domain-" in found["kernel.log"]
-    boot = re.search(r"boot_id: (\S+)", found["sysfs.txt"]).group(1)
+    boot = part_of(r"boot_id: (\S+)", found["sysfs.txt"])
     assert json.loads(found["boot-check.json"])["boot_id"] == boot
-    assert len({serial, re.search(r"Board Serial Number: (.*)", found["kernel.log"]).group(1)}) == 2
-    home = re.search(r"--data (\S+)/images", found["nvidia-smi/query.xml"]).group(1)
+    assert len({serial, part_of(r"Board Serial Number: (.*)", found["kernel.log"])}) == 2
+    home = part_of(r"--data (\S+)/images", found["nvidia-smi/query.xml"])
     assert f"{home}/bin/python" in found["nvidia-smi/query.txt"]
-    clique = re.search(r"<cliqueId>(.*)</cliqueId>", found["nvidia-smi/query.xml"]).group(1)
-    assert clique.isdigit() and re.search(r"CliqueId +: (.*)", found["nvidia-smi/query.txt"]).group(1) == clique
+    clique = part_of(r"<cliqueId>(.*)</cliqueId>", found["nvidia-smi/query.xml"])
+    assert clique.isdigit() and part_of(r"CliqueId +: (.*)", found["nvidia-smi/query.txt"]) == clique
 
 
 def test_what_explains_a_fault_stays(canaries, folder):
@@ -246,7 +249,7 @@ def test_the_whole_stays_below_twenty_megabytes(tmp_path, monkeypatch):
     monkeypatch.setattr(bundle, "raw_answers", lambda root: answers)
     report = make_report("a5-01", "2026-01-05T10:00:00Z", [], {}, {}, None)
     monkeypatch.setattr(bundle, "_report", lambda *given: (report, []))
-    made = bundle.make_bundle(str(tmp_path / "b.tar.gz"), str(tmp_path), "standard", False, None)
+    made = bundle.make_bundle(str(tmp_path / "b.tar.gz"), str(tmp_path), "standard", False, lambda expectations: report)
     assert made.size < 20_000_000
     rows = {row["file"]: row for row in made.rows}
     assert rows["part-0.txt"]["problem"] == "" and "too large" in rows["part-7.txt"]["problem"]

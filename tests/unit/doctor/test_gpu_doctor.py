@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import healthy_files
 import healthy_node
@@ -82,8 +83,8 @@ def doctor(folder: Path, node: HostTree, node_python: str, open_umask: int) -> R
     write("nvidia-smi", f"#!/bin/sh\ncat {folder}/580-v100.xml\n")
     write("gpu-doctor", text)
 
-    def run(*arguments: str, **more: object) -> subprocess.CompletedProcess:
-        command = [programs / "gpu-doctor", *arguments]
+    def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess:
+        command = [str(programs / "gpu-doctor"), *arguments]
         environment = {"PATH": f"{programs}:/usr/bin:/bin"}
         more = {"env": environment, "umask": open_umask, **more}
         return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", **more)
@@ -584,6 +585,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(doctor, folder):
     command = [folder / "bin/gpu-doctor", "--json"]
     environment = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
         process.stdout.close()
         process.wait(60)
         assert process.stderr.read() == b""

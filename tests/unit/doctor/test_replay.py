@@ -150,7 +150,7 @@ def test_what_an_older_reader_missed_is_read_again(tmp_path):
     )
     same = judged(tmp_path / "b.tar.gz")[0]
     assert same["verdict"] == "PASS"
-    members = replay_files.pieces_of(str(tmp_path / "b.tar.gz"))[0].members
+    members = dict(replay_files.pieces_of(str(tmp_path / "b.tar.gz"))[0].members)
     manifest = json.loads(members["manifest.json"])
     members["manifest.json"] = json.dumps({**manifest, "identity": "0123456789ab"}).encode()
     (tmp_path / "old.tar.gz").write_bytes(bundle.packed(sorted(members.items())))

@@ -11,7 +11,8 @@ from gpuwright.checks.all import run_checks
 from gpuwright.doctor.root_result import roots_results, with_roots_results
 from gpuwright.readings.attempt import for_root, unreadable_for_users
 from gpuwright.verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, UPTIME_PATH, keep_record
-from gpuwright.verdict.check import Check, judge
+from gpuwright.verdict.check import Check, Outcome, judge, passed
+from gpuwright.verdict.evidence import Evidence
 from gpuwright.verdict.report import REPORT_PATH, make_report
 from host_tree import HostTree
 
@@ -149,7 +150,10 @@ def test_a_boot_check_of_an_older_release_has_no_checks(host):
 
 
 def test_for_root_itself_an_unreadable_value_is_unknown(monkeypatch):
-    check = Check("a.b", "system", "?", "do", lambda r, e: r.text("x"), "quick", "FAIL", "drain", needs_gpu=False)
+    def look(readings: Evidence, expected: Evidence) -> Outcome:
+        return passed(readings.text("x"), "", "")
+
+    check = Check("a.b", "system", "?", "do", look, "quick", "FAIL", "drain", needs_gpu=False)
     for uid, status in ((0, "UNKNOWN"), (1000, "SKIP")):
         monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
         assert judge(check, {"x": unreadable_for_users("why")}, {})["status"] == status

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib.machinery
-import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +17,7 @@ import healthy_node
 import pytest
 from fault_rows import ROWS, TOKEN_FIELDS, TOKENS, Row
 from host_tree import HostTree
+from module_files import load_file
 from page_samples import make_pages
 
 CAPTURES = Path(__file__).parents[1] / "data/nvidia_smi"
@@ -28,9 +27,7 @@ NOW = "2026-01-06T10:00:00Z"
 SECONDS = 1.0
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up node must belong to root")
-loader = importlib.machinery.SourceFileLoader("fake_nvidia_smi", str(TOOL))
-player = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-loader.exec_module(player)
+player = load_file(TOOL)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import foreign_host
 import healthy_files
@@ -39,7 +40,7 @@ OF_THE_TOOLKIT = re.compile(
 MOST_BYTES = 1_000_000
 MOST_SECONDS = 1.0
 ROOM = (4096, 4096, 50_000_000, 40_000_000, 30_000_000, 10_000_000, 9_000_000, 8_000_000, 0, 255)
-NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
+NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
 Run = Callable[..., subprocess.CompletedProcess]
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up machine must belong to root")
@@ -146,7 +147,7 @@ def test_the_expectations_of_a_scan_are_in_the_form_of_a_nodes():
 @functools.cache
 def pythons() -> dict[str, str]:
     """Every Python 3.6 or newer of this machine, one of each version."""
-    found = {}
+    found: dict[str, str] = {}
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     places = [
         *pyenv.glob("versions/3.*/bin/python3"),
@@ -219,7 +220,7 @@ def run(file: Path, machine: HostTree, folder: Path) -> Run:
         f"sys.exit(main(root={machine.root!r}, pyz_version='0.1.0'))\n"
     )
 
-    def run(*arguments: str, python: str = sys.executable, **more: object) -> subprocess.CompletedProcess:
+    def run(*arguments: str, python: str = sys.executable, **more: Any) -> subprocess.CompletedProcess:
         command = [python, "-S", "-B", str(start), *arguments]
         environment = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
         return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", env=environment, **more)

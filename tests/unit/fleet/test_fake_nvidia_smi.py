@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,12 @@ V100 = Path(__file__).parents[1] / "data/nvidia_smi/580-v100.xml"
 
 
 def make(folder: Path, *options: str) -> Path:
-    command = [sys.executable, TOOL, "--make", folder, *options]
+    command = [sys.executable, str(TOOL), "--make", str(folder), *options]
     return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 
-def run(program: Path, *arguments: str, python: str = sys.executable, **more: object) -> subprocess.CompletedProcess:
-    return subprocess.run([python, program, *arguments], capture_output=True, timeout=20, **more)
+def run(program: Path, *arguments: str, python: str = sys.executable, **more: Any) -> subprocess.CompletedProcess:
+    return subprocess.run([python, str(program), *arguments], capture_output=True, timeout=20, **more)
 
 
 def test_a_capture_is_played_byte_by_byte(tmp_path, node_python):
@@ -70,7 +71,7 @@ def test_it_hangs(tmp_path, options, dies):
     program = make(tmp_path, "--play", str(V100), "--truncate", "15", *options)
     with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE) as child:
         try:
-            assert child.stdout.read(15) == V100.read_bytes()[:15]
+            assert child.stdout and child.stdout.read(15) == V100.read_bytes()[:15]
             time.sleep(0.2)
             child.terminate()
             time.sleep(0.3)

@@ -53,7 +53,7 @@ def test_inventory_is_read_back_as_it_was_meant() -> None:
 
 def test_every_platform_says_what_is_simulated() -> None:
     for name, spec in HOSTS["hosts"].items():
-        platform = containers.Host(name, ipaddress.IPv4Address("10.9.8.10"), spec).platform
+        platform = containers.Host(name, "10.9.8.10", spec).platform
         assert "GPUs" in inventory.SIMULATED[platform], name
 
 
@@ -170,8 +170,8 @@ def test_a_fleet_without_ipv4_has_addresses_of_its_own() -> None:
     subnets = {containers.ipv6_subnet(fleet) for fleet in ("world", "demo")}
     assert len(subnets) == 2
     for subnet in subnets:
-        network = ipaddress.ip_network(subnet)
-        assert network.subnet_of(ipaddress.ip_network("fd00::/8"))
+        network = ipaddress.IPv6Network(subnet)
+        assert network.subnet_of(ipaddress.IPv6Network("fd00::/8"))
         plan = containers.address_plan(network, ["a5-01", "a5-02"])
         assert len(set(map(containers.mac_address, plan.values()))) == len(plan) == 3
         assert containers.address_words(plan["repo"])[0] == "--ip6"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from module_files import load_file
 
 FLEET = Path(__file__).resolve().parents[2] / "fleet"
 SIMULATION = FLEET / "el8/overlay/usr/libexec/fleet"
@@ -24,22 +23,13 @@ V100 = {
 }
 
 
-def load(path: Path) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader(path.stem.replace("-", "_") + "_stand_in", str(path))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-kernel = load(SIMULATION / "kernel.py")
-hardware = load(SIMULATION / "hardware.py")
+kernel = load_file(SIMULATION / "kernel.py")
+hardware = load_file(SIMULATION / "hardware.py")
 
 
 @pytest.fixture
 def smi(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    module = load(DRIVER_CUDA / "bin/nvidia-smi")
+    module = load_file(DRIVER_CUDA / "bin/nvidia-smi")
     monkeypatch.setattr(module, "CAPTURES", str(DRIVER_CUDA / "share/nvidia-smi"))
     monkeypatch.setattr(module, "OWN_VERSION", "580.95.05")
     monkeypatch.setattr(module, "PLAYER", str(DRIVER_CUDA / "libexec/fleet/fake-nvidia-smi"))
@@ -213,7 +203,7 @@ def test_table_lines_have_one_width(smi: ModuleType) -> None:
     ],
 )
 def test_numactl_binds_cpus_of_simulated_nodes(arguments: list[str], expected: list[str]) -> None:
-    numactl = load(FLEET / "packages/numactl/usr/bin/numactl")
+    numactl = load_file(FLEET / "packages/numactl/usr/bin/numactl")
     assert numactl.translate(arguments, {0}, lambda node: f"c{node}") == expected
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import healthy_node
 import jsonschema
 import pytest
+from ansible_collections.gpuwright.node.plugins.filter import matrix as MATRIX_FILTER
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
@@ -30,22 +30,20 @@ from gpuwright.gpu.cards import (
     has_tensor_cores,
     may_lack_ecc,
 )
+from gpuwright.gpu.device_rows import Card as Row
 from gpuwright.gpu.device_table import ARCHITECTURES, KNOWN_GOOD
 from gpuwright.gpu.nvidia_smi.absent import Card, believed
 from gpuwright.gpu.nvidia_smi.values import UNKNOWN
 from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
 from test_plan_questions import MATRIX
 
-_spec = importlib.util.spec_from_file_location("matrix_filter", REPOSITORY / "plugins/filter/matrix.py")
-MATRIX_FILTER = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(MATRIX_FILTER)
 SCHEMA = json.loads((REPOSITORY / "roles/preflight/files/matrix.schema.json").read_text())
 SERVERS = [card for card in CARDS if card.card_class == DATA_CENTRE]
 CONSUMERS = [card for card in CARDS if card.card_class == CONSUMER]
 
 
 def name(card: object) -> str:
-    return f"{card.name} {card.ids[0]}" if hasattr(card, "ids") else str(card)
+    return f"{card.name} {card.ids[0]}" if isinstance(card, Row) else str(card)
 
 
 def judged(**changes: object) -> dict[str, str]:
@@ -248,7 +246,7 @@ def test_rows_agree_with_each_other() -> None:
     for card in CARDS:
         assert card.chip in CHIPS and set(card.known_good) <= set(KNOWN_GOOD), card.name
         assert not (card.ecc == "none" and card.ecc_delivered), card.name
-        assert not (card.memory_kind.startswith("hbm") and card.card_class == DATA_CENTRE and card.ecc == "none")
+        assert not (str(card.memory_kind).startswith("hbm") and card.card_class == DATA_CENTRE and card.ecc == "none")
         assert not card.mig or chip_of(card).compute_capability >= "8.0" or chip_of(card).architecture == "blackwell"
         assert not card.direct_links or card.nvlink, card.name
     assert set(KNOWN_GOOD) == {name for card in CARDS for name in card.known_good}
@@ -257,7 +255,7 @@ def test_rows_agree_with_each_other() -> None:
 def test_cards_of_one_name_differ_in_nothing_that_is_asked_for_by_name() -> None:
     kinds: dict[str, set] = {}
     for card in CARDS:
-        same = card._replace(chip=None, ids=(), first_driver=None, later_branches=None, peaks=None)
+        same = card._replace(chip=None, ids=(), first_driver=None, later_branches={}, peaks={})
         kinds.setdefault(card.name, set()).add((chip_of(card).compute_capability, same))
     assert {found for found, rows in kinds.items() if len(rows) > 1} == set()
 
@@ -286,7 +284,8 @@ SENTENCES = (
 
 def texts_of(code: str) -> list[str]:
     """The strings of a module without documentation, and without where a limit comes from."""
-    tree, prose = ast.parse(code), set()
+    tree = ast.parse(code)
+    prose: set[ast.AST] = set()
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
@@ -298,8 +297,9 @@ def texts_of(code: str) -> list[str]:
             "EXAMPLES",
             "__doc__",
         )
-        if documents or (isinstance(node, ast.keyword) and node.arg == "source"):
-            prose |= set(ast.walk(node.value))
+        of_source = isinstance(node, ast.keyword) and node.arg == "source"
+        if isinstance(node, ast.Assign | ast.keyword) and (documents or of_source):
+            prose.update(ast.walk(node.value))
     return [
         node.value
         for node in ast.walk(tree)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
-from conftest import REPOSITORY
 from gpuwright.gpu.cards import CARDS, CHIPS
 from gpuwright.gpu.device_table import BLOCKS
 from gpuwright.gpu.devices import NAMES, describe_device, find_devices
+from module_files import load_file
 
-_spec = importlib.util.spec_from_file_location("device_table", REPOSITORY / "tools/device_table.py")
-device_table = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(device_table)
+device_table = load_file("tools/device_table.py")
 
 
 def test_the_table_is_what_the_matrix_says():

@@ -154,7 +154,7 @@ def test_the_module_takes_names_and_refuses_interpreters(run_module):
 def test_a_real_process():
     row = describe_process("/", os.getpid(), "pytest")
     assert row["user"] == pwd.getpwuid(os.getuid()).pw_name
-    begun = calendar.timegm(time.strptime(row["since"], "%Y-%m-%dT%H:%M:%SZ"))
+    begun = calendar.timegm(time.strptime(str(row["since"]), "%Y-%m-%dT%H:%M:%SZ"))
     # ps asks the kernel in its own way.
     asked = ["ps", "-o", "etimes=", "-p", str(os.getpid())]
     age = int(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)

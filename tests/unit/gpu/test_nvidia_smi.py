@@ -106,12 +106,12 @@ def test_a_huge_hostile_message_is_cut():
 def test_an_answer_without_gpus_is_no_success():
     text = "<nvidia_smi_log><driver_version>580.95.05</driver_version><attached_gpus>0</attached_gpus></nvidia_smi_log>"
     meaning, log = interpret(finished(0, text))
-    assert meaning.status == "no_devices" and log["driver_version"] == "580.95.05"
+    assert meaning.status == "no_devices" and log is not None and log["driver_version"] == "580.95.05"
 
 
 def test_a_card_that_asks_for_a_reset_is_named():
     meaning, log = interpret(finished(0, (DATA / "570-h100-two.xml").read_text()))
-    assert meaning.status == "reset_required" and len(log["gpus"]) == 2
+    assert meaning.status == "reset_required" and log is not None and len(log["gpus"]) == 2
     assert "0000:3b:00.0: drain and reset" in meaning.message and "0000:19" not in meaning.message
 
 

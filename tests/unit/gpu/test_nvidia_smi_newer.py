@@ -9,6 +9,7 @@ import pytest
 from gpuwright.gpu.nvidia_smi.query import interpret, query
 from gpuwright.gpu.nvidia_smi.xml import UnreadableXml, parse_log
 from gpuwright.host.bounded import Finished
+from text_parts import part_of
 
 DATA = Path(__file__).parents[1] / "data" / "nvidia_smi"
 V100 = (DATA / "580-v100.xml").read_text()
@@ -24,7 +25,7 @@ def newer(text: str, note: str = NOTE) -> str:
     text = text.replace(
         "<cuda_version>", "<kmd_version>615.36.01</kmd_version><cuda_umd_version>13.4</cuda_umd_version><cuda_version>"
     )
-    limits = re.search(r"(?s)<current_power_limit>.*?</default_power_limit>", text).group(0)
+    limits = part_of(r"(?s)(<current_power_limit>.*?</default_power_limit>)", text)
     text = text.replace(limits, f"<gpu_ceiling_power_limit>{limits}</gpu_ceiling_power_limit>")
     return text.replace(
         "</gpu_power_readings>", "</gpu_power_readings><power_smoothing>Insufficient Permissions</power_smoothing>"
@@ -37,6 +38,7 @@ def done(text: str, rc: int = 0) -> Finished:
 
 def test_the_answer_of_615_is_read():
     meaning, log = interpret(done(newer(V100)))
+    assert log is not None
     assert (meaning.status, log["driver_version"], log["cuda_version"]) == ("ok", "615.36.01", "13.4")
     (gpu,) = log["gpus"]
     (before,) = parse_log(V100)["gpus"]
@@ -53,7 +55,8 @@ def test_the_answer_of_615_is_read():
     ],
 )
 def test_versions_under_either_name(change, driver, cuda):
-    log = parse_log(re.sub(*change, V100))
+    pattern, instead = change
+    log = parse_log(re.sub(pattern, instead, V100))
     assert (log["driver_version"], log["cuda_version"]) == (driver, cuda)
 
 
@@ -100,7 +103,8 @@ def test_a_lost_card_is_named_whichever_value_says_so(words, tag):
     text = re.sub(rf"<{tag}>[^<]*</{tag}>", f"<{tag}>{words}</{tag}>", V100, count=1)
     meaning, log = interpret(done(text))
     assert meaning.status == "gpu_lost" and "0000:3b:00.0" in meaning.message
-    assert "power the node off and on" in meaning.action and log["gpus"][0]["lost"] is True
+    assert "power the node off and on" in meaning.action
+    assert log is not None and log["gpus"][0]["lost"] is True
 
 
 def test_the_other_cards_of_a_node_with_a_lost_one_are_still_read(monkeypatch):
@@ -121,7 +125,8 @@ def test_the_other_cards_of_a_node_with_a_lost_one_are_still_read(monkeypatch):
 def test_a_sentence_about_a_lost_card_beside_the_answer_counts(place):
     sentence = "Unable to determine the device handle for GPU1: 0000:5E:00.0: Unknown Error\n"
     meaning, log = interpret(done(sentence + V100 if place == "before" else V100 + "\n" + sentence))
-    assert meaning.status == "gpu_lost" and "5E:00.0" in meaning.message and log["gpus"]
+    assert meaning.status == "gpu_lost" and "5E:00.0" in meaning.message
+    assert log is not None and log["gpus"]
 
 
 def test_a_lost_card_is_seen_in_a_damaged_or_failed_answer():

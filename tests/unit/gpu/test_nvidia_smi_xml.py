@@ -30,7 +30,7 @@ V100 = {
 }
 
 # What must come out of each file, for the first GPU; the DTD in the name of the file is never looked at.
-EXPECTED = {
+EXPECTED: dict[str, tuple[str, str, dict[str, object]]] = {
     "418-v100": (
         "418.87.01",
         "10.1",

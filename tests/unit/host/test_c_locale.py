@@ -79,7 +79,7 @@ def folder_xml(folder: Path) -> Path:  # noqa: F811
 def under_c(folder: Path, *arguments: str) -> subprocess.CompletedProcess:  # noqa: F811
     """gpu-doctor as cron and systemd start it; Python 3.7 and later would change to UTF-8 by themselves."""
     environment = {"PATH": f"{folder}/bin:/usr/bin:/bin", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    command = [folder / "bin/gpu-doctor", *arguments]
+    command = [str(folder / "bin/gpu-doctor"), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, timeout=60, cwd="/")
 
 
@@ -109,7 +109,8 @@ def test_a_neighbour_with_a_latin_name_hides_no_account(tmp_path):
     host = HostTree(tmp_path)
     host.put("/etc/passwd", b"jorg:x:5:5:J\xf6rg:/:/bin/sh\ntrainer:x:991:991::/:/sbin/nologin\n")
     host.put("/etc/group", b"stra\xdfe:x:6:\ntrainer:x:991:\n")
-    assert read_account(host.root, "trainer")["groups"] == ["trainer"]
+    account = read_account(host.root, "trainer")
+    assert account is not None and account["groups"] == ["trainer"]
 
 
 @pytest.mark.parametrize("argument", ["a\0b", "\udfff"])

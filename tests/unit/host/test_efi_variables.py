@@ -259,7 +259,7 @@ def test_whether_the_next_boot_takes_the_module(host, enrolled, modinfo, trusted
     efi.put_keys(host, "MokListRT", *enrolled)
     host.put("/proc/keys", KERNEL_KEY.format("Vendor"))
     found = read_next_signature(host.root, answers(modinfo=modinfo), RUNNING, "enabled")
-    assert found["trusted"] is trusted and found["kernel"] == RUNNING
+    assert found is not None and found["trusted"] is trusted and found["kernel"] == RUNNING
     assert bool(found["because"]) is (trusted is None)
 
 
@@ -269,7 +269,8 @@ def test_the_signature_is_asked_for_only_where_it_counts(host):
     host.put("/sys/module/module/parameters/sig_enforce", "Y\n")
     host.put("/proc/keys", KERNEL_KEY.format("Vendor"))
     efi.put_keys(host, "MokListRT", efi.KEY)
-    assert read_next_signature(host.root, answers(modinfo=MODINFO), RUNNING, "disabled")["trusted"] is True
+    found = read_next_signature(host.root, answers(modinfo=MODINFO), RUNNING, "disabled")
+    assert found is not None and found["trusted"] is True
 
 
 def test_a_key_of_the_kernel_counts_by_name_unless_one_of_that_name_is_enrolled():

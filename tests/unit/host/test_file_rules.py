@@ -9,6 +9,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpuwright.host import trees
@@ -241,6 +242,7 @@ def test_the_callers_relative_library_is_refused():
 
 def test_a_real_library_of_this_machine_passes():
     name = ctypes.util.find_library("c")
+    assert name is not None
     places = ("/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/lib/aarch64-linux-gnu")
     path = next(f"{place}/{name}" for place in places if Path(place, name).exists())
     check_library(path, "libc")
@@ -405,7 +407,7 @@ PLAN = {
 NOTHING_YET = {"cuda": False, "cudnn": False, "environment": False}
 
 
-def needed(**changes: object) -> dict[str, tuple[int, int]]:
+def needed(**changes: Any) -> dict[str, tuple[int, int]]:
     plan = {**PLAN, **changes.pop("plan", {})}
     asked = {"space": SPACE, "allow_kernel_update": changes.pop("allow_kernel_update", False)}
     rows = space_needed(plan, {"has": {**NOTHING_YET, **changes}, "initramfs_mib": 90}, asked)

@@ -40,7 +40,7 @@ def test_a_chain_of_relative_links_through_folders(host):
     host.put("/usr/lib64/libx.so.1.2", "x")
     host.link("/usr/lib64/libx.so.1", "libx.so.1.2")
     host.link("/lib64", "usr/lib64")
-    assert resolve(host.root, "/lib64/libx.so.1").endswith("/usr/lib64/libx.so.1.2")
+    assert str(resolve(host.root, "/lib64/libx.so.1")).endswith("/usr/lib64/libx.so.1.2")
 
 
 @pytest.mark.parametrize("target", ["/loop", "loop", "/nowhere", "../.."])
@@ -74,7 +74,7 @@ def test_a_pipe_is_not_opened(host):
 
 def test_a_huge_file_is_cut(host):
     host.put("/big", b"x" * 3_000_000)
-    assert len(read_bytes(host.root, "/big")) == 1024 * 1024
+    assert read_bytes(host.root, "/big") == b"x" * 1024 * 1024
 
 
 def test_names(host):

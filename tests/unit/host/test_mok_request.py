@@ -244,7 +244,7 @@ def test_a_key_in_a_token(node):
 
 
 def test_mokutil_that_only_says_that_it_did(node):
-    node.run = lambda command, timeout: (  # type: ignore[method-assign]
+    node.run = lambda command, timeout: (
         run_bounded(command, timeout) if command[0] == "openssl" else Finished(0, "", "", False, False, False, "")
     )
     with pytest.raises(Refused, match="is not among the firmware's variables"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from pathlib import Path
+from typing import Any
 
 from gpuwright.host.topology import format_cpu_list, parse_cpu_list
 from gpuwright.launch.decision import Decision, decide
@@ -67,10 +68,10 @@ def a5(root: Path) -> Path:
     return build(root, {0: "0-19"}, {"0000:3b:00.0": 0}, threads_apart=10)
 
 
-def two_sockets(root: Path, **more: object) -> Path:
+def two_sockets(root: Path, memory: str | None = None, uuids: dict[str, str] | None = None) -> Path:
     """Two Xeon Silver 4210, a V100 on each; Linux numbers the first threads of both sockets first."""
     nodes = {0: "0-9,20-29", 1: "10-19,30-39"}
-    return build(root, nodes, {"0000:3b:00.0": 0, "0000:af:00.0": 1}, threads_apart=20, **more)
+    return build(root, nodes, {"0000:3b:00.0": 0, "0000:af:00.0": 1}, threads_apart=20, memory=memory, uuids=uuids)
 
 
 def smt_off(root: Path) -> Path:
@@ -126,7 +127,7 @@ def choose(
     allowed: str = "0-79",
     command: tuple[str, ...] = ("python", "train.py"),
     launcher: Launcher | None = None,
-    **more: object,
+    **more: Any,
 ) -> Decision:
     """What gpu-run decides there; `more` are options of the command line and keys of the policy."""
     options = types.SimpleNamespace(**{option: more.pop(name, None) for name, option in OPTIONS.items()})

@@ -107,11 +107,13 @@ class Service:
         code = PROGRAM.format(library=str(MODULE_UTILS), gpu_run=str(folder / "gpu-run"), root=str(folder / "root"))
         environment = {"PATH": os.environ["PATH"]} | {f"GPU_JOB_{key}": value for key, value in variables.items()}
         words = [python, "-B", "-I", "-c", code, "--", "train"]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(words, env=environment, **pipes)
+        self.process = subprocess.Popen(
+            words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def started(self) -> bool:
         """Whether it has become the job; else it has ended."""
+        assert self.process.stdout is not None
         return bool(self.process.stdout.readline())
 
     def end(self) -> tuple[int, str]:
@@ -182,7 +184,8 @@ def test_slices_of_one_gpu_are_taken_each_by_itself(dgx: Path) -> None:
     assert jobs.take(one, gpus, str(dgx)) is None and jobs.take(other, gpus, str(dgx)) is None
     assert jobs.take(one, gpus, str(dgx)) == jobs.Taken(f"MIG-{card}/1/0", "job-1")
     whole = jobs.read_job({"GPU_JOB_GPUS": "0"}, TRAIN)
-    assert jobs.take(whole, gpus, str(dgx)).device == gpus[0].pci_id
+    taken = jobs.take(whole, gpus, str(dgx))
+    assert taken is not None and taken.device == gpus[0].pci_id
 
 
 def test_none_hides_every_gpu(service) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_run_machines import (
@@ -21,15 +22,17 @@ from gpu_run_machines import (
 )
 from gpuwright.host.topology import all_node_cpus, format_cpu_list
 
-Place = Callable[[Callable[[Path], Path]], Path]
+# Writes a machine into a folder.
+Machine = Callable[..., Path]
+Place = Callable[[Machine], Path]
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Build a machine once: the large ones have hundreds of files."""
-    built: dict[Callable[[Path], Path], Path] = {}
+    built: dict[Machine, Path] = {}
 
-    def get(machine: Callable[[Path], Path]) -> Path:
+    def get(machine: Machine) -> Path:
         if machine not in built:
             built[machine] = machine(tmp_path_factory.mktemp(machine.__name__))
         return built[machine]
@@ -38,7 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 # machine, environment, options; then GPU indices, CPUs, memory policy, OMP_NUM_THREADS
-BINDINGS = {
+BINDINGS: dict[str, tuple[Machine, dict[str, str], dict[str, Any], list[int], str, str, str]] = {
     "a5": (a5, {}, {"allowed": "0-19"}, [0], "0-19", "none", "10"),
     "a5, taskset": (a5, {}, {"allowed": "2,3,12"}, [0], "2-3,12", "none", "2"),
     "a5, one CPU": (a5, {}, {"allowed": "7"}, [0], "7", "none", "1"),
@@ -108,7 +111,7 @@ def test_binding_is_the_one_written_down(name: str, place: Place) -> None:
 
 
 # machine, allowed CPUs, memory node of each rank, threads of each; then the CPUs of rank 0, 1, ...
-RANKS = {
+RANKS: dict[str, tuple[Machine, str, Sequence[int | None], int | None, list[str]]] = {
     "a5, 2 ranks on one GPU": (a5, "0-19", [None] * 2, 5, ["0-4,10-14", "5-9,15-19"]),
     "two sockets": (two_sockets, "0-39", [0, 1], 10, ["0-9,20-29", "10-19,30-39"]),
     "dgx-1": (
@@ -165,11 +168,12 @@ def test_ranks_divide_their_node(name: str, place: Place) -> None:
     for rank in range(count):
         decision = choose(root, {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count)}, allowed=allowed)
         got.append(format_cpu_list(decision.cpus))
-        assert memory(decision) == ("none" if nodes[rank] is None else f"preferred {nodes[rank]}")
+        node = nodes[rank]
+        assert memory(decision) == ("none" if node is None else f"preferred {node}")
         if threads:
             assert decision.environment["OMP_NUM_THREADS"] == str(threads)
-        if nodes[rank] is not None:
-            assert decision.cpus <= all_node_cpus(str(root))[nodes[rank]]
+        if node is not None:
+            assert decision.cpus <= all_node_cpus(str(root))[node]
     assert got == expected
 
 
@@ -197,5 +201,5 @@ def test_ranks_of_one_node_that_was_asked_for_divide_it(tmp_path: Path) -> None:
 )
 def test_memory_is_bound_only_when_asked(mode: str | None, expected: str, tmp_path: Path) -> None:
     """Half of a node free is no promise: a job that grows past it is killed while the other node is empty."""
-    asked = {} if mode is None else {"memory_policy": mode}
+    asked: dict[str, Any] = {} if mode is None else {"memory_policy": mode}
     assert memory(choose(two_sockets(tmp_path), gpus="1", **asked)) == expected

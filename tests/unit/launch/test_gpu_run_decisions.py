@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_run_machines import a5, build, choose, two_sockets, write
@@ -165,7 +166,7 @@ class TestAllocator:
         file.chmod(0o755)
         return tmp_path
 
-    def choose(self, root: Path, environ: dict | None = None, option: str | None = None, **policy: object) -> Decision:
+    def choose(self, root: Path, environ: dict | None = None, option: str | None = None, **policy: Any) -> Decision:
         return choose(
             root,
             environ,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ Run = Callable[..., subprocess.CompletedProcess]
 def run(gpu_run: Path) -> Run:
     def start(*arguments: str, env: dict | None = None, **more: object) -> subprocess.CompletedProcess:
         environment = {"PATH": os.environ["PATH"], **(env or {})}
-        options = {"capture_output": True, "text": True, "timeout": 30, **more}
+        options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 30, **more}
         return subprocess.run([gpu_run, *arguments], env=environment, **options)
 
     return start
@@ -39,7 +40,7 @@ def test_death_by_signal_is_the_commands(run: Run) -> None:
 
 def test_no_process_stays_behind(gpu_run: Path) -> None:
     with subprocess.Popen([gpu_run, "--", "sh", "-c", "echo $$"], stdout=subprocess.PIPE, text=True) as process:
-        assert int(process.stdout.read()) == process.pid
+        assert process.stdout and int(process.stdout.read()) == process.pid
 
 
 def test_input_and_both_outputs_pass_through(run: Run) -> None:
@@ -103,8 +104,9 @@ def test_an_early_interrupt_ends_it_as_it_would_end_the_command(gpu_run: Path) -
     text = gpu_run.read_text()
     assert text.count(begin) == 1
     gpu_run.write_text(text.replace(begin, f'print("up", flush=True); import time; time.sleep(20); {begin}'))
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([gpu_run, "--", "sleep", "20"], **pipes) as process:
+    command = [str(gpu_run), "--", "sleep", "20"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stderr
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == ""

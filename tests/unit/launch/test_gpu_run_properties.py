@@ -37,8 +37,8 @@ def make(root: Path, about: dict) -> dict[int, set[int]]:
     apart = total if about["threads"] == 2 and total else 0
     build(root, texts, gpus, apart, with_memory)
     if about["quota"]:
-        own = "0::/job" if about["version"] == 2 else "3:cpu,cpuacct:/job"
-        write(root, "proc/self/cgroup", own)
+        line = "0::/job" if about["version"] == 2 else "3:cpu,cpuacct:/job"
+        write(root, "proc/self/cgroup", line)
         write(root, "sys/fs/cgroup/job/cpu.max", f"{1000 * about['quota']} 100000")
         write(root, "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", str(1000 * about["quota"]))
         write(root, "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000")

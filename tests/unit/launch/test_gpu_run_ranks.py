@@ -209,7 +209,7 @@ print(found.environment.get("TEST_MARK"), "-c" in found.command, len(found.cpus)
 def test_slurm_gives_every_rank_its_gpus_and_they_do_not_overlap(tmp_path: Path) -> None:
     """--gpus-per-task=1 with constrained devices: each rank sees one device file, and the list of the whole step."""
     root = dgx1(tmp_path)
-    everything = set()
+    everything: set[int] = set()
     for rank in range(8):
         for file in (root / "dev").glob("*") if (root / "dev").exists() else ():
             file.unlink()
@@ -338,8 +338,8 @@ def test_slices_of_a_gpu_lie_where_it_lies(tmp_path: Path, fake_bin, monkeypatch
 
 
 def test_nccl_is_told_only_what_the_policy_knows_and_only_to_several_ranks(tmp_path: Path) -> None:
-    root, known = two_sockets(tmp_path), {"nccl": {"NCCL_SOCKET_IFNAME": "ib0"}}
-    assert choose(root, gpus="0,1", **known).environment["NCCL_SOCKET_IFNAME"] == "ib0"
-    assert choose(root, {"LOCAL_RANK": "0"}, **known).environment["NCCL_SOCKET_IFNAME"] == "ib0"
-    assert "NCCL_SOCKET_IFNAME" not in choose(root, gpus="0", **known).environment
-    assert choose(root, {"NCCL_SOCKET_IFNAME": "eth1"}, **known).environment["NCCL_SOCKET_IFNAME"] == "eth1"
+    root, known = two_sockets(tmp_path), {"NCCL_SOCKET_IFNAME": "ib0"}
+    assert choose(root, gpus="0,1", nccl=known).environment["NCCL_SOCKET_IFNAME"] == "ib0"
+    assert choose(root, {"LOCAL_RANK": "0"}, nccl=known).environment["NCCL_SOCKET_IFNAME"] == "ib0"
+    assert "NCCL_SOCKET_IFNAME" not in choose(root, gpus="0", nccl=known).environment
+    assert choose(root, {"NCCL_SOCKET_IFNAME": "eth1"}, nccl=known).environment["NCCL_SOCKET_IFNAME"] == "eth1"

@@ -136,9 +136,9 @@ signal.signal(int(sys.argv[1]), handle)
 print("ready", flush=True)
 while True: signal.pause()
 """
-    words = [gpu_run, "--", sys.executable, "-uc", code, str(int(number))]
+    words = [str(gpu_run), "--", sys.executable, "-uc", code, str(int(number))]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "ready\n"
+        assert process.stdout and process.stdout.readline() == "ready\n"
         process.send_signal(number)
         assert process.stdout.read() == f"got {int(number)}\n"
     assert process.returncode == 7

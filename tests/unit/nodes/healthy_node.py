@@ -8,17 +8,19 @@ from __future__ import annotations
 import copy
 import importlib
 from pathlib import Path
+from typing import Any
 
 import healthy_probe
 from healthy_plan import EXPECTATIONS
 from healthy_smoke import SMOKE
+from node_names import Changes
 
 PARTS = [
     importlib.import_module(path.stem) for path in sorted((Path(__file__).parents[1] / "checks").glob("*/healthy_*.py"))
 ]
-READINGS: dict = dict(healthy_probe.READINGS)
+READINGS: dict[str, Any] = dict(healthy_probe.READINGS)
 # A path begins in the readings, or in the expectations or the smoke test when its first word says so.
-OTHER_NODES: dict[str, dict[tuple, object]] = {}
+OTHER_NODES: dict[str, Changes] = {}
 for part in PARTS:
     READINGS.update(getattr(part, "READINGS", {}))
     OTHER_NODES.update(getattr(part, "OTHER_NODES", {}))
@@ -47,7 +49,7 @@ def elsewhere(check_id: str, part: str) -> dict:
     return found
 
 
-def put(record: object, path: tuple, value: object) -> None:
+def put(record: Any, path: tuple, value: object) -> None:
     """Set the value at `path`, a sequence of keys and list indexes."""
     for key in path[:-1]:
         record = record[key]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-PLAN = {
+from typing import Any
+
+PLAN: dict[str, Any] = {
     "schema": 1,
     "driver": {
         "branch": "580",
@@ -29,7 +31,7 @@ PLAN = {
     },
 }
 
-EXPECTATIONS = {
+EXPECTATIONS: dict[str, Any] = {
     "schema": 1,
     "gpu_count": 1,
     "gpu_model": "Tesla V100-PCIE-16GB",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from node_names import KERNEL, PCI_ID
 
 MODULE = {"version": "580.95.05", "flavour": "proprietary", "licence": "NVIDIA"}
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "probe": {
         "schema": 1,
         "hostname": "a5-01",

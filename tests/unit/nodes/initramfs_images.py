@@ -7,6 +7,7 @@ import gzip
 import lzma
 import os
 import subprocess
+from collections.abc import Callable
 
 
 def member(name: str, data: bytes, number: int = 1) -> bytes:
@@ -28,7 +29,7 @@ def pack(data: bytes, kind: str) -> bytes:
     """The data packed by a library or, where Python has none, by the system's program."""
     if kind == "plain":
         return data
-    libraries = {"gzip": gzip.compress, "xz": lzma.compress, "bzip2": bz2.compress}
+    libraries: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "xz": lzma.compress, "bzip2": bz2.compress}
     if kind in libraries:
         return libraries[kind](data)
     legacy = {"lz4": ["lz4", "-l", "-c"], "zstd": ["zstd", "-c", "-q"]}[kind]

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import MODULE_UTILS, REPOSITORY
@@ -19,7 +20,7 @@ from gpuwright.operator import runs as operator_runs
 from gpuwright.operator.record import DAMAGED, GUARD, RECORD, look, release, take
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the record must belong to root, and mounts need it")
-ALICE = {
+ALICE: dict[str, Any] = {
     "run": "ctl-1:4711:100", "who": "alice", "controller": "ctl-1", "machine": "m:b:1", "pid": 4711, "started": "100",
     "playbook": "site.yml",
 }  # fmt: skip
@@ -62,6 +63,7 @@ def test_the_first_gets_it_and_the_second_learns_who(root: Path) -> None:
     boot(root, "first-boot", 1060.5)
     answer = take(BOB, "", str(root))
     assert (answer.held, answer.damaged, answer.quiet_s) == (False, "", 60)
+    assert answer.holder is not None
     assert {name: answer.holder[name] for name in ALICE} == ALICE
     assert look(BOB["run"], str(root)).holder == answer.holder
     assert look(ALICE["run"], str(root)).holder is None
@@ -98,9 +100,9 @@ def test_a_stale_record_is_replaced_only_while_it_is_the_one_that_was_judged(roo
     assert not take(BOB, "ctl-9:1:1", str(root)).held
     assert not take(BOB, DAMAGED, str(root)).held
     answer = take(BOB, ALICE["run"], str(root))
-    assert answer.held and answer.before["who"] == "alice"
+    assert answer.held and answer.before is not None and answer.before["who"] == "alice"
     carol = {**ALICE, "run": "ctl-3:3:3"}
-    assert take(carol, ALICE["run"], str(root)).holder["who"] == "bob"
+    assert (take(carol, ALICE["run"], str(root)).holder or {})["who"] == "bob"
 
 
 WRONG_RECORDS = {

@@ -49,6 +49,7 @@ def killed_run() -> Iterator[dict]:
     """A run whose main process was killed; `worker` and `program` of it go on."""
     file = PLUGINS / "plugin_utils/operator_run.py"
     main = subprocess.Popen([sys.executable, "-c", MAIN, str(file)], stdout=subprocess.PIPE, text=True)
+    assert main.stdout is not None
     worker, program, marked = main.stdout.readline().split()
     assert marked == "True"
     started = runs.start_of(main.pid)
@@ -91,6 +92,7 @@ def test_workers_of_a_killed_run_are_left_until_they_end(killed_run: dict, stopp
 
 def test_a_run_that_lives_is_no_leftover() -> None:
     marker = runs.mark(os.getpid(), runs.start_of(os.getpid()))
+    assert marker is not None
     try:
         assert f"pid {os.getpid()}" not in dict(runs.leftovers())
         assert runs.mark(os.getpid(), runs.start_of(os.getpid())) is None
@@ -150,11 +152,9 @@ LIMIT_S = 7200.0
 
 def judged(state: str, work: list | None = None, quiet_s: float = 60, takeover: bool = False, **answer: object):
     answer = {"holder": record(), "work": work or [], "quiet_s": quiet_s, "damaged": "", **answer}
-    plugin.runs.state_of, kept = lambda holder: state, plugin.runs.state_of
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugin.runs, "state_of", lambda holder: state)
         return plugin.judge(answer, takeover, LIMIT_S, AGAIN)
-    finally:
-        plugin.runs.state_of = kept
 
 
 @pytest.mark.parametrize(

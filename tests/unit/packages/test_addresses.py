@@ -58,7 +58,17 @@ def test_what_is_no_login_stays(text: str) -> None:
 def servers() -> Iterator[list[Any]]:
     """Two servers: the first wants a login and sends everybody who asks for /away to the second."""
 
+    class Server(ThreadingHTTPServer):
+        free = False
+        url = other = ""
+
+        def __init__(self) -> None:
+            super().__init__(("127.0.0.1", 0), Handler)
+            self.seen: list[tuple[str, str | None]] = []
+
     class Handler(BaseHTTPRequestHandler):
+        server: Server
+
         def do_GET(self) -> None:
             self.server.seen.append((self.path, self.headers.get("Authorization")))
             if self.path == "/away":
@@ -76,9 +86,9 @@ def servers() -> Iterator[list[Any]]:
         def log_message(self, *arguments: Any) -> None:
             pass
 
-    made = [ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _number in range(2)]
+    made = [Server() for _number in range(2)]
     for server, free in zip(made, (False, True), strict=True):
-        server.seen, server.free = [], free
+        server.free = free
         server.url = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.serve_forever, daemon=True).start()
     made[0].other = made[1].url + "/x"

@@ -86,7 +86,7 @@ def test_rpm_holds_its_transaction_lock(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", script, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        process.stdout.readline()
+        assert process.stdout and process.stdout.readline()
         holder = lock_holder(str(tmp_path))
         process.kill()
     assert holder is not None and holder["pid"] == process.pid
@@ -144,7 +144,7 @@ def test_apt_holds_its_lock(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", script, str(file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
+        assert process.stdout and process.stdout.readline()
         holder = lock_holder(str(tmp_path))
         process.kill()
     assert holder is not None and holder["pid"] == process.pid

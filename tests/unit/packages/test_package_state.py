@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -87,5 +88,10 @@ def test_many_broken_packages_are_counted() -> None:
 
 def test_rpm_is_asked_once_for_each(tmp_path: Any) -> None:
     asked = []
-    state = read_package_state(lambda command: asked.append(command) or "", str(tmp_path))
+
+    def ask(command: Sequence[str]) -> str:
+        asked.append(command)
+        return ""
+
+    state = read_package_state(ask, str(tmp_path))
     assert state == FINE and asked == [VERIFY, CHECK]

@@ -39,6 +39,12 @@ def no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[Any]:
     """A web server; `seen` holds what it was asked for, an absolute address where it was asked as a proxy."""
 
+    class Server(ThreadingHTTPServer):
+        def __init__(self) -> None:
+            super().__init__(("127.0.0.1", 0), Handler)
+            self.seen: list[tuple[str, str | None]] = []
+            self.url = f"http://127.0.0.1:{self.server_port}"
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             made.seen.append((self.path, self.headers.get("Proxy-Authorization")))
@@ -56,10 +62,8 @@ def server() -> Iterator[Any]:
         def log_message(self, *arguments: Any) -> None:
             pass
 
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.seen = []
+    made = Server()
     threading.Thread(target=made.serve_forever, daemon=True).start()
-    made.url = f"http://127.0.0.1:{made.server_port}"
     yield made
     made.shutdown()
     made.server_close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import healthy_node
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.fleet import host_row, index_page
@@ -139,7 +140,7 @@ def whole(record: dict | None = None) -> dict:
     return found
 
 
-def everywhere(value: object) -> object:
+def everywhere(value: Any) -> Any:
     """The record with every text of it made hostile, but for what the page must understand."""
     if isinstance(value, dict):
         return {key: v if key in ("status", "verdict", "time", "id") else everywhere(v) for key, v in value.items()}
@@ -157,7 +158,7 @@ def waived() -> dict:
     readings["strikes"]["cards"] = [struck(*THREE[:2], serial="1234567890123")]
     expectations = healthy_node.expectations(skip_checks={"gpu.link_width": "riser with 8 lanes"})
     checks = run_checks(readings, expectations, healthy_node.smoke())
-    return with_waivers(make_report("a5-01", MOMENT["time"], checks, readings, expectations, healthy_node.smoke()))
+    return with_waivers(make_report("a5-01", str(MOMENT["time"]), checks, readings, expectations, healthy_node.smoke()))
 
 
 def unread() -> dict:

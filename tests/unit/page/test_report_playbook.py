@@ -31,7 +31,7 @@ def run(tmp_path: Path):
     ssh.chmod(0o755)
 
     def play(*arguments: str) -> subprocess.CompletedProcess:
-        command = ["ansible-playbook", "-i", tmp_path / "hosts.yml", *arguments]
+        command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), *arguments]
         command += ["-e", f"verify_report_dir={tmp_path}/reports"]
         environment = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1"}
         environment["ANSIBLE_SSH_EXECUTABLE"] = str(ssh)

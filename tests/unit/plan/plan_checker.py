@@ -46,7 +46,7 @@ ARCHIVES = {
     "ubuntu 24.04": ({470, 535, 570, 580}, (12, 0), {(9, 10, 2)}),
 }
 # PyTorch: wheels on PyPI, and TORCH_CUDA_ARCH_LIST of the release branches.
-TORCH_PYTHONS = {
+TORCH_PYTHONS: dict[tuple[int, ...], tuple[int, int]] = {
     (1, 10): (6, 9), (1, 11): (7, 10), (1, 12): (7, 10), (1, 13): (7, 11), (2, 0): (8, 11), (2, 1): (8, 11),
     (2, 2): (8, 12), (2, 3): (8, 12), (2, 4): (8, 12), (2, 5): (9, 13), (2, 6): (9, 13), (2, 7): (9, 13),
     (2, 8): (9, 13), (2, 15): (11, 15),
@@ -127,7 +127,8 @@ def toolkit_takes_cudnn(cuda: tuple[int, ...], cudnn: tuple[int, ...], cuda_majo
         return False
     if cudnn[0] == 9:
         return cuda_major > 11 or cuda == (11, 8)
-    last = {(8, 2): (11, 3), (8, 5): (11, 7)}.get(cudnn[:2], (11, 8))
+    lasts: dict[tuple[int, ...], tuple[int, ...]] = {(8, 2): (11, 3), (8, 5): (11, 7)}
+    last = lasts.get(cudnn[:2], (11, 8))
     return cuda <= (last if cuda_major == 11 else (12, 2))
 
 
@@ -197,6 +198,13 @@ def is_there(source: str, system: str, branch: int, cuda: tuple[int, ...], cudnn
     return branch in branches and cuda == toolkit and (cudnn is None or cudnn in libraries)
 
 
+def kind_of(key: str) -> tuple[str, str]:
+    """Architecture and compute capability of a key of GPUS, of a card that is known."""
+    _device, _name, architecture, capability = GPUS[key]
+    assert capability is not None, key
+    return architecture, capability
+
+
 def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     """What is wrong with a plan for these GPUs (keys of GPUS)."""
     found = []
@@ -207,7 +215,7 @@ def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
     tensorflow = plan["tensorflow"]["version"]
     architectures = {GPUS[key][2] for key in gpu_keys.split()}
     for key in gpu_keys.split():
-        _device, _name, architecture, capability = GPUS[key]
+        architecture, capability = kind_of(key)
         driven = drives(branch, flavour, architecture) and knows(key, exact, flavour)
         found += [f"driver {branch} for {architecture}"] * (not driven)
         found += [f"CUDA {cuda} for {capability}"] * (not compiles(cuda, capability))
@@ -240,7 +248,7 @@ def faults(plan: dict[str, Any], gpu_keys: str, system: str) -> list[str]:
 
 def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
     """Whether any combination of all that exists satisfies the pins on this host: tried one by one, not searched."""
-    kinds = [(GPUS[key][2], GPUS[key][3]) for key in gpu_keys.split()]
+    kinds = [kind_of(key) for key in gpu_keys.split()]
 
     def wanted(pin: str, value: str) -> bool:
         return pin not in pins or agrees(value, pins[pin])

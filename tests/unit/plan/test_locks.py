@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
 from gpuwright.host.versions import version_key
+from module_files import load_file
 
-_spec = importlib.util.spec_from_file_location("environments", REPOSITORY / "tools/environments.py")
-environments = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(environments)
+environments = load_file("tools/environments.py")
 PLANS = environments.shipped_plans()
 
 
@@ -38,6 +35,7 @@ def test_a_lock_holds_what_its_plan_asks_for(plan: dict) -> None:
     assert content.get("tensorflow", ("",))[0] == plan["tensorflow"]["version"]
     for requirement in plan["requirements"]:
         match = re.fullmatch(r"([A-Za-z_]+)(?:>=([0-9.]+))?.*", requirement)
+        assert match is not None, requirement
         name = match.group(1).lower().replace("_", "-")
         assert name in content, requirement
         if match.group(2):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
-from conftest import REPOSITORY
+from module_files import load_file
 
-SPEC = importlib.util.spec_from_file_location("matrix_check", REPOSITORY / "tools/matrix_check.py")
-CHECK = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(CHECK)
+CHECK = load_file("tools/matrix_check.py")
 LINUX = '; platform_system == "Linux" and platform_machine == "x86_64"'
 
 

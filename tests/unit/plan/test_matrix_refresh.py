@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import importlib.util
 import json
 import os
 import shutil
@@ -22,17 +21,16 @@ import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
+from module_files import load_file
 from test_matrix import SCHEMA
 from test_plan_questions import FOLDER, MATRIX, make_host
 
 TOOL = REPOSITORY / "tools/matrix_refresh.py"
-SPEC = importlib.util.spec_from_file_location("matrix_refresh", TOOL)
-refresh = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(refresh)
+refresh = load_file("tools/matrix_refresh.py")
 CANARY = "s3cret-canary"
 CUDA = ["cuda-toolkit[cublas]==13.2.1", "nvidia-cudnn-cu13==9.99.0.12", "nvidia-nccl-cu13==2.99.1"]
 # What an index has: name, version and tag of the wheel, and what it demands.
-WHEELS = [
+WHEELS: list[tuple[str, str, str, list[str]]] = [
     ("torch", "2.15.0", "cp313-cp313-manylinux_2_28_x86_64", CUDA),
     ("torch", "2.15.9", "cp313-cp313-manylinux_2_28_x86_64", CUDA),
     ("torch", "2.99.0", "cp313-cp313-manylinux_2_28_x86_64", CUDA),
@@ -93,8 +91,8 @@ class World:
         self.web, self.matrix = root / "web", root / "matrix"
         self.asked: list[str] = []
         self.status = 0
-        for name, *wheel in WHEELS:
-            make_wheel(self.web / "simple" / name, name, *wheel)
+        for name, version, tag, demands in WHEELS:
+            make_wheel(self.web / "simple" / name, name, version, tag, demands)
         put(self.web / "releases.json", json.dumps(RELEASES))
         packages = PACKAGE.format("cuda-toolkit-13-9", "13.9.0") + PACKAGE.format(
             "cuda-toolkit-13-config-common", "13.9.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.clash import conflict_message
@@ -211,7 +212,8 @@ def test_the_first_choices_of_all_clashes_make_a_plan(gpus: str) -> None:
 
 
 def test_an_unquoted_version_is_told_as_such() -> None:
-    answer = solve(MATRIX, make_host(), {"cuda": 12.9})
+    unquoted: dict[str, Any] = {"cuda": 12.9}
+    answer = solve(MATRIX, make_host(), unquoted)
     assert "Write it in quotes" in answer["conflicts"][0]["what"]
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -58,7 +59,8 @@ def test_a_host_that_is_no_host_is_told() -> None:
 
 
 def test_an_unquoted_pin_is_told() -> None:
-    answer = planned(MATRIX, make_host(), {"python": 3.11}, None)
+    unquoted: dict[str, Any] = {"python": 3.11}
+    answer = planned(MATRIX, make_host(), unquoted, None)
     assert "framework_pytorch_python is 3.11, which is not text. Write it in quotes" in answer["msg"]
 
 
@@ -119,7 +121,7 @@ def run(folder: Path, tasks: list[dict], *arguments: str) -> list[dict]:
     (folder / "host.json").write_text(json.dumps(make_host()))
     play = {"hosts": "gpu_nodes", "gather_facts": False, "become": True, "tasks": tasks}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", "hosts.yml", "play.yml", *arguments]
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml", "play.yml", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(folder / "spy"), "SPY": str(folder / "parsed")}
     environment |= {"ANSIBLE_SSH_EXECUTABLE": str(ssh), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_STDOUT_CALLBACK": "record"}
     environment["ANSIBLE_CALLBACK_PLUGINS"] = str(folder / "callbacks")
@@ -142,8 +144,8 @@ def test_no_host_is_contacted_and_the_matrix_is_parsed_once(tmp_path: Path, argu
     assert {result["host"]: result["msg"] for result in results if "msg" in result} == dict.fromkeys(HOSTS, "580-dkms")
     files = [file for file in SHIPPED.glob("*.yml") if file.name != "devices.yml"]
     hashes = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
-    parsed = [line.split() for line in (tmp_path / "parsed").read_text().splitlines()]
-    parsed = [(pid, text) for pid, text in parsed if text in hashes]
+    lines = [line.split() for line in (tmp_path / "parsed").read_text().splitlines()]
+    parsed = [(pid, text) for pid, text in lines if text in hashes]
     assert sorted(text for _pid, text in parsed) == hashes, "each file once, whatever the number of hosts"
     assert len({pid for pid, _text in parsed}) == 1, "in the process that forks the others"
 

@@ -23,7 +23,7 @@ KINDS = {
     describe_device(device_id)[1:]: device_id for device_id in sorted(NAMES) if not card_of(device_id=device_id).machine
 }
 # What no plan can be made for, by what the vendors say.
-REFUSED = {
+REFUSED: dict[str, set] = {
     "current": {("kepler", "3.0"), ("kepler", "3.5")},
     "documented": {"kepler", "hopper", "blackwell"},
 }

@@ -17,7 +17,8 @@ MATRIX = {
     for name, rows in yaml.load(file.read_text(), Loader=yaml.CSafeLoader).items()
 }
 KERNEL = "4.18.0-477.10.1.el8_8.x86_64"
-GPUS = {
+KEYS = ("device_id", "name", "architecture", "compute_capability")
+GPUS: dict[str, tuple[str, str, str, str | None]] = {
     "K80": ("102d", "Tesla K80", "kepler", "3.7"),
     "M60": ("13f2", "Tesla M60", "maxwell", "5.2"),
     "P100": ("15f8", "Tesla P100-PCIE-16GB", "pascal", "6.0"),
@@ -38,9 +39,8 @@ GPUS = {
 def make_host(gpus: str = "V100", system: str = "rhel 8.8", **changes: Any) -> dict[str, Any]:
     """What the probe says of a host; `gpus` are keys of GPUS, for example "V100 A100"."""
     os_id, version = system.split()
-    records = [
-        {"pci_id": f"0000:{0x3B + index:02x}:00.0", "device_id": row[0], "name": row[1], "architecture": row[2]}
-        | {"compute_capability": row[3]}
+    records: list[dict[str, str | None]] = [
+        {"pci_id": f"0000:{0x3B + index:02x}:00.0", **dict(zip(KEYS, row, strict=True))}
         for index, row in enumerate(GPUS[key] for key in gpus.split())
     ]
     kernel = {"running": KERNEL, "next_boot": KERNEL, "installed": [KERNEL], "with_headers": [], "boot_id": "1"}

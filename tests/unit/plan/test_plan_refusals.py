@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
-from test_plan_questions import MATRIX, PLANS, ask, make_host, name
+from test_plan_questions import MATRIX, PLANS, Plan, ask, make_host, name
 
 VARIABLES = {
     "driver_branch": "system_driver_branch",
@@ -279,7 +279,8 @@ def test_there_are_enough_questions() -> None:
 def test_the_order_of_sets_decides_nothing(tmp_path: Path) -> None:
     """Python orders a set of texts by chance from run to run, so this is where a dependence on it would show."""
     questions = tmp_path / "questions.json"
-    asked = [[make_host(question.gpus, question.system), question.pins] for question in [*PLANS, *REFUSALS]]
+    every: list[Plan | Refusal] = [*PLANS, *REFUSALS]
+    asked = [[make_host(question.gpus, question.system), question.pins] for question in every]
     questions.write_text(json.dumps({"matrix": MATRIX, "asked": asked}))
     program = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
-from test_plan_questions import MATRIX, PLANS, ask, make_host, with_newest
-from test_plan_refusals import REFUSALS
+from test_plan_questions import MATRIX, PLANS, Plan, ask, make_host, with_newest
+from test_plan_refusals import REFUSALS, Refusal
 
 # "gpus | system | pins" and "driver flavour CUDA cuDNN Python PyTorch build TensorFlow"; "*" is any.
 CAN = """
@@ -202,7 +202,8 @@ def test_a_card_without_code_for_it_can_still_have_everything_but_pytorch() -> N
 
 def test_there_are_enough_questions() -> None:
     refusals = [*((row.gpus, row.pins) for row in REFUSALS), *((row[0], row[2]) for row in rows(CANNOT))]
-    questions = {(row.gpus, row.system, *sorted(row.pins.items())) for row in [*PLANS, *REFUSALS]}
+    every: list[Plan | Refusal] = [*PLANS, *REFUSALS]
+    questions = {(row.gpus, row.system, *sorted(row.pins.items())) for row in every}
     questions |= {(row[0], row[1], *sorted(row[2].items())) for row in rows(CAN) + rows(CANNOT)}
     assert len(questions) >= 150
     assert len([gpus for gpus, _pins in refusals if gpus == "V100"]) >= 40

@@ -28,7 +28,7 @@ with open("{folder}/" + module.params["agents"][0] + ".json") as file:
     module.exit_json(changed=False, ansible_facts={{"gpu_node": json.load(file)}})
 """
 CPU = {"framework_pytorch_build": "cpu", "framework_pytorch_version": "2.13.0", "verify_expected_gpu_count": 0}
-USE = {"gpu_processes": [], "users": [], "jobs": []}
+USE: dict[str, list] = {"gpu_processes": [], "users": [], "jobs": []}
 
 
 class Site:
@@ -49,8 +49,8 @@ class Site:
         for role in (folder / "roles").iterdir():
             if role.name != "preflight":
                 self.tasks(role.name, [])
-        for role, layer in MARKING.items():
-            self.tasks(role, [self.mark(layer)])
+        for name, layer in MARKING.items():
+            self.tasks(name, [self.mark(layer)])
         # The repositories answer that they have everything.
         for family in ("debian", "redhat"):
             self.tasks("preflight", [], f"rehearsal_{family}.yml")

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.filter import contact_failure as contact
+from ansible_collections.gpuwright.node.plugins.filter import problems
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location("contact_failure", REPOSITORY / "plugins/filter/contact_failure.py")
-contact = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(contact)
-_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "plugins/filter/problems.py")
-problems = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(problems)
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 CENSORED = "MODULE FAILURE\nSee stdout/stderr for the exact error"
 # Stands in for ssh: a command that becomes root meets sudo's sentence, every other runs on this machine.

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.lookup import gpu_nodes as LOOKUP
+from ansible_collections.gpuwright.node.plugins.vars import gpu_limit as LIMIT
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-SPEC = importlib.util.spec_from_file_location("gpu_nodes", REPOSITORY / "plugins/lookup/gpu_nodes.py")
-LOOKUP = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(LOOKUP)
-LIMIT_SPEC = importlib.util.spec_from_file_location("gpu_limit", REPOSITORY / "plugins/vars/gpu_limit.py")
-LIMIT = importlib.util.module_from_spec(LIMIT_SPEC)
-LIMIT_SPEC.loader.exec_module(LIMIT)
 HOSTS = "gpu_nodes: {hosts: {a5-01: {}, a5-02: {}}}\nother: {hosts: {web: {}}}\n"
 
 

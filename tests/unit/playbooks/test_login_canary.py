@@ -34,6 +34,7 @@ ADDRESSES = sorted(
 
 def load(path: str) -> Any:
     spec = importlib.util.spec_from_file_location(Path(path).stem, REPOSITORY / path)
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(spec.name, module)
     spec.loader.exec_module(module)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -10,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.filter import reach_failure as reach
 from conftest import REPOSITORY
 
-_spec = importlib.util.spec_from_file_location("reach_failure", REPOSITORY / "plugins/filter/reach_failure.py")
-reach = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(reach)
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 START = "Failed to connect to the host via ssh: "
 SENT = 'Data could not be sent to remote host "10.0.0.3". Make sure this host can be reached over ssh: '

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
-from conftest import REPOSITORY
+from ansible_collections.gpuwright.node.plugins.filter import release_remarks as releases
 
-_spec = importlib.util.spec_from_file_location("releases", REPOSITORY / "plugins/filter/release_remarks.py")
-releases = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(releases)
 KERNELS = {
     "8.8": "4.18.0-477.10.1.el8_8.x86_64",
     "8.9": "4.18.0-513.5.1.el8_9.x86_64",
@@ -41,9 +36,9 @@ def test_the_host_that_is_not_like_most_is_named() -> None:
     assert [name for name, _text in rows] == ["c"]
     assert "Release 8.10 here, 8.9 on a, b" in rows[0][1]
     # Of two the newer release is where the fleet goes: 8.10 comes after 8.9.
-    rows = releases.release_remarks([host("a", "8.9"), host("b", "8.10")])
-    assert [row["host"] for row in rows] == ["a"]
-    assert "subscription-manager release --set=8.10" in rows[0]["next"] and KERNELS["8.9"] in rows[0]["evidence"]
+    remarks = releases.release_remarks([host("a", "8.9"), host("b", "8.10")])
+    assert [row["host"] for row in remarks] == ["a"]
+    assert "subscription-manager release --set=8.10" in remarks[0]["next"] and KERNELS["8.9"] in remarks[0]["evidence"]
     (rocky,) = releases.release_remarks([host("a", "8.9", os_id="rocky"), host("b", "8.10", os_id="rocky")])
     assert "/etc/dnf/vars/releasever" in rocky["next"]
 

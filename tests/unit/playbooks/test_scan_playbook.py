@@ -23,26 +23,29 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 OLDEST, NEWEST = (sorted(pythons(), key=lambda text: tuple(map(int, text.split("."))))[place] for place in (0, -1))
 
 
-@pytest.fixture
-def play(tmp_path: Path):
+class Play:
     """The playbook on this machine, whose part of a remote host has a temporary folder of its own."""
-    remote = tmp_path / "remote"
 
-    def run(*arguments: str, interpreter: str = sys.executable) -> subprocess.CompletedProcess:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.remote, self.reports = folder, folder / "remote", folder / "reports"
+
+    def __call__(self, *arguments: str, interpreter: str = sys.executable) -> subprocess.CompletedProcess:
         host = {
             "ansible_connection": "local",
             "ansible_become": False,
-            "ansible_remote_tmp": str(remote),
+            "ansible_remote_tmp": str(self.remote),
             "ansible_python_interpreter": interpreter,
         }
-        (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"gpu_nodes": {"hosts": {"here": host}}}))
-        command = [str(PLAYBOOK), "-i", str(tmp_path / "hosts.yml"), "playbooks/scan.yml", *arguments]
-        command += ["-e", f"verify_report_dir={tmp_path}/reports"]
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump({"gpu_nodes": {"hosts": {"here": host}}}))
+        command = [str(PLAYBOOK), "-i", str(self.folder / "hosts.yml"), "playbooks/scan.yml", *arguments]
+        command += ["-e", f"verify_report_dir={self.reports}"]
         environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "200"}
         return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300)
 
-    run.remote, run.reports = remote, tmp_path / "reports"
-    return run
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    return Play(tmp_path)
 
 
 def python_that(tmp_path: Path, script: str) -> str:

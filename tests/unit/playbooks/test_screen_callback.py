@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 from test_summary_callback import FAILED, PASSED, STUB, VERIFY, Run, on_a_terminal
+from text_parts import part_of
 
 LONG = "The package kernel-devel-4.18.0 is in no repository, and its mirror https://mirror.example/el8/x86_64 is silent"
 
@@ -220,7 +221,7 @@ def test_differences_of_files_and_no_records(run) -> None:
 
 
 def test_layers_are_counted_and_a_play_in_batches_is_named_once(run) -> None:
-    plays = [
+    plays: list[dict[str, object]] = [
         {
             "name": name,
             "hosts": "gpu_nodes",
@@ -356,7 +357,7 @@ def test_two_runs_at_once_have_a_log_each(run) -> None:
         subprocess.Popen(command, cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    named = [re.search(r"^Log: (.*)$", one.communicate(timeout=120)[0], re.MULTILINE).group(1) for one in both]
+    named = [part_of(r"^Log: (.*)$", one.communicate(timeout=120)[0], re.MULTILINE) for one in both]
     assert sorted(named) == [str(path) for path in logs(run)] and len(set(named)) == 2
     assert all(path.read_text().count("TASK [Sleep]") == 1 for path in logs(run))
 

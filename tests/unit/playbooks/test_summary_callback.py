@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -35,7 +36,7 @@ PASSED = {
     "verdict": "PASS",
     "checks": [check("a"), check("b", "SKIP", "why"), check("smoke.amp", value="cpu")],
 }
-FAILED = {
+FAILED: dict[str, Any] = {
     "verdict": "FAIL",
     "checks": [
         check("a"),
@@ -70,7 +71,7 @@ class Run:
         python = {"ansible_python_interpreter": sys.executable}
         self.hosts[name] = {"ansible_connection": "local", **python, **more, **variables}
 
-    def lost_host(self, name: str, **variables: object) -> None:
+    def lost_host(self, name: str, **variables: Any) -> None:
         self.host(name, **{"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1, **variables})
 
     def role(self, name: str, tasks: list[dict]) -> None:
@@ -95,6 +96,7 @@ class Run:
             text=True,
             start_new_session=True,
         )
+        assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("  ... Sleep"):
                 break
@@ -448,6 +450,7 @@ def test_heartbeats_arrive_while_the_task_runs(run):
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("  ... Sleep"):
             break

@@ -90,7 +90,8 @@ def test_what_is_switched_off_is_counted() -> None:
     assert rows.problem_row("a5-01", host).tail == " (2 switched off)"
     host = Host(verdict="WARN", checks=[*WARNED["checks"], *WARNED["checks"], *off])
     assert rows.problem_row("a5-01", host).tail == " (+1 more) (2 switched off)"
-    odd = [{**check("z"), "waived": value} for value in (None, 5, "inventory", [], {"by": "acknowledgement"})]
+    values: list[object] = [None, 5, "inventory", [], {"by": "acknowledgement"}]
+    odd = [{**check("z"), "waived": value} for value in values]
     assert rows.switched_off(odd) == 0
 
 

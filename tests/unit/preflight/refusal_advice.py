@@ -14,7 +14,12 @@ from typing import Any
 from test_preflight import PLENTY, facts, found, host, key, plan, wishes
 
 LOST = {"verify": "error: rpmdbNextIterator: skipping h# 1 blob size(4): BAD", "check": "", "unfinished": None}
-NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+NOWHERE: dict[str, object] = {
+    "name": "epel",
+    "url": "http://m/x",
+    "variable": "system_kernel_epel_url",
+    "why": "HTTP 404 Not Found",
+}
 NOWHERE["refused"] = False
 TWO_KEYS = {**NOWHERE, "variable": "system_kernel_epel_key_url", "why": "it holds 2 primary keys", "refused": True}
 ALICE = ["trainer", "x", "1003", "1003", "Alice Example", "/home/alice", "/bin/bash"]

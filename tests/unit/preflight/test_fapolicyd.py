@@ -75,7 +75,7 @@ def test_the_first_rule_that_decides_counts(tmp_path, rules: dict, allowed: bool
         ordered = dict(sorted(rules.items()))
         host = node(tmp_path / str(number), ordered, folder=folder)
         state = read_fapolicyd(asked("active", "enabled"), host.root)
-        assert state["allowed"] is allowed
+        assert state is not None and state["allowed"] is allowed
         assert [row["stops"] for row in fapolicyd_problems({"fapolicyd": state})] == [True] * (not allowed)
 
 
@@ -87,7 +87,8 @@ def test_what_it_asks_to_type_is_what_it_looks_for(tmp_path) -> None:
     rules = [each for each in typed.split("'") if each.strip()]
     assert all(path in typed for path in ("/opt/gpuwright/", "/usr/local/lib/gpuwright/", "/usr/local/bin/gpu-run"))
     host = node(tmp_path / "after", {**SHIPPED, "35-gpuwright": "\n".join(rules) + "\n"})
-    assert read_fapolicyd(asked("active", "enabled"), host.root)["allowed"]
+    state = read_fapolicyd(asked("active", "enabled"), host.root)
+    assert state is not None and state["allowed"]
 
 
 def test_where_it_only_watches_or_a_list_of_trust_is_kept_it_is_a_remark(tmp_path) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.filter import problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
-from conftest import REPOSITORY
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, make_host
 
-_spec = importlib.util.spec_from_file_location("problems", REPOSITORY / "plugins/filter/problems.py")
-problems = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(problems)
-
 GIB = 1024
 PLENTY = {"device": 1, "free_mib": 78 * GIB, "free_inodes": 5_000_000, "read_only": False}
-USE = {"gpu_processes": [], "users": [], "jobs": []}
+USE: dict[str, list] = {"gpu_processes": [], "users": [], "jobs": []}
 
 
 def host(**changes: Any) -> dict[str, Any]:
@@ -78,7 +73,12 @@ def test_one_file_system_must_hold_the_sum() -> None:
     assert found(the_plan=plan(present=True), the_facts=done) == []
 
 
-NOWHERE = {"name": "epel", "url": "http://m/x", "variable": "system_kernel_epel_url", "why": "HTTP 404 Not Found"}
+NOWHERE: dict[str, object] = {
+    "name": "epel",
+    "url": "http://m/x",
+    "variable": "system_kernel_epel_url",
+    "why": "HTTP 404 Not Found",
+}
 NOWHERE["refused"] = False
 NO_KEY = {**NOWHERE, "variable": "system_kernel_epel_key_url", "url": "http://m/key"}
 TWO_KEYS = {**NO_KEY, "why": "it holds 2 primary keys", "refused": True}
@@ -158,7 +158,12 @@ def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
     for folder in ("usr/local/cuda-12.9", "var", "tmp"):
         (tmp_path / folder).mkdir(parents=True)
     asked = []
-    read = read_facts(plan(), lambda command: asked.append(command) or "x", root=str(tmp_path))
+
+    def ask(command: Sequence[str]) -> str:
+        asked.append(command)
+        return "x"
+
+    read = read_facts(plan(), ask, root=str(tmp_path))
     assert read["has"] == {"cuda": True, "cudnn": False, "environment": False}
     assert read["filesystems"]["/opt"] is None and read["filesystems"]["/var"]["free_mib"] >= 0
     assert asked[0][:2] == ["rpm", "-q"] and "nvidia-driver-cuda" in asked[0]

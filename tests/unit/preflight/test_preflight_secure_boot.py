@@ -10,7 +10,7 @@ from test_preflight import MATRIX, found, host, key, plan
 
 HASH = "$6$0123456789abcdef$" + "x" * 86
 ON = {"secure_boot": "enabled"}
-PREPARE = {"prepare_secure_boot": True, "secure_boot_password_hash": HASH}
+PREPARE: dict[str, Any] = {"prepare_secure_boot": True, "secure_boot_password_hash": HASH}
 SIGNED = {"kernel": "4.18.0-477.el8.x86_64", "signer": "Somebody", "trusted": False, "because": ""}
 
 

@@ -458,9 +458,9 @@ def real_job(tmp_path: Path):
     (venvs / "0123456789abcdef/bin").mkdir(parents=True)
     (venvs / "0123456789abcdef/bin/python").symlink_to(sys.executable)
     (venvs / "current").symlink_to("0123456789abcdef")
-    command = [venvs / "current/bin/python", "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
+    command = [str(venvs / "current/bin/python"), "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-    job.stdout.readline()
+    assert job.stdout and job.stdout.readline()
     yield job, venvs
     job.kill()
     job.wait()

@@ -188,6 +188,7 @@ FORMS = {
 def test_a_log_from_another_machine_is_read_in_every_form(form):
     text = "\n".join(FORMS[form].format(s=second, m=message) for second, message in ((0, BOOT), (12, MESSAGE)))
     found = parse_log(text)
+    assert found is not None
     assert (found["lines"], found["from_boot"]) == (2, True)
     event = found["xids"][0]
     assert (event["code"], event["pci_id"], event["first_s"], event["last_s"]) == (79, "0000:3b:00", 12, 12)
@@ -279,6 +280,7 @@ def programs(fake_bin, monkeypatch):
 def test_the_journal_is_asked_for_the_kernel_and_this_boot_only(programs, tmp_path):
     programs("journalctl", f"#!/bin/sh\necho \"$@\" >{tmp_path}/asked\ncat <<'E'\n{KERNEL_LOG}E\n")
     found = read_kernel_log(str(tmp_path))
+    assert found is not None
     assert (found["lines"], found["from_boot"], found["whole"]) == (2, True, True)
     asked = (tmp_path / "asked").read_text().split()
     assert "-b" in asked and asked[-3:] == ["_TRANSPORT=kernel", "+", "_TRANSPORT=driver"]
@@ -288,6 +290,7 @@ def test_without_a_journal_the_ring_buffer_is_read(programs, tmp_path):
     programs("journalctl", "#!/bin/sh\nexit 1\n")
     programs("dmesg", "#!/bin/sh\necho '[ 99.5] NVRM: Xid (PCI:0000:3b:00): 79, gone'\n")
     found = read_kernel_log(str(tmp_path))
+    assert found is not None
     assert (found["source"], found["from_boot"], found["xids"][0]["code"]) == ("dmesg", False, 79)
 
 
@@ -307,6 +310,7 @@ def test_a_log_that_never_ends_is_cut_and_says_so(programs, tmp_path, monkeypatc
     monkeypatch.setattr(kernel_log, "LOG_LIMIT_BYTES", 100_000)
     programs("journalctl", "#!/bin/sh\nexec yes '[ 1.0] h kernel: NVRM: Xid (PCI:0000:3b:00): 13, x'\n")
     found = read_kernel_log(str(tmp_path))
+    assert found is not None
     assert found["whole"] is False and found["xids"][0]["count"] > 100
 
 

@@ -77,7 +77,8 @@ def test_rows_are_complete():
         assert bool(row.check) == (row.kind != HARMLESS)
         assert row.kind != "uncorrected" or row.remedy, row
         # All rows of one name are judged alike, so that a finding's name is enough to judge it.
-        assert about(row.name)[:2] == (row.check, row.kind)
+        found = about(row.name)
+        assert found is not None and found[:2] == (row.check, row.kind)
 
 
 def test_kinds_of_one_record_are_warned_of_or_worse():

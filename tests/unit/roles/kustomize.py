@@ -48,13 +48,18 @@ class NoAliases(yaml.SafeDumper):
         return True
 
 
-def pod(resource: Resource) -> Resource | None:
+def has_pod(resource: Resource) -> bool:
+    return resource["kind"] in POD_KINDS
+
+
+def pod(resource: Resource) -> Resource:
     """The pod's specification in a resource that makes pods."""
-    return resource["spec"]["template"]["spec"] if resource["kind"] in POD_KINDS else None
+    assert has_pod(resource), resource["kind"]
+    return resource["spec"]["template"]["spec"]
 
 
 def containers(resource: Resource) -> list[Resource]:
-    specification = pod(resource) or {}
+    specification = pod(resource) if has_pod(resource) else {}
     return specification.get("initContainers", []) + specification.get("containers", [])
 
 

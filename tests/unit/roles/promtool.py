@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,6 @@ def path() -> str:
     return done.stdout.strip()
 
 
-def promtool(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess:
+def promtool(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess:
     """Run it; `more` as for subprocess.run."""
     return subprocess.run([path(), *arguments], capture_output=True, text=True, **more)

@@ -66,8 +66,8 @@ def test_a_driver_waits_for_who_works(
     site.module("dnf_module_stream", f"{{'changed': False, 'commands': {commands}}}")
     driver = {"stream": "580-dkms", "switch_removes": [], "packages": ["nvidia-driver-cuda"], "present": False}
     known = {"gpu_node_plan": {"driver": driver}, "gpu_node": {"os": {"family": "redhat"}}}
-    go_on = {"ansible.builtin.file": {"path": f"{site.folder}/done", "state": "touch"}}
-    go_on["when"] = "not __system_driver_in_use"
+    touch = {"path": f"{site.folder}/done", "state": "touch"}
+    go_on = {"ansible.builtin.file": touch, "when": "not __system_driver_in_use"}
     assert site.play([busy], [include("system_driver", "busy"), go_on], **known, **variables) == code, site.log
     assert ("done" in site.wrote()) is installed
     assert site.ran() == ["dnf_module_stream check", "missing_packages real"]
@@ -87,8 +87,8 @@ class Environments:
         (self.venvs / "current").symlink_to(self.venvs / "current-one")
 
     def run(self, answers: list[Any], *tasks: str, **variables: Any) -> int:
-        known = {"__framework_pytorch_venvs": str(self.venvs), "__framework_pytorch_id": "new-one"}
-        known.update({"framework_pytorch_keep": 0, **variables})
+        known: dict[str, Any] = {"__framework_pytorch_venvs": str(self.venvs), "__framework_pytorch_id": "new-one"}
+        known |= {"framework_pytorch_keep": 0, **variables}
         return self.site.play(answers, [include("framework_pytorch", name) for name in tasks], **known)
 
     @property

@@ -64,7 +64,7 @@ def test_a_newer_kernel(site: Site, arguments: list[str], code: int) -> None:
     """Without check mode, a kernel that was installed and does not run stays an error."""
     site.module("newer", "{'changed': check}")
     _dnf, _apt, _probe, boot, prove, *_plan = read("system_kernel/tasks/update.yml")
-    asked = [
+    asked: list[dict[str, Any]] = [
         {"gpuwright.node.newer": {}, "register": "__system_kernel_dnf"},
         {"ansible.builtin.debug": {}, "register": "__system_kernel_apt", "when": False},
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
@@ -10,22 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from module_files import load_file
+from text_parts import part_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FOLDER = REPOSITORY / "deploy/container"
 CONTAINERFILE = (FOLDER / "Containerfile").read_text()
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def program(name: str, *words: str) -> list[str]:
@@ -36,9 +28,9 @@ def program(name: str, *words: str) -> list[str]:
 
 
 def test_the_default_build_has_a_lock_for_both_documented_bases():
-    pytorch = re.search(r"^ARG PYTORCH=(\S+)$", CONTAINERFILE, re.MULTILINE)[1]
+    pytorch = part_of(r"^ARG PYTORCH=(\S+)$", CONTAINERFILE, re.MULTILINE)
     for python in ("3.11", "3.10"):
-        assert load("pick_lock").pick(LOCKS, python, pytorch).is_file()
+        assert load_file(FOLDER / "pick_lock.py").pick(LOCKS, python, pytorch).is_file()
 
 
 def test_a_missing_lock_names_those_there_are():
@@ -52,7 +44,7 @@ def test_a_missing_lock_names_those_there_are():
 
 def test_a_python_without_locks_asks_for_another_base():
     with pytest.raises(LookupError, match="Python 2.7, which the base image has; take another base"):
-        load("pick_lock").pick(LOCKS, "2.7", "torch2.10.0-cu128")
+        load_file(FOLDER / "pick_lock.py").pick(LOCKS, "2.7", "torch2.10.0-cu128")
 
 
 # -- gan-health --------------------------------------------------------------------------------------------------------
@@ -63,23 +55,23 @@ def test_the_newest_statistics_count(tmp_path: Path):
         folder.mkdir(exist_ok=True)
         (folder / "stats.jsonl").write_text("{}\n")
         os.utime(folder / "stats.jsonl", (1000 - age, 1000 - age))
-    assert load("gan_health").last_sign(tmp_path, 0.0) == 960.0
+    assert load_file(FOLDER / "gan_health.py").last_sign(tmp_path, 0.0) == 960.0
 
 
 def test_until_there_are_statistics_the_start_counts(tmp_path: Path):
-    assert load("gan_health").last_sign(tmp_path, 77.0) == 77.0
-    assert load("gan_health").last_sign(tmp_path / "not there yet", 77.0) == 77.0
+    assert load_file(FOLDER / "gan_health.py").last_sign(tmp_path, 77.0) == 77.0
+    assert load_file(FOLDER / "gan_health.py").last_sign(tmp_path / "not there yet", 77.0) == 77.0
 
 
 def test_a_start_is_read_from_behind_any_name():
     stat = "1 (train) gan) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 2500 999 88\n"
     # 25 s after the boot, which was 1000 s ago.
-    assert load("gan_health").start_of_process(stat, 1000.0, 50_000.0, 100) == 49_025.0
+    assert load_file(FOLDER / "gan_health.py").start_of_process(stat, 1000.0, 50_000.0, 100) == 49_025.0
 
 
 @pytest.mark.parametrize(("age", "code", "word"), [(10, 0, "alive"), (5000, 1, "stuck")])
 def test_old_statistics_of_an_old_container_are_a_stuck_training(tmp_path: Path, monkeypatch, capsys, age, code, word):
-    health = load("gan_health")
+    health = load_file(FOLDER / "gan_health.py")
     (tmp_path / "stats.jsonl").write_text("{}\n")
     os.utime(tmp_path / "stats.jsonl", (time.time() - age,) * 2)
     monkeypatch.setattr(health, "start_of_process", lambda *words: time.time() - 86_400)
@@ -111,7 +103,7 @@ def test_a_job_ends_as_its_command_does(code):
 
 def test_a_stopped_training_is_not_a_finished_job():
     job = subprocess.Popen(program("gan_job", sys.executable, "-c", POLITE), stdout=subprocess.PIPE, text=True)
-    assert job.stdout.readline() == "ready\n"
+    assert job.stdout and job.stdout.readline() == "ready\n"
     job.send_signal(signal.SIGTERM)
     assert job.stdout.read() == "saved\n", "the command got the signal and time to save"
     assert job.wait(timeout=30) == 75
@@ -152,6 +144,6 @@ def test_it_runs_as_a_number_that_is_not_root():
 
 
 def test_pip_checks_every_hash_and_keeps_nothing():
-    install = re.search(r"\$pip install --require-hashes.*", CONTAINERFILE)[0]
+    install = part_of(r"(\$pip install --require-hashes.*)", CONTAINERFILE)
     assert "--only-binary :all:" in install and "--no-deps" in install
     assert 'pip="/opt/gan-trainer/bin/python -m pip --disable-pip-version-check --no-cache-dir"' in CONTAINERFILE

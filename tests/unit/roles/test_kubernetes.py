@@ -13,6 +13,7 @@ import kubernetes_validate
 import kustomize
 import pytest
 import yaml
+from text_parts import part_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FOLDER = REPOSITORY / "deploy/kubernetes"
@@ -23,17 +24,16 @@ VERSIONS = ("1.31", kubernetes_validate.latest_version())
 GPU = "nvidia.com/gpu"
 
 BUILT = {name: kustomize.build(FOLDER / "overlays" / name) for name in OVERLAYS}
-RESOURCES = [
-    pytest.param(item, id=f"{name}-{item['kind']}-{item['metadata']['name']}")
-    for name, items in BUILT.items()
-    for item in items
-]
-PODS = [param for param in RESOURCES if kustomize.pod(param.values[0])]
-CONTAINERS = [
-    pytest.param(param.values[0], container, id=f"{param.id}-{container['name']}")
-    for param in PODS
-    for container in kustomize.containers(param.values[0])
-]
+NAMED = {f"{name}-{item['kind']}-{item['metadata']['name']}": item for name, items in BUILT.items() for item in items}
+NAMED_PODS = {name: item for name, item in NAMED.items() if kustomize.has_pod(item)}
+NAMED_CONTAINERS = {
+    f"{name}-{container['name']}": (item, container)
+    for name, item in NAMED_PODS.items()
+    for container in kustomize.containers(item)
+}
+RESOURCES = [pytest.param(item, id=name) for name, item in NAMED.items()]
+PODS = [pytest.param(item, id=name) for name, item in NAMED_PODS.items()]
+CONTAINERS = [pytest.param(*pair, id=name) for name, pair in NAMED_CONTAINERS.items()]
 
 
 def one(overlay: str, kind: str, name: str) -> dict[str, Any]:
@@ -206,8 +206,8 @@ def test_the_nodes_of_a_training_find_each_other() -> None:
 
 
 def test_images_are_those_of_the_containerfile() -> None:
-    version = re.search(r"^ARG VERSION=(\S+)$", CONTAINERFILE, re.MULTILINE)[1]
-    tags = {container.values[1]["image"].rpartition(":")[2] for container in CONTAINERS}
+    version = part_of(r"^ARG VERSION=(\S+)$", CONTAINERFILE, re.MULTILINE)
+    tags = {container["image"].rpartition(":")[2] for _resource, container in NAMED_CONTAINERS.values()}
     assert tags == {version, f"{version}-cpu"}
     numbers = re.search(r"^USER ([0-9]+):([0-9]+)$", CONTAINERFILE, re.MULTILINE)
     assert numbers and numbers.groups() == ("10001", "10001")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.filter import package_failure as MODULE
 
 FILE = Path(__file__).resolve().parents[3] / "plugins/filter/package_failure.py"
-SPEC = importlib.util.spec_from_file_location("package_failure", FILE)
-MODULE = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(MODULE)
 
 CASES = [
     (

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from fnmatch import fnmatch
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.filter import planned_hold as _module
 from conftest import REPOSITORY
 from test_plan_questions import ask
+from text_parts import part_of
 
-_spec = importlib.util.spec_from_file_location("planned_hold", REPOSITORY / "plugins/filter/planned_hold.py")
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
 planned_hold = _module.planned_hold
 
 LIST = """# the site's own
@@ -43,7 +41,7 @@ Pin-Priority: 1001
 
 
 def lines_of(text: str, owner: str) -> list[str]:
-    return re.search(rf"# BEGIN gpuwright {owner}\n(.*)# END gpuwright {owner}\n", text, re.DOTALL)[1].splitlines()
+    return part_of(rf"# BEGIN gpuwright {owner}\n(.*)# END gpuwright {owner}\n", text, re.DOTALL).splitlines()
 
 
 def locks(line: str, name: str, evr: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -11,13 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.action import reboot_node
 from conftest import REPOSITORY
 from test_environment_modes import nobody_works
 
 ROLE = REPOSITORY / "roles/system_reboot"
-_spec = importlib.util.spec_from_file_location("reboot_node", REPOSITORY / "plugins/action/reboot_node.py")
-reboot_node = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(reboot_node)
 
 # OpenSSH 9.2, a real refusal.
 CHANGED = """@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
@@ -93,7 +90,11 @@ def test_the_run_ends_in_seconds_and_says_what_to_compare(tmp_path: Path) -> Non
     ssh.write_text(SSH.format(folder=tmp_path))
     ssh.chmod(0o755)
     node = {"kernel": {"boot_id": "old"}, "verified": False, "in_use": {"users": [], "gpu_processes": [], "jobs": []}}
-    host = {"ansible_host": "192.0.2.7", "ansible_ssh_executable": str(ssh), "ansible_ssh_transfer_method": "piped"}
+    host: dict[str, object] = {
+        "ansible_host": "192.0.2.7",
+        "ansible_ssh_executable": str(ssh),
+        "ansible_ssh_transfer_method": "piped",
+    }
     host |= {
         "ansible_python_interpreter": sys.executable,
         "gpu_node": node,

@@ -34,8 +34,9 @@ def test_options_are_typed_described_and_named_after_their_role(role: Path) -> N
         assert name.startswith(f"{role.name}_") or toolkit
         assert isinstance(option["default"], TYPES[option["type"]]), name
         assert len(option["description"]) > 10, name
-        defaults = option["default"] if option["type"] == "list" else [option["default"]]
-        assert set(map(str, defaults)) <= set(map(str, option.get("choices", defaults))), name
+        defaults: list[object] = option["default"] if option["type"] == "list" else [option["default"]]
+        choices: list[object] = option.get("choices", defaults)
+        assert {str(value) for value in defaults} <= {str(value) for value in choices}, name
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

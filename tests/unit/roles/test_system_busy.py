@@ -124,21 +124,33 @@ def test_skip_leaves_the_host_out_and_says_who(site: Site, variables: dict, code
 
 
 def test_wait_looks_again_until_the_work_has_ended(site: Site) -> None:
-    variables = {"gpuwright_busy": "wait", "gpuwright_busy_wait_seconds": 30, "__system_busy_poll_seconds": 1}
+    variables: dict[str, Any] = {
+        "gpuwright_busy": "wait",
+        "gpuwright_busy_wait_seconds": 30,
+        "__system_busy_poll_seconds": 1,
+    }
     assert site.ask([ALICE, ALICE, ""], **variables) == 0, site.log
     assert site.wrote() == ["done", "after"] and len(site.looks) == 3
     assert "in use by python3.11 (pid 7, alice" in site.text
 
 
 def test_wait_has_an_end(site: Site) -> None:
-    variables = {"gpuwright_busy": "wait", "gpuwright_busy_wait_seconds": 2, "__system_busy_poll_seconds": 1}
+    variables: dict[str, Any] = {
+        "gpuwright_busy": "wait",
+        "gpuwright_busy_wait_seconds": 2,
+        "__system_busy_poll_seconds": 1,
+    }
     assert site.ask([ALICE], **variables) != 0
     assert site.wrote() == [] and len(site.looks) == 3
     assert "did not replace the driver (still after 2 s): python3.11" in site.text
 
 
 def test_wait_for_no_time_looks_once(site: Site) -> None:
-    variables = {"gpuwright_busy": "wait", "gpuwright_busy_wait_seconds": 0, "__system_busy_poll_seconds": 1}
+    variables: dict[str, Any] = {
+        "gpuwright_busy": "wait",
+        "gpuwright_busy_wait_seconds": 0,
+        "__system_busy_poll_seconds": 1,
+    }
     assert site.ask([ALICE, ""], **variables) != 0 and site.wrote() == []
 
 

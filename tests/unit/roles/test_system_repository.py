@@ -56,12 +56,12 @@ class Site:
         self.folder = folder
         self.folders = {name: str(self.node / name) for name in ("apt_keys", "sources", "logins", "rpm_keys", "dnf")}
         for path in [
-            *self.folders.values(),
+            *map(Path, self.folders.values()),
             self.mirror / "locked",
             self.node / "lists/partial",
             self.node / "cache/archives/partial",
         ]:
-            Path(path).mkdir(parents=True)
+            path.mkdir(parents=True)
         self.umask = 0o022
         self.log = ""
 

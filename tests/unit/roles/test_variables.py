@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +14,10 @@ from ansible.errors import AnsibleFilterError
 from ansible.parsing.yaml.objects import AnsibleUnicode, AnsibleVaultEncryptedUnicode
 from ansible.template import AnsibleUndefined
 from ansible.utils.unsafe_proxy import wrap_var
+from ansible_collections.gpuwright.node.plugins.filter import variables as plugin
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PLUGIN = REPOSITORY / "plugins/filter/variables.py"
-plugin_spec = importlib.util.spec_from_file_location("variables", PLUGIN)
-plugin = importlib.util.module_from_spec(plugin_spec)
-plugin_spec.loader.exec_module(plugin)
 
 TEXT = {"type": "str", "default": ""}
 SPECS: dict[str, dict[str, dict[str, Any]]] = {
@@ -278,7 +275,8 @@ def test_bad_input_is_an_error_and_not_a_pass(variables: Any, specs: Any) -> Non
 
 
 def test_the_defaults_of_every_role_pass_its_own_specs() -> None:
-    specs, defaults = {}, {}
+    specs: dict[str, dict[str, Any]] = {}
+    defaults: dict[str, Any] = {}
     for file in sorted(REPOSITORY.glob("roles/*/meta/argument_specs.yml")):
         specs[file.parts[-3]] = yaml.safe_load(file.read_text())["argument_specs"]["main"].get("options") or {}
         role_defaults = file.parents[1] / "defaults/main.yml"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import grp
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gpuwright.gpu.xid.overrides import parse_overrides
+from text_parts import part_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 ROLE = REPOSITORY / "roles/verify"
@@ -47,7 +47,7 @@ def role(tmp_path: Path):
         command.append(str(tmp_path / "play.yml"))
         done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
         said = " ".join((done.stdout + done.stderr).split())
-        return done.returncode, int(re.search(r"changed=(\d+)", said).group(1)), said
+        return done.returncode, int(part_of(r"changed=(\d+)", said)), said
 
     return run
 

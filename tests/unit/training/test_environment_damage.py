@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpuwright.training.environment_files import fits, read_environment
@@ -64,6 +65,21 @@ def upgrade(venv: Path) -> None:
     info.rename(info.with_name("tiny_thing-1.1.dist-info"))
 
 
+def uninstall(venv: Path) -> None:
+    for path in packages(venv).glob("tiny_thing*"):
+        shutil.rmtree(path)
+
+
+def misled(venv: Path) -> None:
+    (venv / "bin/python").unlink()
+    (venv / "bin/python").symlink_to("/usr/bin/python3.99")
+
+
+def put_folder(venv: Path) -> None:
+    (packages(venv) / "tiny_thing/__init__.py").unlink()
+    (packages(venv) / "tiny_thing/__init__.py").mkdir()
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "deleted": (lambda venv: (packages(venv) / "tiny_thing/__init__.py").unlink(), "__init__.py is missing"),
     "emptied": (lambda venv: (packages(venv) / "tiny_thing/__init__.py").write_text(""), "has 0 bytes instead of 10"),
@@ -73,7 +89,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "whole package": (lambda venv: shutil.rmtree(packages(venv) / "tiny_thing"), "is missing"),
     "package and its record": (
-        lambda venv: [shutil.rmtree(path) for path in packages(venv).glob("tiny_thing*")],
+        uninstall,
         "names tiny-thing, which is not installed",
     ),
     "record": (lambda venv: (packages(venv) / RECORDED).unlink(), "RECORD cannot be read: No such file"),
@@ -88,33 +104,31 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "start-up line": (lambda venv: (packages(venv) / "x.pth").write_text("import x"), "was not installed by a package"),
     "interpreter": (lambda venv: (venv / "bin/python").unlink(), "bin/python leads to no interpreter"),
     "interpreter's target": (
-        lambda venv: [(venv / "bin/python").unlink(), (venv / "bin/python").symlink_to("/usr/bin/python3.99")],
+        misled,
         "bin/python leads to no interpreter",
     ),
     "another version": (upgrade, "names tiny-thing 1.0, installed is 1.1"),
     "lock": (lambda venv: (venv / "lock.txt").unlink(), "lock.txt is missing"),
     "library folder": (lambda venv: shutil.rmtree(venv / "lib"), "lib has no folder for packages"),
     "a folder in the file's place": (
-        lambda venv: [
-            (packages(venv) / "tiny_thing/__init__.py").unlink(),
-            (packages(venv) / "tiny_thing/__init__.py").mkdir(),
-        ],
+        put_folder,
         "tiny_thing/__init__.py",
     ),
 }
 
 
 def judged(venv: Path, imports: tuple[str, ...] = (), **more: object) -> str:
-    rest = {"user": "nobody", "all_hashes": False, "only": [], "leave_out": [], **more}
+    rest: dict[str, Any] = {"user": "nobody", "all_hashes": False, "only": [], "leave_out": [], **more}
     return judge_environment(str(venv), list(imports), **rest)
 
 
 def test_what_the_role_built_is_whole(built: Environment) -> None:
     found = read_environment("/", str(built.venv))
+    assert found is not None
     assert (found["problem_count"], found["problems"], found["damaged"], found["hashed"]) == (0, [], [], 0)
     assert found["distributions"] >= 2 and found["files"] > 100
     everything = read_environment("/", str(built.venv), all_hashes=True)
-    assert everything["problem_count"] == 0 and everything["hashed"] > 100
+    assert everything is not None and everything["problem_count"] == 0 and everything["hashed"] > 100
     assert judged(built.venv, ("tiny_thing", "pip")) == ""
 
 
@@ -206,6 +220,7 @@ def test_versions_are_compared_as_pip_does(wanted: str, installed: str, expected
 
 def test_every_package_of_this_python_is_spelled_as_its_folder() -> None:
     found = read_environment("/", str(Path(sys.prefix)))
+    assert found is not None
     assert [p for p in found["problems"] if p["path"] != "lock.txt" and "no package" not in p["distribution"]] == []
     assert found["distributions"] >= len(list(importlib.metadata.distributions())) // 2
 

@@ -142,14 +142,14 @@ def node() -> Iterator[Node]:
 
 def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(node: Node) -> None:
     # None is kept besides the current one; until the switch that is the old one.
-    only = {"framework_pytorch_keep": 0}
+    only: dict[str, Any] = {"framework_pytorch_keep": 0}
     assert node.run("framework", "model", **only) == 0, node.log
     old = node.current
     assert old is not None and node.trainer_of(old) == "trainer"
     node.wheel.write_text("torn")
     assert node.run("framework", "model", lock="# another plan\n", **only) != 0
     assert len([path for path in node.venvs.iterdir() if not path.is_symlink()]) == 2, node.log
-    assert node.current == old and node.trainer_of(old) == "trainer"
+    assert old is not None and node.current == old and node.trainer_of(old) == "trainer"
     # model.yml alone finishes what was begun.
     node.make_trainer("trainer")
     assert node.run("model", lock="# another plan\n", **only) == 0, node.log
@@ -162,7 +162,7 @@ def test_an_environment_that_cannot_be_built_leaves_the_old_one(node: Node) -> N
     assert node.run("framework", "model") == 0, node.log
     old = node.current
     assert node.run("framework", "model", lock="no-such-thing==1.0 --hash=sha256:" + "0" * 64 + "\n") != 0
-    assert node.current == old and node.trainer_of(old) == "trainer"
+    assert old is not None and node.current == old and node.trainer_of(old) == "trainer"
 
 
 def test_a_layer_alone(node: Node) -> None:

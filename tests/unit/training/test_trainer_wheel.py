@@ -114,7 +114,7 @@ def node() -> Iterator[Node]:
 
 
 def version(venv: Path) -> str:
-    command = [venv / "bin/python", "-c", "import gan_trainer; print(gan_trainer.__version__)"]
+    command = [str(venv / "bin/python"), "-c", "import gan_trainer; print(gan_trainer.__version__)"]
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 

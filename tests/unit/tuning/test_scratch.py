@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,17 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+class Host(HostTree):
+    """A host with a second disk, its programs, and what mkfs was called with."""
+
+    def __init__(self, folder: Path, fake_bin: Callable[[str, str], Path]) -> None:
+        super().__init__(folder / "node")
+        self.calls, self.fake_bin = folder / "calls", fake_bin
+
+
 @pytest.fixture
 def host(tmp_path, fake_bin, monkeypatch):
-    host = HostTree(tmp_path / "node")
+    host = Host(tmp_path, fake_bin)
     host.put("/dev/nvme1n1")
     os.truncate(device(host), SIZE)
     for path, text in {
@@ -50,8 +59,6 @@ def host(tmp_path, fake_bin, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path / 'fake_bin'}:/usr/sbin:/usr/bin:/sbin:/bin")
     mkfs = shutil.which("mkfs.ext4", path="/usr/sbin:/sbin")
     fake_bin("mkfs.xfs", MKFS.format(calls=tmp_path / "calls", mkfs=mkfs))
-    host.calls = tmp_path / "calls"
-    host.fake_bin = fake_bin
     return host
 
 

@@ -25,6 +25,11 @@ class Node:
         self.readings, self.expectations = healthy_node.readings(), healthy_node.expectations()
         self.smoke: dict | None = healthy_node.smoke()
 
+    def smoke_ends(self, problem: str) -> None:
+        """The smoke test has no device, for this reason."""
+        assert self.smoke is not None
+        self.smoke.update(problems=[problem], devices=[])
+
     def checks(self) -> list[dict]:
         return run_checks(self.readings, self.expectations, self.smoke)
 
@@ -39,7 +44,7 @@ class Node:
         self.readings["venv"]["torch"].update(
             cuda_available=False, devices=[], product="right on cpu", architectures=[]
         )
-        self.smoke.update(problems=["CUDA is not available"], devices=[])
+        self.smoke_ends("CUDA is not available")
 
 
 def not_loaded(node: Node) -> None:
@@ -98,19 +103,19 @@ def without_torch(node: Node) -> None:
     node.readings["venv"]["versions"] = {"numpy": "2.3.1"}
     first = {"distribution": "torch", "path": "torch/__init__.py", "problem": "is missing"}
     node.readings["environment"].update(problem_count=1, damaged=["torch"], problems=[first])
-    node.smoke.update(problems=["torch cannot be imported: " + missing], devices=[])
+    node.smoke_ends("torch cannot be imported: " + missing)
 
 
 def without_user(node: Node) -> None:
     node.readings["training_user"] = None
     for name in ("device_nodes", "venv"):
         node.readings[name] = {"unreadable": "there is no user trainer"}
-    node.smoke.update(problems=["there is no user trainer"], devices=[])
+    node.smoke_ends("there is no user trainer")
 
 
 def without_trainer(node: Node) -> None:
     node.readings["venv"]["imports"]["gan_trainer"] = "ModuleNotFoundError: No module named 'gan_trainer'"
-    node.smoke.update(problems=["No module named gan_trainer"], devices=[])
+    node.smoke_ends("No module named gan_trainer")
 
 
 def empty_plan(node: Node) -> None:
@@ -120,7 +125,7 @@ def empty_plan(node: Node) -> None:
 
 def full(node: Node) -> None:
     node.readings["file_systems"][5]["free_mib"] = 0
-    node.smoke.update(problems=["OSError: [Errno 28] No space left on device"], devices=[])
+    node.smoke_ends("OSError: [Errno 28] No space left on device")
 
 
 def untested(node: Node) -> None:

@@ -36,8 +36,13 @@ def start_servers(fleet: str, host: str) -> dict[str, str]:
             "/usr/libexec/platform-python", "-u", "/srv/servers.py", *words,
         )  # fmt: skip
     bracketed = f"[{proxy}]" if ":" in proxy else proxy
-    words = {"USER": USER, "PASSWORD": PASSWORD, "QUOTED": QUOTED}
-    return {**words, "PROXY": f"http://{bracketed}:3128", "MIRROR_ADDRESS": mirror}
+    return {
+        "USER": USER,
+        "PASSWORD": PASSWORD,
+        "QUOTED": QUOTED,
+        "PROXY": f"http://{bracketed}:3128",
+        "MIRROR_ADDRESS": mirror,
+    }
 
 
 def requests_of(fleet: str, server: str) -> list[str]:

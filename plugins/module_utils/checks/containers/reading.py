@@ -6,6 +6,7 @@ Source of its form: https://github.com/cncf-tags/container-device-interface/blob
 
 import json
 import re
+from typing import Any, Dict, List, Optional
 
 from ...host.files import exists, names_in, read_text, resolve
 
@@ -23,7 +24,7 @@ KIND = re.compile(r"^[\"']?kind[\"']?: *[\"']?([^\"',\s]+)|[{,]\s*\"kind\": *\"(
 ALL = re.compile(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.MULTILINE)
 
 
-def read_containers(root):
+def read_containers(root: str) -> Optional[Dict[str, Any]]:
     """`{engine, program, spec, others}`, null where no containers are meant to run here.
 
     `others`: further specifications of the same kind, in the folders that engines read.
@@ -41,7 +42,7 @@ def read_containers(root):
     }
 
 
-def load_record(root):
+def load_record(root: str) -> Dict[str, Any]:
     """containers.json, written by the role system_containers. ValueError when it cannot be used."""
     try:
         record = json.loads(read_text(root, RECORD) or "")
@@ -53,7 +54,7 @@ def load_record(root):
     return record
 
 
-def read_others(root, spec):
+def read_others(root: str, spec: str) -> List[str]:
     """Paths of the other files that describe NVIDIA's GPUs; ValueError for one that cannot be read."""
     own, found = resolve(root, spec), {}
     for folder in FOLDERS:
@@ -72,7 +73,7 @@ def read_others(root, spec):
     return sorted(found.values())
 
 
-def read_spec(root, path):
+def read_spec(root: str, path: str) -> Optional[Dict[str, Any]]:
     if not exists(root, path):
         return None
     text = read_text(root, path)
@@ -81,7 +82,7 @@ def read_spec(root, path):
     return parse_spec(text, path)
 
 
-def parse_spec(text, name="the specification"):
+def parse_spec(text: str, name: str = "the specification") -> Dict[str, Any]:
     """The parts that matter of a specification in YAML or JSON; ValueError when they are not in it.
 
     Python 3.6 brings no YAML; what is looked for stands on lines of its own in both notations.

@@ -15,12 +15,12 @@ from ...verdict.evidence import Evidence
 from ..reinstall import reinstall
 
 
-def release(version, parts):
+def release(version: str, parts: int) -> str:
     """The first `parts` numbers of a dotted version."""
     return ".".join(version.split(".")[:parts])
 
 
-def compare_version(what, found, wanted):
+def compare_version(what: str, found: str, wanted: str) -> Outcome:
     """PASS when `found`, cut to the precision of `wanted` or the reverse, is `wanted`."""
     parts = min(len(found.split(".")), len(wanted.split(".")))
     # One number says too little to be compared.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what the driver brought beside its module: nvidia-smi, libraries, the service of the switches."""
 
+from typing import Optional
+
 from ...readings.host import DRIVER_LIBRARIES
 from ...verdict.check import (
     DRAIN,
@@ -21,7 +23,7 @@ from .loaded import INSTALL, REBOOT_NOW
 FOLDER = "/usr/lib64/"
 
 
-def bad_program(file, name, expected):
+def bad_program(file: Evidence, name: str, expected: str) -> Optional[Outcome]:
     """The outcome for a program that not everybody may run or that others than root may change; None for a good one."""
     if not (file.flag("is_file") and file.flag("executable")):
         return failed(file.text("mode"), expected, f"{name} is no program that everybody may run")
@@ -32,7 +34,7 @@ def bad_program(file, name, expected):
 def nvidia_smi_file(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
     if readings.absent("driver_files", "nvidia_smi"):
-        bad = failed("missing", "a program", "there is no nvidia-smi")
+        bad: Optional[Outcome] = failed("missing", "a program", "there is no nvidia-smi")
     else:
         bad = bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program")
     if bad:

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 import zlib
+from typing import BinaryIO, Dict, Iterable, Iterator, Optional, Sequence, Union
 
 from ...host.bounded import find_program
 from ...host.files import below, exists, resolve
@@ -49,7 +50,7 @@ class Limit(Exception):
     """The image is larger, or takes longer, than is read of one."""
 
 
-def read_initramfs(root, kernel, seconds=SECONDS):
+def read_initramfs(root: str, kernel: str, seconds: float = SECONDS) -> Optional[Dict[str, Optional[str]]]:
     """`{image, version}` of this kernel's image; version null where it holds no nvidia module. None without an image.
 
     OSError and ValueError for an image that cannot be read to its end within `seconds`.
@@ -68,7 +69,7 @@ def read_initramfs(root, kernel, seconds=SECONDS):
         raise ValueError(f"{image} cannot be read: {error}")
 
 
-def module_version(file, deadline):
+def module_version(file: BinaryIO, deadline: float) -> Optional[str]:
     """The version of the nvidia module in an image; None without one. ValueError, EOFError for a damaged one."""
     number = 0
     while True:
@@ -91,13 +92,13 @@ def module_version(file, deadline):
 class Stream(object):
     """Bytes from an iterator of chunks, counted and bounded."""
 
-    def __init__(self, chunks, deadline):
+    def __init__(self, chunks: Iterable[bytes], deadline: float) -> None:
         self.chunks = iter(chunks)
         self.deadline = deadline
         self.waiting = b""
         self.position = 0
 
-    def take(self, size, keep=True):
+    def take(self, size: int, keep: bool = True) -> bytes:
         """The next `size` bytes (b"" where they are not kept); EOFError when there are fewer."""
         parts, left = [], size
         while left:
@@ -116,7 +117,7 @@ class Stream(object):
         return b"".join(parts)
 
 
-def _version_in_archive(stream):
+def _version_in_archive(stream: Stream) -> Optional[str]:
     """The version of the nvidia module in one archive, None without one; the stream then stands behind it."""
     while True:
         header = stream.take(HEADER)
@@ -139,7 +140,7 @@ def _version_in_archive(stream):
         stream.take(-stream.position % 4, keep=False)
 
 
-def version_of(data, name, deadline):
+def version_of(data: bytes, name: str, deadline: float) -> str:
     """The version that a module file states, unpacked where it is compressed; ValueError when it states none."""
     if not data.startswith(b"\x7fELF"):
         with tempfile.TemporaryFile() as file:
@@ -152,7 +153,7 @@ def version_of(data, name, deadline):
     return match.group(1).decode("ascii")
 
 
-def _joined(chunks, deadline):
+def _joined(chunks: Iterable[bytes], deadline: float) -> bytes:
     parts, size = [], 0
     for chunk in chunks:
         parts.append(chunk)
@@ -162,7 +163,7 @@ def _joined(chunks, deadline):
     return b"".join(parts)
 
 
-def _skip_zeros(file):
+def _skip_zeros(file: BinaryIO) -> Optional[int]:
     """Stand at the next byte that is no zero, where an archive begins, and return its place; None at the end."""
     while True:
         start = file.tell()
@@ -176,7 +177,7 @@ def _skip_zeros(file):
             return start
 
 
-def _kind(file, start):
+def _kind(file: BinaryIO, start: int) -> str:
     """How what begins here is packed; ValueError for what nobody knows."""
     first = file.read(8)
     file.seek(start)
@@ -188,7 +189,7 @@ def _kind(file, start):
     return kind
 
 
-def unpacked(file, kind):
+def unpacked(file: BinaryIO, kind: str) -> Iterator[bytes]:
     """The bytes of what begins where the file stands, in chunks; the file stands anywhere afterwards."""
     if kind in PROGRAMS:
         return _by_program(file, PROGRAMS[kind])
@@ -202,7 +203,7 @@ def unpacked(file, kind):
 # Both yield pieces of bounded size: some bytes of input may stand for a GiB of zeros.
 
 
-def _gzip(file):
+def _gzip(file: BinaryIO) -> Iterator[bytes]:
     decompressor = zlib.decompressobj(31)
     chunk = b""
     while not decompressor.eof:
@@ -214,19 +215,19 @@ def _gzip(file):
             chunk = _more(file)
 
 
-def _by_library(file, decompressor):
+def _by_library(file: BinaryIO, decompressor: Union[bz2.BZ2Decompressor, lzma.LZMADecompressor]) -> Iterator[bytes]:
     while not decompressor.eof:
         yield decompressor.decompress(_more(file) if decompressor.needs_input else b"", CHUNK)
 
 
-def _more(file):
+def _more(file: BinaryIO) -> bytes:
     chunk = file.read(CHUNK)
     if not chunk:
         raise EOFError("it ends in the middle of packed data")
     return chunk
 
 
-def _by_program(file, command):
+def _by_program(file: BinaryIO, command: Sequence[str]) -> Iterator[bytes]:
     program = find_program(command[0])
     if program is None:
         raise ValueError(f"{command[0]} is not installed, with which it is packed")

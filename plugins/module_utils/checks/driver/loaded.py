@@ -2,6 +2,7 @@
 """Checks of the driver: loaded, as planned, there after the next boot, and usable by the training user."""
 
 import re
+from typing import Sequence, Tuple
 
 from ...verdict.check import (
     DRAIN,
@@ -57,7 +58,7 @@ def reachable(readings: Evidence, expected: Evidence) -> Outcome:
     return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
 
 
-def library_or_program(message):
+def library_or_program(message: str) -> Tuple[str, str, Tuple[str, ...]]:
     """(path, tags, packages) of what of nvidia-smi is missing, by its sentence."""
     if "libnvidia-ml" in message:
         return "/usr/lib64/libnvidia-ml.so.1", "system", LIBRARIES
@@ -127,7 +128,7 @@ def persistence(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("active", "active", "nvidia-persistenced is active")
 
 
-def _package_of_daemon(readings):
+def _package_of_daemon(readings: Evidence) -> Tuple[str, ...]:
     """The action where the daemon's package is not installed; nothing where it is, or nobody looked."""
     names = packages_of(readings)
     # Ubuntu packs it with the other programs.
@@ -155,7 +156,7 @@ def device_nodes(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(value, "all", f"{user} may use all {len(needed)}")
 
 
-def _shut(nodes, user, names):
+def _shut(nodes: Evidence, user: str, names: Sequence[str]) -> Tuple[str, str]:
     """(message, action) for device files that the user may not open; the first one's mode and group stand for all."""
     message = f"{user} may not use {', '.join(names)}"
     try:

@@ -2,6 +2,7 @@
 """Checks of the kernel's modules: the parameters that nvidia was loaded with, and modules that a site wants besides."""
 
 import re
+from typing import Optional
 
 from ...verdict.check import (
     DRAIN,
@@ -23,13 +24,13 @@ NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)")
 LOADED = ("live", "built in")
 
 
-def number(text):
+def number(text: str) -> Optional[int]:
     """A number as the kernel reads it (0x1b0, 0660 and 432 are the same), None for any other text."""
     match = NUMBER.fullmatch(text)
     return match and int(text, 16 if match.group(1) else 8 if match.group(2) else 10)
 
 
-def agrees(asked, loaded):
+def agrees(asked: str, loaded: str) -> bool:
     """Whether the loaded module has what was asked for; it shows numbers in decimal, and texts in quotes."""
     if loaded.startswith('"'):
         return asked == loaded.strip('"')

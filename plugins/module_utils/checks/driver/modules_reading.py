@@ -3,7 +3,7 @@
 
 import os
 import re
-from typing import Dict
+from typing import Collection, Dict, Iterable, List, Optional
 
 from ...host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
 
@@ -29,7 +29,7 @@ BUILT_IN = "built in"
 MODULE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def read_asked(root):
+def read_asked(root: str) -> List[Dict[str, str]]:
     """`[{name, value, source}]`: what modprobe's files and the kernel's command line ask of the module nvidia.
 
     Names are those that the driver shows. OSError for a file that cannot be read.
@@ -47,7 +47,7 @@ def read_asked(root):
     return found
 
 
-def _configuration(root):
+def _configuration(root: str) -> List[str]:
     """Paths of the files that modprobe reads, in the order of their names."""
     chosen: Dict[str, str] = {}
     for folder in FOLDERS:
@@ -59,7 +59,7 @@ def _configuration(root):
     return [chosen[name] for name in sorted(chosen)]
 
 
-def _text(root, path):
+def _text(root: str, path: str) -> str:
     if link_target(root, path) == "/dev/null":
         # modprobe.d(5): so a file of the same name in another folder is put out of use.
         return ""
@@ -69,12 +69,12 @@ def _text(root, path):
     return text
 
 
-def _parameter(word, source):
+def _parameter(word: str, source: str) -> Dict[str, str]:
     name, _separator, value = word[len(PREFIX) :].partition("=")
     return {"name": SHOWN_AS.get(name, name), "value": value.replace('"', ""), "source": source}
 
 
-def read_parameters(root):
+def read_parameters(root: str) -> Optional[Dict[str, str]]:
     """`{name: value}` as the loaded module shows them, texts in quotes; None when no module is loaded."""
     if not exists(root, "/proc/driver/nvidia/version"):
         return None
@@ -84,7 +84,7 @@ def read_parameters(root):
     return found
 
 
-def read_kernel_modules(root, names):
+def read_kernel_modules(root: str, names: Iterable[str]) -> Dict[str, Optional[str]]:
     """`{name: state}` of these modules: the kernel's word ("live"), "built in", or None for one that is not there."""
     loaded = names_in(root, LOADED)
     if not loaded:
@@ -95,7 +95,7 @@ def read_kernel_modules(root, names):
     return {name: _state(root, name, loaded, built_in) for name in names}
 
 
-def _state(root, name, loaded, built_in):
+def _state(root: str, name: str, loaded: Collection[str], built_in: Collection[str]) -> Optional[str]:
     if not MODULE_NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not the name of a module")
     state = f"{LOADED}/{_spelt(name)}/initstate"
@@ -104,6 +104,6 @@ def _state(root, name, loaded, built_in):
     return BUILT_IN if _spelt(name) in built_in or _spelt(name) in loaded else None
 
 
-def _spelt(name):
+def _spelt(name: str) -> str:
     """The kernel makes no difference between the two signs, and writes the second."""
     return name.replace("-", "_")

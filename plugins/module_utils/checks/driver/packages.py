@@ -2,7 +2,7 @@
 """Checks of the driver as it is installed: its packages, who made them, who signed its module, and the initramfs."""
 
 import collections
-from typing import Dict
+from typing import Dict, List, Sequence
 
 from ...verdict.check import (
     DRAIN,
@@ -67,7 +67,7 @@ def one_version(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(0, 0, f"{len(packages)} packages, all {wanted[0]}")
 
 
-def _sync(readings):
+def _sync(readings: Evidence) -> str:
     """How one version comes about with this system's package manager; of both where it is not told."""
     return SYNC["dpkg"] if readings.value.get("driver_packages", {}).get("manager") == "dpkg" else SYNC["rpm"]
 
@@ -109,16 +109,16 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("packages", "packages", f"the driver's files belong to packages{_of(known)}")
 
 
-def _planned(expected):
+def _planned(expected: Evidence) -> str:
     """The maker that the plan's source stands for; "" in a plan that installs no driver."""
     return {"nvidia": NVIDIA, "distribution": DISTRIBUTION}.get(expected.wish("plan", "driver", "source"), "")
 
 
-def _of(known):
+def _of(known: Sequence[str]) -> str:
     return f" of {known[0]}" if known else ""
 
 
-def _few(names):
+def _few(names: Sequence[str]) -> str:
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -153,11 +153,11 @@ def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
     return failed(signer, "a trusted key", f"signed by {signer}, whose key {key} is not trusted here{same}")
 
 
-def _numbers(one):
+def _numbers(one: Evidence) -> List[str]:
     return [number.text() for number in one.each("numbers")]
 
 
-def _make_anew(image, kernel):
+def _make_anew(image: str, kernel: str) -> str:
     """The command of the system whose name this image has: initrd.img-<kernel> is Debian's."""
     command = "update-initramfs -u -k {}" if "/initrd.img-" in image else "dracut -f --kver {}"
     return f"Run: {command.format(kernel)} ; then reboot when nobody works on the node."

@@ -5,10 +5,13 @@ rpm or dpkg is asked, whichever this system installs with; nothing is asked of a
 """
 
 import re
+from typing import Any, Callable, Dict, Iterable, List, Sequence
 
-from ...host.bounded import run_bounded
+from ...host.bounded import Finished, run_bounded
 from ...host.files import below, exists, read_colon_lines, resolve
+from ...probe.kernel import Ask
 from ...probe.nvidia import LIBRARY_FOLDERS, MODULE_NAMES
+from ...verdict.report import Record
 
 SECONDS = 20
 DPKG = "/var/lib/dpkg/status"
@@ -44,8 +47,13 @@ MAKERS = (
 INSTALLER = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 INSTALLER_LOG = "/var/log/nvidia-installer.log"
 
+# run_bounded, or what answers in its place.
+RunProgram = Callable[[Sequence[str], float], Finished]
 
-def read_driver_packages(root, ask, kernels, dkms, run=run_bounded):
+
+def read_driver_packages(
+    root: str, ask: Ask, kernels: Sequence[str], dkms: Iterable[Record], run: RunProgram = run_bounded
+) -> Dict[str, Any]:
     """`{manager, packages: [{name, version, maker, bound}], unowned: [path], installer: [path]}`.
 
     `kernels`: those that run now or next; packages for other kernels are left out. `dkms`: the probe's list. `maker` is
@@ -64,7 +72,7 @@ def read_driver_packages(root, ask, kernels, dkms, run=run_bounded):
     }
 
 
-def _ask_packages(manager, run):
+def _ask_packages(manager: str, run: RunProgram) -> str:
     if manager == "rpm":
         done = run(["rpm", "-qa", "--qf", RPM_FORMAT, *PATTERNS], SECONDS)
     else:
@@ -75,7 +83,7 @@ def _ask_packages(manager, run):
     return done.stdout
 
 
-def parse_packages(text, kernels=(), manager="rpm"):
+def parse_packages(text: str, kernels: Sequence[str] = (), manager: str = "rpm") -> List[Dict[str, Any]]:
     """The packages that carry the driver's version, sorted by name."""
     found = {}
     for line in text.splitlines():
@@ -97,12 +105,12 @@ def parse_packages(text, kernels=(), manager="rpm"):
     return [found[key] for key in sorted(current or found)]
 
 
-def maker_of(name, line):
+def maker_of(name: str, line: str) -> str:
     """Who made a package, from its name and the line that the package manager printed; "unnamed" without a sign."""
     return next((maker for maker, sign in MAKERS if sign.search(line) or sign.match(name)), UNNAMED)
 
 
-def driver_files(root, ask, kernels, dkms):
+def driver_files(root: str, ask: Ask, kernels: Iterable[str], dkms: Iterable[Record]) -> List[str]:
     """Paths of files that only a package should bring: libraries, and the module, or the sources that DKMS builds."""
     found = []
     for folder in LIBRARY_FOLDERS:
@@ -121,11 +129,11 @@ def driver_files(root, ask, kernels, dkms):
     return sorted(set(found))
 
 
-def _on_host(root, full):
+def _on_host(root: str, full: str) -> str:
     return "/" + full[len(below(root, "/")) :].lstrip("/")
 
 
-def _is_owned(manager, path, run):
+def _is_owned(manager: str, path: str, run: RunProgram) -> bool:
     """Whether a package has this file, under either of the names that a merged /usr gives it."""
     other = path[len("/usr") :] if path.startswith("/usr/lib") else "/usr" + path
     names = [path, other]
@@ -136,7 +144,7 @@ def _is_owned(manager, path, run):
     return any(_owner(manager, name, run) for name in names)
 
 
-def _owner(manager, path, run):
+def _owner(manager: str, path: str, run: RunProgram) -> str:
     done = run(["rpm", "-qf", path] if manager == "rpm" else ["dpkg", "-S", path], SECONDS)
     if done.rc == 0:
         return done.stdout.strip()

@@ -2,6 +2,7 @@
 """Checks of the framework: the venv and its PyTorch."""
 
 import re
+from typing import Iterable
 
 from ...verdict.check import (
     CONTACT_SUPPORT,
@@ -62,7 +63,7 @@ def cuda_build(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(found, wanted, f"PyTorch is a {found} build")
 
 
-def runs_on(built_for, capability):
+def runs_on(built_for: Iterable[str], capability: str) -> bool:
     """Whether code in a PyTorch of these architectures runs on a card of this compute capability such as "7.0".
 
     Machine code (sm_) runs on the same major generation from its own minor number up; PTX (compute_) is translated for

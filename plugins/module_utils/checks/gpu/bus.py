@@ -2,6 +2,7 @@
 """Checks of each card's way to the host: PCIe, the link to a Grace processor, NUMA."""
 
 import re
+from typing import List, Optional
 
 from ...gpu.nvidia_smi.absent import VGPU
 from ...verdict.check import (
@@ -36,7 +37,7 @@ GRACE = re.compile(r"\bG[BH][23]00\b")
 BUSY_STATES = ("P0", "P1", "P2")
 
 
-def limit(name):
+def limit(name: str) -> float:
     return LIMITS[name].value
 
 
@@ -55,7 +56,7 @@ def link_width(readings: Evidence, expected: Evidence) -> Outcome:
     return over_gpus(lambda gpu: lanes(gpu, stated, readings), wanted, fine)(readings, expected)
 
 
-def lanes(gpu, stated, readings):
+def lanes(gpu: Evidence, stated: int, readings: Evidence) -> Judged:
     if gpu.absent("health", "link_width_now"):
         return SKIP, None, NO_LINK
     now, most = gpu.number("health", "link_width_now"), gpu.number("health", "link_width_max")
@@ -82,13 +83,13 @@ def lanes(gpu, stated, readings):
     return FAIL, now, words
 
 
-def twins_of(gpu, readings):
+def twins_of(gpu: Evidence, readings: Evidence) -> List[Evidence]:
     """The node's cards of the same model that see their link, this one among them."""
     same = [other for other in answering_gpus(readings) if other.text("name") == gpu.text("name")]
     return [other for other in same if not other.absent("health", "link_width_now")]
 
 
-def slot_of(readings, pci_id):
+def slot_of(readings: Evidence, pci_id: str) -> Optional[int]:
     """Lanes that the bridge above this card can have; None where sysfs does not tell."""
     for gpu in readings.each("probe", "gpus") if "probe" in readings.names() else []:
         there = gpu.pci_id("pci_id") == pci_id and "slot_width_max" in gpu.names("link")
@@ -97,7 +98,7 @@ def slot_of(readings, pci_id):
     return None
 
 
-def in_guest(gpu, readings):
+def in_guest(gpu: Evidence, readings: Evidence) -> bool:
     """Whether the card, or systemd-detect-virt where it was asked, says that this is a virtual machine."""
     told = "virtualization" in gpu.names("health") and not gpu.absent("health", "virtualization")
     if told and gpu.text("health", "virtualization").lower() in GUEST:
@@ -135,7 +136,7 @@ def link_limit(readings: Evidence, expected: Evidence) -> Outcome:
     return over_gpus(lambda gpu: fastest(gpu, readings), "the lower of card and host", fine)(readings, expected)
 
 
-def fastest(gpu, readings):
+def fastest(gpu: Evidence, readings: Evidence) -> Judged:
     names = ("link_gen_card", "link_gen_host")
     known = [gpu.number("health", name) for name in names if not gpu.absent("health", name)]
     if gpu.absent("health", "link_gen_max"):
@@ -161,7 +162,7 @@ def pcie_replays(readings: Evidence, expected: Evidence) -> Outcome:
     return over_gpus(lambda gpu: replays(gpu, readings), limit("replays_per_minute"), fine)(readings, expected)
 
 
-def replays(gpu, readings):
+def replays(gpu: Evidence, readings: Evidence) -> Judged:
     if gpu.absent("health", "pcie_replays"):
         return SKIP, None, NO_LINK
     number = gpu.number("health", "pcie_replays")
@@ -213,7 +214,7 @@ def numa(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("known", "known", f"{len(nodes)} NUMA nodes, the place of each card is known")
 
 
-def source(name):
+def source(name: str) -> str:
     return LIMITS[name].source
 
 

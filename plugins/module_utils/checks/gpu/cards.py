@@ -5,7 +5,10 @@ Readings are those of `checks.collect`. The rules are those of the field's trust
 checks of Azure and AWS), without their habit of passing a value that cannot be read.
 """
 
+from typing import List
+
 from ...gpu.cards import card_of, could_be
+from ...gpu.device_rows import Card
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -100,7 +103,7 @@ def bound_driver(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("nvidia", "nvidia", "bound to nvidia")
 
 
-def card_row(gpu):
+def card_row(gpu: Evidence) -> Card:
     """The `cards.Card` of a GPU of nvidia-smi's answer; `Unreadable` where neither its id nor its name is one."""
     told = gpu.value if isinstance(gpu.value, dict) else {}
     name, device_id = told.get("name"), told.get("device_id")
@@ -108,7 +111,7 @@ def card_row(gpu):
     return found if found.listed else found._replace(name=gpu.text("name"))
 
 
-def answering_gpus(readings):
+def answering_gpus(readings: Evidence) -> List[Evidence]:
     """The GPUs of nvidia-smi's answer; none when it cannot be reached."""
     return readings.each("nvidia_smi", "gpus") if readings.flag("nvidia_smi", "reachable") else []
 

@@ -2,6 +2,7 @@
 """Checks of each card's clocks: what programs may use, and whether the card is ready to use it."""
 
 import re
+from typing import Tuple
 
 from ...gpu.nvidia_smi.health import DEPRECATED
 from ...verdict.check import (
@@ -39,13 +40,14 @@ def clocks(readings: Evidence, expected: Evidence) -> Outcome:
     return over_gpus(lambda gpu: chosen_clocks(gpu, chosen), chosen, fine, lambda _gpus: TUNE)(readings, expected)
 
 
-def pair(gpu, name):
+def pair(gpu: Evidence, name: str) -> Tuple[int, int]:
     """(memory, graphics) in MHz."""
     text = gpu.matching(CLOCKS, "MEMORY,GRAPHICS in MHz", "health", name)
-    return tuple(int(part) for part in text.split(","))
+    memory, graphics = (int(part) for part in text.split(","))
+    return memory, graphics
 
 
-def without(gpu):
+def without(gpu: Evidence) -> str:
     """Why there are no application clocks, or ""."""
     if gpu.absent("health", "clocks_applied"):
         return "this card has no application clocks"
@@ -62,7 +64,7 @@ def own_clocks(gpu: Evidence) -> Judged:
     return (WARN if low else PASS, "{},{}".format(*now), words)
 
 
-def chosen_clocks(gpu, chosen):
+def chosen_clocks(gpu: Evidence, chosen: str) -> Judged:
     if without(gpu):
         return SKIP, None, without(gpu)
     now = "{},{}".format(*pair(gpu, "clocks_applied"))

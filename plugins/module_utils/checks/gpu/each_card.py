@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What checks of single cards share: one rule for one card, applied to all; limits are data with their sources."""
 
-from typing import Any, NamedTuple, Tuple, Union
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Tuple, Union
 
-from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Outcome, passed, skipped, unknown
+from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Judge, Outcome, passed, skipped, unknown
+from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
 
 DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."
 # Status, value and words: what a rule says of one card.
 Judged = Tuple[str, Any, str]
+Rule = Callable[[Evidence], Judged]
+# The action for the cards of a finding, where a command must name them.
+Repair = Callable[[List[Evidence]], str]
 
 
 class Limit(NamedTuple):
@@ -19,7 +23,7 @@ class Limit(NamedTuple):
     source: str
 
 
-def over_gpus(rule, expected_value, fine, repair=None):
+def over_gpus(rule: Rule, expected_value: Any, fine: str, repair: Optional[Repair] = None) -> Judge:
     """A check that asks `rule(gpu) -> (status, value, words)` of every card that answers; the worst card counts.
 
     `repair(gpus)` is the action for the cards of the finding, where a command must name them.
@@ -27,7 +31,7 @@ def over_gpus(rule, expected_value, fine, repair=None):
     One card for which the question makes no sense (SKIP) skips the check: what is left out must be seen.
     """
 
-    def look(readings, expected):
+    def look(readings: Evidence, expected: Evidence) -> Outcome:
         gpus = answering_gpus(readings)
         if not gpus:
             return unknown("the driver cannot be asked", expected=expected_value, action=ASK_FIRST)
@@ -47,25 +51,25 @@ def over_gpus(rule, expected_value, fine, repair=None):
     return look
 
 
-def addresses(gpus):
+def addresses(gpus: Iterable[Evidence]) -> str:
     """The cards as nvidia-smi -i takes them."""
     return ",".join(gpu.pci_id("pci_id") for gpu in gpus)
 
 
 def card(
-    name,
-    question,
-    action,
-    rule,
-    expected_value,
-    fine,
-    severity,
-    remedy="",
-    source="",
-    unit="",
-    firm_because="",
-    repair=None,
-):
+    name: str,
+    question: str,
+    action: str,
+    rule: Rule,
+    expected_value: Any,
+    fine: str,
+    severity: str,
+    remedy: str = "",
+    source: str = "",
+    unit: str = "",
+    firm_because: str = "",
+    repair: Optional[Repair] = None,
+) -> Check:
     """A quick check of every card by one rule."""
     return Check(
         id="gpu." + name,

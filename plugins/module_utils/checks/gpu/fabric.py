@@ -6,7 +6,7 @@ not tell, writes N/A and is left out; a word that nobody knows is UNKNOWN.
 """
 
 import re
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 from ...verdict.check import (
     CONTACT_SUPPORT,
@@ -25,7 +25,7 @@ from ...verdict.check import (
 )
 from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
-from .each_card import Judged, card
+from .each_card import Judged, Rule, card
 
 CLUSTER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 CLIQUE = re.compile(r"[0-9]{1,10}")
@@ -47,7 +47,7 @@ WORDS = {
 }
 
 
-def trouble(gpu, name):
+def trouble(gpu: Evidence, name: str) -> Tuple[bool, str]:
     """(known, words): whether this card's fabric tells `name` at all, and the trouble in words, "" for none."""
     if gpu.absent("health", name):
         return False, ""
@@ -57,10 +57,10 @@ def trouble(gpu, name):
     return True, "" if word.lower() == GOOD_WORDS[name].lower() else WORDS[name].format(word)
 
 
-def health_of(name):
+def health_of(name: str) -> Rule:
     """The rule of one word of the health."""
 
-    def rule(gpu):
+    def rule(gpu: Evidence) -> Judged:
         known, words = trouble(gpu, name)
         if not known:
             return SKIP, None, "no fabric, or this driver does not tell"
@@ -118,7 +118,7 @@ ROUTES = (
 )
 
 
-def health_check(name, question, fine, remedy, action):
+def health_check(name: str, question: str, fine: str, remedy: str, action: str) -> Check:
     return card(
         name=name,
         severity=FAIL,

@@ -2,7 +2,7 @@
 """Checks of the programs and settings that a card carries itself: VBIOS, InfoROM and the firmware of its processor."""
 
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 from ...gpu.cards import architecture_named
 from ...verdict.check import (
@@ -50,10 +50,10 @@ def vbios(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(value, "one for each model", value)
 
 
-def build_of(version):
+def build_of(version: str) -> Tuple[int, Tuple[str, ...]]:
     """What must be equal: the number of parts, and all of them but the last of five."""
     parts = version.upper().split(".")
-    return (len(parts),) + tuple(parts[:BUILD_PARTS] if len(parts) == PARTS else parts)
+    return len(parts), tuple(parts[:BUILD_PARTS] if len(parts) == PARTS else parts)
 
 
 def inforom(readings: Evidence, expected: Evidence) -> Outcome:

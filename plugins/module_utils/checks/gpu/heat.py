@@ -12,7 +12,7 @@ LIMITS = {
 }
 
 
-def limit(name):
+def limit(name: str) -> float:
     return LIMITS[name].value
 
 

@@ -2,6 +2,7 @@
 """Checks of who each card is and what it may do: identity, modes, and the driver's own verdict."""
 
 import re
+from typing import List
 
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
@@ -30,7 +31,7 @@ UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECAS
 UNNAMED = "a program without a name"
 
 
-def is_vgpu(gpu):
+def is_vgpu(gpu: Evidence) -> bool:
     """Whether this is a part of a card, given to a virtual machine: the host keeps to itself what is of the whole."""
     told = not gpu.absent("health", "virtualization")
     return told and gpu.text("health", "virtualization").lower() in VGPU
@@ -74,7 +75,7 @@ def recovery_action(gpu: Evidence) -> Judged:
     return (PASS if action == "none" else FAIL, action, f"the driver asks for: {action}")
 
 
-def recover(gpus):
+def recover(gpus: List[Evidence]) -> str:
     """What the driver asks for, harder for all where it is harder for one."""
     asked = " ".join(gpu.text("recovery_action") for gpu in gpus)
     return "When nobody works on the node, run: systemctl reboot" if "reboot" in asked else reset(gpus)

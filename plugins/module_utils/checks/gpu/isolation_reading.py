@@ -7,10 +7,12 @@ Sources: Documentation/ABI/testing/sysfs-kernel-iommu_groups of the kernel; linu
 import os
 import re
 import struct
+from typing import Any, Dict, Iterable, List, Union
 
 from ...host.bounded import run_bounded
 from ...host.files import exists, link_target, read_bytes, read_text
 from ...probe.hardware import PCI_FOLDER
+from ...verdict.report import Record
 
 SECONDS = 10
 GROUPS = "/sys/kernel/iommu_groups"
@@ -24,7 +26,7 @@ ACS_CONTROL = 6
 SILENT = 0xFFFFFFFF
 
 
-def read_machine():
+def read_machine() -> str:
     """ "none" on bare metal, else the hypervisor that systemd-detect-virt names."""
     done = run_bounded(["systemd-detect-virt", "--vm"], SECONDS)
     word = done.stdout.strip()
@@ -33,7 +35,7 @@ def read_machine():
     return word
 
 
-def read_isolation(root, gpus):
+def read_isolation(root: str, gpus: Iterable[Record]) -> List[Dict[str, Any]]:
     """`[{pci_id, iommu, bridges: [{pci_id, acs}]}]` of the probe's GPUs, bridges from the processor to the card.
 
     `iommu` is "off" or the kernel's word for the card's group; `acs` is "on", "off", or "absent" from the bridge.
@@ -41,7 +43,7 @@ def read_isolation(root, gpus):
     return [_read_gpu(root, gpu["pci_id"]) for gpu in gpus]
 
 
-def _read_gpu(root, pci_id):
+def _read_gpu(root: str, pci_id: str) -> Dict[str, Any]:
     folder = f"{PCI_FOLDER}/{pci_id}"
     way = link_target(root, folder)
     if way is None:
@@ -54,7 +56,7 @@ def _read_gpu(root, pci_id):
     }
 
 
-def _iommu(root, folder):
+def _iommu(root: str, folder: str) -> Union[str, Dict[str, str]]:
     group = link_target(root, folder + "/iommu_group")
     if group is None:
         return {"unreadable": f"{folder} is not there"} if not exists(root, folder) else NO_GROUP
@@ -62,7 +64,7 @@ def _iommu(root, folder):
     return read_text(root, path) or {"unreadable": f"{path} cannot be read"}
 
 
-def _acs(root, bridge):
+def _acs(root: str, bridge: str) -> Union[str, Dict[str, str]]:
     path = f"{PCI_FOLDER}/{bridge}/config"
     try:
         return parse_acs(read_bytes(root, path) or b"")
@@ -70,7 +72,7 @@ def _acs(root, bridge):
         return {"unreadable": f"{path}: {error}"}
 
 
-def parse_acs(config):
+def parse_acs(config: bytes) -> str:
     """on, off or absent: access control in a configuration space; ValueError when it cannot be told."""
     if len(config) < PLAIN_BYTES:
         raise ValueError("only root may read it")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
 
+from typing import Optional, Tuple, Union
+
 from ...gpu.cards import architecture_named
 from ...verdict.check import (
     FAIL,
@@ -35,7 +37,7 @@ LIMITS = {
 }
 
 
-def limit(name):
+def limit(name: str) -> float:
     return LIMITS[name].value
 
 
@@ -69,7 +71,7 @@ def sram(gpu: Evidence) -> Judged:
     return (PASS if number <= limit("sram_uncorrected") else FAIL, number, f"{number} uncorrected errors")
 
 
-def retires_pages(gpu):
+def retires_pages(gpu: Evidence) -> bool:
     return architecture_named(gpu.text("architecture")).memory_repair == "pages"
 
 
@@ -99,7 +101,7 @@ def remapped_count(gpu: Evidence) -> Judged:
     return (WARN if number else PASS, number, words)
 
 
-def expected_memory_mib(gpu):
+def expected_memory_mib(gpu: Evidence) -> Optional[int]:
     """MiB that this model was made with; None where its row does not say, and for a vGPU, which has a part of it."""
     if is_vgpu(gpu):
         return None
@@ -121,21 +123,21 @@ def memory_size(readings: Evidence, expected: Evidence) -> Outcome:
     for place, gpu in enumerate(gpus):
         size = sizes[place]
         made_with = expected_memory_mib(gpu)
-        too_small = made_with is not None and size * 100 < made_with * limit("memory_share")
+        short_of = [made_with] if made_with is not None and size * 100 < made_with * limit("memory_share") else []
         larger = [
             sizes[n]
             for n, twin in enumerate(gpus)
             if sizes[n] * limit("twin_share") > size * 100 and is_twin(gpu, twin)
         ]
-        if not size or too_small or larger:
-            wanted = max(larger + ([made_with] if too_small else [])) if larger or too_small else "some"
+        if not size or short_of or larger:
+            wanted: Union[int, str] = max(larger + short_of, default="some")
             small.append(f"{gpu.pci_id('pci_id')} has {size} MiB of {wanted}")
     if small:
         return failed(min(sizes), max(sizes), f"memory is missing: {'; '.join(small)}")
     return passed(min(sizes), max(sizes), "as much on each card of a model")
 
 
-def is_twin(gpu, other):
+def is_twin(gpu: Evidence, other: Evidence) -> bool:
     """Whether two cards should show the same memory: ECC takes a part of it on some models."""
     modes = [None if card.absent("ecc_mode") else card.text("ecc_mode") for card in (gpu, other)]
     return gpu.text("name") == other.text("name") and modes[0] == modes[1]
@@ -150,7 +152,7 @@ def bar1(readings: Evidence, expected: Evidence) -> Outcome:
     return over_gpus(lambda gpu: window(gpu, readings), "there", "the window is there")(readings, expected)
 
 
-def window(gpu, readings):
+def window(gpu: Evidence, readings: Evidence) -> Judged:
     twins = [other for other in answering_gpus(readings) if same_kind(gpu) == same_kind(other)]
     seen = [twin for twin in twins if not twin.absent("health", "bar1_total_mib")]
     if gpu.absent("health", "bar1_total_mib"):
@@ -165,7 +167,7 @@ def window(gpu, readings):
     return (PASS if size else FAIL, size, words.format(size))
 
 
-def same_kind(gpu):
+def same_kind(gpu: Evidence) -> Tuple[str, Optional[str]]:
     """Model and MIG mode, by which the window may differ."""
     return gpu.text("name"), None if gpu.absent("mig_mode") else gpu.text("mig_mode")
 
@@ -179,7 +181,7 @@ def idle_memory(gpu: Evidence) -> Judged:
     return (PASS if used <= limit("idle_memory") else WARN, used, f"{used} MiB in use by no visible program")
 
 
-def source(name):
+def source(name: str) -> str:
     return LIMITS[name].source
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what holds each card's clocks down, and of its power."""
 
+from typing import Collection, List
+
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -17,7 +19,7 @@ from ...verdict.evidence import (
 )
 from ...verdict.expectations import wanted_slowdowns
 from ..host.tuning import TUNE, tuned_to
-from .each_card import Judged, Limit, card, over_gpus
+from .each_card import Judged, Limit, Repair, card, over_gpus
 
 LIMITS = {
     "power_tolerance": Limit(1, "W", "own: readings are rounded"),
@@ -31,7 +33,7 @@ WANTED_LIMIT = "a limit that is wanted belongs into system_tuning_values: gpu_po
 COUNTERS = (("throttled_by_heat_us", THERMAL), ("throttled_by_brake_us", BRAKE))
 
 
-def limit(name):
+def limit(name: str) -> float:
     return LIMITS[name].value
 
 
@@ -47,7 +49,7 @@ def throttle(readings: Evidence, expected: Evidence) -> Outcome:
     return over_gpus(lambda gpu: held_down(gpu, by_design), "none", fine)(readings, expected)
 
 
-def held_down(gpu, by_design):
+def held_down(gpu: Evidence, by_design: Collection[str]) -> Judged:
     if gpu.absent("throttle_reasons"):
         return SKIP, None, "this card does not tell, or not to a virtual machine that has a part of it"
     reasons = {reason.text() for reason in gpu.each("throttle_reasons")}
@@ -70,7 +72,7 @@ def throttle_history(readings: Evidence, expected: Evidence) -> Outcome:
     )
 
 
-def held_for(gpu, by_design, readings):
+def held_for(gpu: Evidence, by_design: Collection[str], readings: Evidence) -> Judged:
     names = [(name, reason) for name, reason in COUNTERS if reason not in by_design]
     if not names:
         return SKIP, None, "the inventory says that it is by design"
@@ -132,27 +134,27 @@ def own_limit(gpu: Evidence) -> Judged:
     return (PASS if fits else WARN, now, f"limited to {now:g} W, delivered with {default:g} W")
 
 
-def restored(place, scope=""):
+def restored(place: str, scope: str = "") -> Repair:
     """The command that gives each card the limit that it was delivered with."""
 
-    def repair(gpus):
+    def repair(gpus: List[Evidence]) -> str:
         commands = [f"nvidia-smi -i {gpu.pci_id('pci_id')} -pl {gpu.amount('health', place):g}{scope}" for gpu in gpus]
         return "Run: " + " ; ".join(commands)
 
     return repair
 
 
-def restored_or_kept(gpus):
+def restored_or_kept(gpus: List[Evidence]) -> str:
     return restored("power_default_w")(gpus) + " ; " + WANTED_LIMIT
 
 
-def chosen_limit(gpu, chosen):
+def chosen_limit(gpu: Evidence, chosen: float) -> Judged:
     now = gpu.amount("power_limit_w")
     fits = abs(now - chosen) <= limit("power_tolerance")
     return (PASS if fits else WARN, now, f"limited to {now:g} W, system_tuning was told to set {chosen} W")
 
 
-def source(name):
+def source(name: str) -> str:
     return LIMITS[name].source
 
 

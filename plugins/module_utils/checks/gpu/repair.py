@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what the card does about its own broken parts: repairs that wait, spare rows, errors over its life."""
 
+from typing import List
+
 from ...verdict.check import FAIL, PASS, REPLACE, RESET, SKIP, WARN
 from ...verdict.evidence import Evidence
-from .each_card import DIAGNOSE, Judged, Limit, addresses, card
+from .each_card import DIAGNOSE, Judged, Limit, Rule, addresses, card
 
 LIMITS = {
     "dram_uncorrected": Limit(512, "errors", "own: as many as rows that can be remapped, DCGM's limit of them"),
 }
 
 
-def limit(name):
+def limit(name: str) -> float:
     return LIMITS[name].value
 
 
-def pending(part, name):
+def pending(part: str, name: str) -> Rule:
     """The rule of one kind of repair."""
 
-    def rule(gpu):
+    def rule(gpu: Evidence) -> Judged:
         if gpu.absent("health", name):
             return SKIP, None, f"this driver or card does not repair its {part}"
         waits = gpu.flag("health", name)
@@ -68,7 +70,7 @@ def slices(gpu: Evidence) -> Judged:
 RESET_IT = "Stop what uses the card (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {} ; or reboot."
 
 
-def reset(gpus):
+def reset(gpus: List[Evidence]) -> str:
     """The reset of these cards."""
     return RESET_IT.format(addresses(gpus))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of what a card has done over many boots: one that fails again and again is worn, whatever it says now."""
 
-from typing import NamedTuple
+from typing import Dict, Mapping, NamedTuple
 
 from ...verdict.check import (
     QUICK,
@@ -13,7 +13,7 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
-from ...verdict.report import age_seconds
+from ...verdict.report import Record, age_seconds
 from .strikes_kept import identities, label, parse_strikes, same_card
 
 STRIKES = "gpu.strikes"
@@ -60,25 +60,25 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(most, BOOTS.value, f"no card failed in {BOOTS.value} boots of the last {DAYS.value} days")
 
 
-def _may_be_here(card, here):
+def _may_be_here(card: Record, here: Mapping[str, Dict[str, str]]) -> bool:
     """Whether the card is in the node. Only cards that all say who they are can rule it out."""
     silent = [identity for identity in here.values() if not (identity["serial"] or identity["uuid"])]
     return not here or bool(silent) or any(same_card(card, dict(who, pci_id=slot)) for slot, who in here.items())
 
 
-def _recent(card, now):
+def _recent(card: Record, now: str) -> int:
     """In how many boots of the last days it failed; a time that cannot be read, or lies ahead, counts as recent."""
     return sum(_days_ago(boot["time"], now) <= DAYS.value for boot in card["boots"])
 
 
-def _days_ago(time, now):
+def _days_ago(time: str, now: str) -> float:
     try:
         return age_seconds(time, now) / float(DAY_S)
     except ValueError:
         return 0
 
 
-def _sentence(card, boots):
+def _sentence(card: Record, boots: int) -> str:
     faults = ", ".join(f"{name} ({card['counts'][name]})" for name in sorted(card["counts"]))
     return "{} ({} at {}) failed in {} boots of the last {} days, in {} boots altogether since {}: {}".format(
         label(card), card["name"] or "unknown model", card["pci_id"], boots, DAYS.value, card["boots_total"],

@@ -7,10 +7,12 @@ whether somebody has acknowledged it or a reset has closed it since makes no dif
 can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 """
 
+from typing import Any, Dict, Iterable, List, Mapping, Tuple
+
 from ...verdict.check import FAIL
 from ...verdict.evidence import NOT_A_VALUE
 from ...verdict.kept_file import damaged, one_writer, read_kept, write_kept
-from ...verdict.report import printable
+from ...verdict.report import Record, printable
 from ..kernel.event_names import CHECK_OF, address_of
 from ..waivers import events as waivable_events
 from ..waivers.acknowledgements import card_of, cards_in
@@ -28,12 +30,15 @@ CARD_CHECKS = ("driver.ecc", "driver.retired_pages")
 SET_UP = ("gpu.bound_driver", "gpu.compute_mode", "gpu.strikes")
 SWITCH = "NVSwitch"
 
+# {address: {serial, uuid, name, and boot_id where it is a slot}}
+Slots = Dict[str, Dict[str, str]]
 
-def empty():
+
+def empty() -> Dict[str, Any]:
     return {"cards": [], "slots": {}}
 
 
-def parse_strikes(record):
+def parse_strikes(record: Any) -> Dict[str, Any]:
     """The record of all strikes when it is whole; ValueError otherwise."""
     if not isinstance(record, dict) or not isinstance(record.get("slots"), dict):
         raise ValueError("expected cards and slots")
@@ -54,7 +59,7 @@ def parse_strikes(record):
     return record
 
 
-def read_strikes(root):
+def read_strikes(root: str) -> Dict[str, Any]:
     """The node's strikes, none without a file; OSError or ValueError when the file cannot be believed."""
     record = read_kept(root, PATH, SCHEMA)
     try:
@@ -63,7 +68,7 @@ def read_strikes(root):
         raise damaged(PATH, error)
 
 
-def keep_strikes(report, root="/"):
+def keep_strikes(report: Record, root: str = "/") -> None:
     """Add the strikes of a report to the node's file; OSError or ValueError when that cannot be done.
 
     A damaged file is left as it is: it may be the evidence of a warranty claim.
@@ -76,7 +81,7 @@ def keep_strikes(report, root="/"):
             write_kept(root, PATH, dict(after, schema=SCHEMA))
 
 
-def counted(readings, expectations, records):
+def counted(readings: Record, expectations: Record, records: Iterable[Record]) -> Dict[str, Any]:
     """The strikes in `readings.strikes` with those of `records` and of the kernel's log added; counts each once.
 
     Unreadable strikes stay unreadable, and nothing is counted in a boot that cannot be named.
@@ -88,7 +93,7 @@ def counted(readings, expectations, records):
     except ValueError as error:
         kept = readings.get("strikes")
         return kept if isinstance(kept, dict) and "unreadable" in kept else {"unreadable": str(error)}
-    if not (_text(boot_id) and boot_id and _text(now)):
+    if not (isinstance(boot_id, str) and boot_id and isinstance(now, str)):
         return before
     slots = _slots_now(readings, before["slots"], boot_id)
     cards = [dict(card, counts=dict(card["counts"]), boots=list(card["boots"])) for card in before["cards"]]
@@ -98,7 +103,9 @@ def counted(readings, expectations, records):
     return {"cards": cards[:MOST_CARDS], "slots": slots}
 
 
-def occurrences(readings, expectations, records, slots):
+def occurrences(
+    readings: Record, expectations: Record, records: Iterable[Record], slots: Slots
+) -> List[Tuple[str, str, str]]:
     """`[(address, id, message)]` of all that failed because of a card, acknowledged and closed ones included."""
     # All checks are known only at run time.
     from ..all import CHECKS
@@ -118,14 +125,14 @@ def occurrences(readings, expectations, records, slots):
     return found
 
 
-def label(card):
+def label(card: Record) -> str:
     """How a card is called: by its serial number, else its UUID, else the slot in which it failed."""
     if card["serial"]:
         return f"serial {card['serial']}"
     return card["uuid"] or f"the card at {card['pci_id']}"
 
 
-def same_card(card, identity):
+def same_card(card: Record, identity: Mapping[str, str]) -> bool:
     """Whether both are one card: by serial number or UUID; who never said either is known by the slot alone."""
     for name in ("serial", "uuid"):
         if card[name] and card[name] == identity[name]:
@@ -134,7 +141,7 @@ def same_card(card, identity):
     return silent and card["pci_id"] == identity["pci_id"]
 
 
-def identities(readings):
+def identities(readings: Record) -> Slots:
     """`{address: {serial, uuid, name}}` of the cards that answer now; "" for what a card has not or does not say."""
     smi = readings.get("nvidia_smi")
     gpus = smi.get("gpus") if isinstance(smi, dict) else None
@@ -149,20 +156,20 @@ def identities(readings):
     return found
 
 
-def _on_the_bus(readings):
+def _on_the_bus(readings: Record) -> List[Tuple[str, str]]:
     host = readings.get("probe")
     gpus = host.get("gpus") if isinstance(host, dict) else None
     members = gpus if isinstance(gpus, list) else []
     return [(_address(gpu), _known(gpu.get("name"))) for gpu in members if _address(gpu)]
 
 
-def _address(gpu):
+def _address(gpu: Any) -> str:
     pci_id = gpu.get("pci_id") if isinstance(gpu, dict) else None
     found = cards_in(pci_id) if isinstance(pci_id, str) else []
     return card_of(found[0]) if found else ""
 
 
-def _slots_now(readings, before, boot_id):
+def _slots_now(readings: Record, before: Slots, boot_id: str) -> Slots:
     """Who sits where in this boot; what an earlier boot saw may have been moved while the power was off."""
     slots = {address: slot for address, slot in before.items() if slot["boot_id"] == boot_id}
     for address, name in _on_the_bus(readings):
@@ -173,18 +180,20 @@ def _slots_now(readings, before, boot_id):
     return dict(sorted(slots.items())[:MOST_CARDS])
 
 
-def _identity(address, slots, boot_id):
+def _identity(address: str, slots: Slots, boot_id: str) -> Dict[str, str]:
     slot = slots.get(address, {"serial": "", "uuid": "", "name": SWITCH})
     return {"serial": slot["serial"], "uuid": slot["uuid"], "name": slot["name"], "pci_id": address}
 
 
-def new_card(identity, now):
+def new_card(identity: Mapping[str, str], now: str) -> Dict[str, Any]:
     """A card without strikes. `boots` are the last ones with a strike, `counts` strikes per check or event."""
     card = {"first": now, "last": now, "boots_total": 0, "boots": [], "counts": {}, "message": ""}
     return dict(card, **identity)
 
 
-def _strike(cards, identity, fault, message, boot_id, now):
+def _strike(
+    cards: List[Dict[str, Any]], identity: Mapping[str, str], fault: str, message: str, boot_id: str, now: str
+) -> None:
     card = next((card for card in cards if same_card(card, identity)), None)
     if card is None:
         card = new_card(identity, now)
@@ -205,21 +214,21 @@ def _strike(cards, identity, fault, message, boot_id, now):
     card["message"] = f"{fault}: {printable(message)}"[:LONGEST_MESSAGE]
 
 
-def _known(value):
+def _known(value: Any) -> str:
     if not isinstance(value, str) or NOT_A_VALUE.fullmatch(value.strip()):
         return ""
     return printable(value.strip())[:LONGEST_NAME]
 
 
-def _text(value):
+def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _count(value):
+def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _boot(boot):
+def _boot(boot: Any) -> bool:
     return (
         isinstance(boot, dict)
         and all(_text(boot.get(name)) for name in ("boot_id", "time"))

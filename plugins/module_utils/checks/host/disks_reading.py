@@ -6,6 +6,7 @@ A virtual disk has no health of its own: it is its host's. Without smartctl, whi
 
 import json
 import re
+from typing import Any, Dict, List, Optional
 
 from ...host.bounded import find_program, run_bounded
 from ...host.files import exists, names_in, read_text
@@ -18,7 +19,7 @@ SCSI = re.compile(r"sd[a-z]+$")
 VIRTUAL = re.compile(r"qemu|virtual|vmware|vbox|msft|amazon|google|xen|rbd|hyperdisk|cloud", re.IGNORECASE)
 
 
-def read_disks(root):
+def read_disks(root: str) -> Optional[List[Dict[str, Any]]]:
     """`[{name, model, state, health}]` of the disks that are hardware; null where there are none."""
     names = names_in(root, BLOCK)
     if not names:
@@ -37,7 +38,7 @@ def read_disks(root):
     return found or None
 
 
-def ask_disk(name):
+def ask_disk(name: str) -> Optional[Dict[str, Any]]:
     """`{passed, critical_warning, percentage_used}` of a disk; null without smartctl; unreadable when it is mute."""
     if find_program("smartctl") is None:
         return None

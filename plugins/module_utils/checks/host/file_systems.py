@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ...host.files import below, resolve
 from ...readings.attempt import attempt
+from ...verdict.report import Record
 
 SECONDS = 5
 MOUNTS = "/proc/self/mountinfo"
@@ -34,7 +35,7 @@ class Mount(NamedTuple):
     read_only: bool
 
 
-def read_file_systems(root: str, expectations: Dict) -> List[Dict]:
+def read_file_systems(root: str, expectations: Record) -> List[Dict[str, Any]]:
     """`[{use, folder, there, mount, kind, read_only, free_mib, free_inodes}]`; OSError without a list of mounts.
 
     `there`: the folder exists; of one that does not, the nearest folder above it is looked at, in which it would be

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What systemd says of the toolkit's own units that this node has, and of services that the inventory names."""
 
+from typing import Dict, Iterable, List, Sequence
+
 from ...host.bounded import run_bounded
 from ...host.files import exists
 from ...tuning.files import UNIT_NAME
@@ -20,7 +22,7 @@ UNITS = (
 PROPERTIES = ("Id", "ActiveState", "UnitFileState")
 
 
-def read_services(root, names):
+def read_services(root: str, names: Iterable[str]) -> Dict[str, List[Dict[str, str]]]:
     """`{toolkit: [{unit, active, enabled}], inventory: [...]}` in systemd's words; `names` are the inventory's."""
     own = [unit for unit in UNITS if exists(root, f"{UNIT_FOLDER}/{unit}")]
     asked = own + list(names)
@@ -28,10 +30,10 @@ def read_services(root, names):
     return {"toolkit": states[: len(own)], "inventory": states[len(own) :]}
 
 
-def ask(units):
+def ask(units: Sequence[str]) -> List[Dict[str, str]]:
     """One record for each unit; OSError when systemd cannot be asked, ValueError when it answers something else."""
     # The end of the options: a unit's name comes from the inventory.
-    done = run_bounded(["systemctl", "show", "--property=" + ",".join(PROPERTIES), "--"] + units, SECONDS)
+    done = run_bounded(["systemctl", "show", "--property=" + ",".join(PROPERTIES), "--", *units], SECONDS)
     if done.rc != 0:
         words = " ".join((done.stdout + done.stderr).split())[:200]
         raise OSError(done.problem or f"systemctl show ended with {done.rc}: {words}")

@@ -26,7 +26,7 @@ COUNTED = {"sockets": ("probe", "cpu", "sockets"), "cpus": ("probe", "cpu", "log
 WEIGHED = {"memory_gib": ("probe", "memory_mib"), "swap_gib": ("host", "swap_mib")}
 
 
-def near(found_mib, wanted_gib):
+def near(found_mib: float, wanted_gib: float) -> bool:
     """Whether so many MiB are so many GiB, within the limit; of none, none is left."""
     return abs(found_mib - wanted_gib * MIB) * 100 <= LIMITS["memory_percent"].value * wanted_gib * MIB
 

@@ -45,7 +45,7 @@ def environment(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("none", "none", "nothing that disturbs CUDA programs")
 
 
-def in_container(readings):
+def in_container(readings: Evidence) -> str:
     """A reason to skip what belongs to the host of a container, or "" on a machine of its own."""
     if readings.absent("host", "container"):
         return ""

@@ -18,7 +18,7 @@ TUNE = "Run: ansible-playbook playbooks/system.yml --tags system_tuning"
 ACTION = TUNE + " ; on the node, sudo gpu-tune shows all settings"
 
 
-def tuned_to(readings, name):
+def tuned_to(readings: Evidence, name: str) -> str:
     """What system_tuning set this setting to, "" where it left it alone."""
     if readings.absent("tuning"):
         return ""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what else the kernel's log says: one kind of fault for each, by the rows of the log's table."""
 
-from typing import Callable
-
 from ...readings.kernel_log.rows import LOST, UNCORRECTED, WATCH
 from ...readings.kernel_log.table import about
 from ...verdict.check import (
@@ -15,6 +13,7 @@ from ...verdict.check import (
     RESET,
     WARN,
     Check,
+    Judge,
     Outcome,
     failed,
     skipped,
@@ -26,13 +25,13 @@ from ...verdict.evidence import (
     Unreadable,
 )
 from .event_names import event_id
-from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
+from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
 
 
-def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:
+def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
     """A check function over the findings of one check: an uncorrected one fails, every other is a warning."""
 
-    def look(readings, expected):
+    def look(readings: Evidence, expected: Evidence) -> Outcome:
         if readings.absent("kernel_log"):
             return skipped(NO_LOG)
         events = []
@@ -64,16 +63,16 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Callable:
     return look
 
 
-def _sentence(check_id, event, number):
+def _sentence(check_id: str, event: Event, number: int) -> str:
     more = f"; {number - 1} more" if number != 1 else ""
     return f"{event['count']} times: {event['text']} (event {event_id(check_id, event)}){more}"
 
 
-def _filled(action, event):
+def _filled(action: str, event: Event) -> str:
     return action.replace("{place}", event["pci_id"])
 
 
-def _of_gpu(readings, event):
+def _of_gpu(readings: Evidence, event: Event) -> str:
     """An IOMMU fault is the GPU's where its driver says it, or where the address is one of this node's GPUs."""
     row = about(event["kind"])
     if row is None:
@@ -105,7 +104,16 @@ def log_whole(readings: Evidence, expected: Evidence) -> Outcome:
 IOMMU = "kernel.iommu"
 
 
-def _row(name, remedy, question, doc, silence, action, needs_gpu=False, severity=FAIL):
+def _row(
+    name: str,
+    remedy: str,
+    question: str,
+    doc: str,
+    silence: str,
+    action: str,
+    needs_gpu: bool = False,
+    severity: str = FAIL,
+) -> Check:
     return Check(
         id=name,
         layer="system",

@@ -45,7 +45,7 @@ def limits(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(memory, "no limit", f"pinned memory: {memory}, open files: {files}")
 
 
-def count(text):
+def count(text: str) -> int:
     if not re.match("[0-9]{1,20}$", text):
         raise Unreadable(f"a limit is neither a number nor {NO_LIMIT}: {text!r}", "readings.smoke")
     return int(text)

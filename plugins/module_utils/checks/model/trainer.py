@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the trainer: its package and the files that root alone may change."""
 
+from typing import Collection
+
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -30,7 +32,7 @@ def trainer_installed(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(version, "importable", f"gan_trainer {version}")
 
 
-def close_again(paths):
+def close_again(paths: Collection[str]) -> str:
     """What makes the named files root's alone again: whole folders of ours, since only the first files are named."""
     folders = sorted({folder for folder in ROOT_ONLY for path in paths if (path + "/").startswith(folder + "/")})
     if not folders:

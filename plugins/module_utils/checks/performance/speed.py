@@ -5,7 +5,7 @@ A model without a published floor is SKIP with what was measured, never PASS: wh
 """
 
 import functools
-from typing import List, Tuple
+from typing import Callable, List, Tuple
 
 from ...gpu import floors
 from ...verdict.check import (
@@ -19,6 +19,8 @@ from ...verdict.check import (
     UNKNOWN,
     WARN,
     Check,
+    Judge,
+    Outcome,
     failed,
     passed,
     skipped,
@@ -37,6 +39,9 @@ SPREAD = 1.05
 NOISE = 1.1
 WRONG_NODE = "Compare nvidia-smi topo -m with the server's manual; switch on ACPI's NUMA tables (SRAT) in the firmware."
 
+# function(readings, devices): what a check says of GPUs that were measured.
+Measured = Callable[[Evidence, List[Evidence]], Outcome]
+
 
 def devices_of(readings: Evidence, expected: Evidence) -> Tuple[List[Evidence], str, str]:
     """(devices, reason to skip, reason to doubt): the measured GPUs, and why they are none or too few."""
@@ -53,12 +58,12 @@ def devices_of(readings: Evidence, expected: Evidence) -> Tuple[List[Evidence], 
     return devices, "", ""
 
 
-def on_measured(action, at_least=1):
+def on_measured(action: str, at_least: int = 1) -> Callable[[Measured], Judge]:
     """Make a check of `judge(readings, devices)`, for when all expected GPUs were measured, `at_least` so many."""
 
-    def decorate(judge):
+    def decorate(judge: Measured) -> Judge:
         @functools.wraps(judge)
-        def look(readings, expected):
+        def look(readings: Evidence, expected: Evidence) -> Outcome:
             devices, reason, doubt = devices_of(readings, expected)
             if doubt:
                 return unknown(doubt + why_failed(readings, ""), action=action)
@@ -71,11 +76,11 @@ def on_measured(action, at_least=1):
     return decorate
 
 
-def against_floor(measure, action):
+def against_floor(measure: str, action: str) -> Judge:
     """A check that holds a measure of every GPU against the floor of its model; the worst one counts."""
 
     @on_measured(action)
-    def judge(readings, devices):
+    def judge(readings: Evidence, devices: List[Evidence]) -> Outcome:
         """At least 0.75 of what was published for good cards of the model; WARN within 5 % above that floor."""
         found = [one_device(readings, device, measure) for device in devices]
         # What could not be measured is worse than what cannot be judged.
@@ -85,7 +90,7 @@ def against_floor(measure, action):
     return judge
 
 
-def one_device(readings, device, measure):
+def one_device(readings: Evidence, device: Evidence, measure: str) -> Outcome:
     name, model = device.device("device"), device.text("name")
     if device.absent("measures", measure):
         if measure in device.names("left_out"):
@@ -95,7 +100,7 @@ def one_device(readings, device, measure):
     return against(value, floors.floor_of(model, measure), f"{name} ({model})", model)
 
 
-def against(value, limits, name, model):
+def against(value: float, limits: floors.Floor, name: str, model: str) -> Outcome:
     """The outcome of a value against a `Floor`."""
     words = f"{name}: {value:g} {limits.unit}"
     if limits.peak is not None:
@@ -105,12 +110,12 @@ def against(value, limits, name, model):
     words += f"; floor {limits.floor:g} ({limits.source})"
     if value < limits.floor:
         return failed(value, limits.floor, words)
-    if value < limits.warn:
+    if value < (limits.warn or limits.floor):
         return warned(value, limits.floor, words)
     return passed(value, limits.floor, words)
 
 
-def why_failed(readings, begin):
+def why_failed(readings: Evidence, begin: str) -> str:
     """The first problem of the measurement that begins with these words, for a message."""
     problems = [problem.text() for problem in readings.each("performance", "problems")]
     found = [problem for problem in problems if problem.startswith(begin)]
@@ -118,7 +123,7 @@ def why_failed(readings, begin):
 
 
 @on_measured(SLOW_LINK)
-def link(readings, devices):
+def link(readings: Evidence, devices: List[Evidence]) -> Outcome:
     """Under load each card's PCIe link runs at the speed that card and slot could have; idle cards slow it down."""
     wanted = {gpu.pci_id("pci_id"): speed(gpu.text("link", "speed_max")) for gpu in readings.each("probe", "gpus")}
     for device in devices:
@@ -132,13 +137,13 @@ def link(readings, devices):
     return passed(best, best, "every link runs at its full speed")
 
 
-def speed(text):
+def speed(text: str) -> float:
     """GT/s in sysfs' words, such as "8.0 GT/s PCIe"."""
     return float(text.split()[0])
 
 
 @on_measured(SLOW_FABRIC, at_least=2)
-def all_reduce(readings, devices):
+def all_reduce(readings: Evidence, devices: List[Evidence]) -> Outcome:
     """Over eight GPUs behind NVLink at least 0.75 of the published bus bandwidth; WARN within 5 % above that floor."""
     if readings.absent("performance", "all_reduce"):
         return unknown(f"all-reduce could not be measured{why_failed(readings, 'all_reduce')}")
@@ -154,7 +159,7 @@ def all_reduce(readings, devices):
 
 
 @on_measured(SLOW_CARD, at_least=2)
-def spread(readings, devices):
+def spread(readings: Evidence, devices: List[Evidence]) -> Outcome:
     """GPUs of one model on one node multiply equally fast, within 5 %: the slow one holds up a training on all."""
     if len({device.text("name") for device in devices}) > 1:
         return skipped("the GPUs are of different models")
@@ -167,7 +172,7 @@ def spread(readings, devices):
 
 
 @on_measured(WRONG_NODE)
-def near_and_far(readings, devices):
+def near_and_far(readings: Evidence, devices: List[Evidence]) -> Outcome:
     """From the processors that the host calls near, a GPU is reached at least as fast as from those of another node."""
     for device in devices:
         name = device.device("device")
@@ -195,7 +200,9 @@ QUESTIONS = {
 }
 
 
-def deep(name, question, action, judge, source, unit, severity=FAIL, remedy=""):
+def deep(
+    name: str, question: str, action: str, judge: Judge, source: str, unit: str, severity: str = FAIL, remedy: str = ""
+) -> Check:
     """A check of level deep."""
     return Check(
         id="performance." + name,

@@ -50,7 +50,7 @@ def secure_boot(readings: Evidence, expected: Evidence) -> Outcome:
     return warned(found, "off, or key enrolled", f"the next module that DKMS builds will not load: {words}")
 
 
-def _key_state(readings):
+def _key_state(readings: Evidence) -> str:
     """What the firmware thinks of DKMS's key."""
     because = readings.wish("probe", "module_key", "because")
     if because:

@@ -3,6 +3,7 @@
 
 import functools
 import re
+from typing import Optional, Sequence
 
 from ...gpu import floors
 from ...verdict.check import (
@@ -11,6 +12,7 @@ from ...verdict.check import (
     STANDARD,
     WARN,
     Check,
+    Judge,
     Outcome,
     failed,
     passed,
@@ -22,14 +24,14 @@ from ...verdict.evidence import (
     Evidence,
     Unreadable,
 )
-from ...verdict.report import age_words
+from ...verdict.report import Record, age_words
 
 BUSY = "the smoke test was not run, since the GPUs were in use: {}"
 CHECK_MODE = "check mode runs no smoke test"
 SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 
 
-def smoke_record(result):
+def smoke_record(result: Optional[Record]) -> Record:
     """The record of the smoke test in a result of amp_smoke_test, or one that says why there is none.
 
     None and a skipped task are no answer. The module gives a message when it failed, with or without a record, and then
@@ -48,7 +50,7 @@ def smoke_record(result):
     return record if record.get("problems") or not lines else dict(record, problems=lines[:1])
 
 
-def why_not_run(readings):
+def why_not_run(readings: Evidence) -> str:
     """Why no smoke test was run: somebody worked on the GPUs, or check mode; "" where one was, or none was wanted."""
     smoke = readings.at("smoke").value
     if isinstance(smoke, dict) and "check_mode" in smoke:
@@ -56,11 +58,11 @@ def why_not_run(readings):
     return BUSY.format(readings.text("smoke", "busy")) if isinstance(smoke, dict) and "busy" in smoke else ""
 
 
-def where_run(judge):
+def where_run(judge: Judge) -> Judge:
     """Make a check SKIP where no test could be run; what an earlier one found wrong stays a failure."""
 
     @functools.wraps(judge)
-    def look(readings, expected):
+    def look(readings: Evidence, expected: Evidence) -> Outcome:
         reason = why_not_run(readings)
         if not reason:
             return judge(readings, expected)
@@ -106,14 +108,14 @@ def amp(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(wanted, wanted, describe(wanted, devices) + age(smoke))
 
 
-def describe(wanted, devices):
+def describe(wanted: str, devices: Sequence[Evidence]) -> str:
     if wanted == "cpu":
         return "trained on the CPU, as demanded; this says nothing about a GPU"
     names = ", ".join(device.text("device") for device in devices)
     return f"trained on {names} in float32 and {devices[0].text('amp_dtype')}"
 
 
-def age(smoke):
+def age(smoke: Evidence) -> str:
     """How long ago, for a result that is read again later."""
     if "age_s" not in smoke.value:
         return ""

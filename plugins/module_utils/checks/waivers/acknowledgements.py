@@ -8,6 +8,7 @@ the kernel's log and null for a check; `cards` are the PCI addresses in `message
 
 import datetime
 import re
+from typing import Any, Dict, List
 
 from ...verdict.kept_file import damaged, read_kept, write_kept
 from ...verdict.report import TIME_FORMAT, age_seconds
@@ -28,8 +29,11 @@ CARD = re.compile(
     r"(?![0-9a-fA-F]|:[0-9a-fA-F])"
 )
 
+# An acknowledgement: the keys of `FORM`.
+Entry = Dict[str, Any]
 
-def parse_duration(text):
+
+def parse_duration(text: str) -> int:
     """Seconds of "30m", "12h" or "7d"; ValueError for anything else and for more than 90 days."""
     match = DURATION.fullmatch(text)
     if not match:
@@ -40,7 +44,7 @@ def parse_duration(text):
     return seconds
 
 
-def parse_reason(text):
+def parse_reason(text: str) -> str:
     """The reason without surrounding blanks; ValueError when it is empty, too long, or would repaint a terminal."""
     words = text.strip()
     if not words:
@@ -52,18 +56,18 @@ def parse_reason(text):
     return words
 
 
-def cards_in(text):
+def cards_in(text: str) -> List[str]:
     """The PCI addresses in a text, sorted, as the kernel's log writes them: "0000:3b:00", without the function."""
     return sorted({card_of(address) for address in CARD.findall(text)})
 
 
-def card_of(pci_id):
+def card_of(pci_id: str) -> str:
     """One spelling for the address of a card: nvidia-smi, sysfs and the kernel differ in domain, case and function."""
     domain, _colon, rest = pci_id.lower().partition(":")
     return f"{int(domain, 16):04x}:{rest.partition('.')[0]}"
 
 
-def later(time, seconds):
+def later(time: str, seconds: int) -> str:
     """`time` in the report's format, so many seconds later."""
     moment = datetime.datetime.strptime(time, TIME_FORMAT) + datetime.timedelta(seconds=seconds)
     return moment.strftime(TIME_FORMAT)
@@ -90,7 +94,7 @@ FORM = {
 }
 
 
-def parse_entries(entries):
+def parse_entries(entries: Any) -> List[Entry]:
     """The entries when each of them is whole; ValueError otherwise: who damaged one may have damaged any."""
     if not isinstance(entries, list) or len(entries) > MOST_ENTRIES:
         raise ValueError(f"expected a list of at most {MOST_ENTRIES} acknowledgements")
@@ -107,7 +111,7 @@ def parse_entries(entries):
     return entries
 
 
-def read_acknowledgements(root):
+def read_acknowledgements(root: str) -> List[Entry]:
     """The node's acknowledgements, [] without a file; OSError or ValueError when none of them can be believed."""
     record = read_kept(root, PATH, SCHEMA)
     try:
@@ -116,12 +120,12 @@ def read_acknowledgements(root):
         raise damaged(PATH, error)
 
 
-def write_acknowledgements(root, entries):
+def write_acknowledgements(root: str, entries: List[Entry]) -> None:
     """Replace the file; OSError when that fails, ValueError when it would hold too much."""
     write_kept(root, PATH, {"schema": SCHEMA, "acknowledgements": parse_entries(entries)})
 
 
-def with_entries(entries, added, now):
+def with_entries(entries: List[Entry], added: List[Entry], now: str) -> List[Entry]:
     """The entries with `added` in the place of those of the same ids; what expired 90 days ago and more is dropped."""
     ids = {entry["id"] for entry in added}
     kept = [entry for entry in entries if entry["id"] not in ids]
@@ -129,17 +133,17 @@ def with_entries(entries, added, now):
     return sorted(recent + added, key=lambda entry: entry["id"])
 
 
-def is_event(entry):
+def is_event(entry: Entry) -> bool:
     """Whether it acknowledges an event of the kernel's log rather than a check."""
     return entry["last_s"] is not None
 
 
-def of_this_boot_only(entry):
+def of_this_boot_only(entry: Entry) -> bool:
     """What the kernel's log says begins anew with each boot."""
     return is_event(entry) or entry["id"].startswith("kernel.")
 
 
-def why_not_now(entry, moment):
+def why_not_now(entry: Entry, moment: Any) -> str:
     """Why the entry does not count at this moment, "" when it does; `moment` as in `readings.moment`."""
     now = moment.get("time") if isinstance(moment, dict) else None
     if now is None or not _time(now):
@@ -153,20 +157,20 @@ def why_not_now(entry, moment):
     return ""
 
 
-def in_words(entry):
+def in_words(entry: Entry) -> str:
     """For example "acknowledged until 2026-01-12T10:00:00Z by alice: ordered a new card"."""
     return "acknowledged until {until} by {user}: {reason}".format(**entry)
 
 
-def _text(value, longest):
+def _text(value: Any, longest: int) -> bool:
     return isinstance(value, str) and len(value) <= longest and (value.isprintable() or not value)
 
 
-def _number(value):
+def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
-def _time(value):
+def _time(value: Any) -> bool:
     try:
         age_seconds(value, value)
     except (TypeError, ValueError):

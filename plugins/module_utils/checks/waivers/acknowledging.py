@@ -2,14 +2,15 @@
 """What a name stands for on this node now: the findings that `gpu-doctor --acknowledge` would keep."""
 
 import difflib
-from typing import Any, Dict
+from typing import Dict, Iterable, List, Optional
 
-from ...verdict.check import FAIL, UNKNOWN, judge
-from ...verdict.report import printable
+from ...verdict.check import FAIL, UNKNOWN, Check, judge
+from ...verdict.report import Record, printable
 from ..all import CHECKS
 from ..kernel.event_names import KERNEL
 from . import events as waivable_events
-from .acknowledgements import cards_in
+from .acknowledgements import Entry, cards_in
+from .events import Failing
 from .rules import close_events, in_force
 from .scope import kept_message
 
@@ -18,17 +19,17 @@ class Refused(Exception):
     """Nothing was changed; the message says why and what to do."""
 
 
-def findings_to_acknowledge(name, check, readings, expectations):
+def findings_to_acknowledge(name: str, check: Optional[Check], readings: Record, expectations: Record) -> List[Entry]:
     """What `name` stands for on this node now, as entries without who, when and why; `Refused` when it is nothing.
 
     check   the `Check` of that name, None for the name of an event
     """
     readings = close_events(readings, in_force(readings))
     events = waivable_events.failing(readings, expectations, CHECKS)
-    events = [found for found in events if _is_countable(found[1])]
-    opened = [found for found in events if waivable_events.is_open(found[1])]
+    events = [found for found in events if _is_countable(found.event)]
+    opened = [found for found in events if waivable_events.is_open(found.event)]
     if check is None:
-        chosen = [found for found in events if found[2] == name]
+        chosen = [found for found in events if found.id == name]
         if not chosen:
             raise Refused(_no_such_event(name, readings, opened))
     else:
@@ -40,26 +41,26 @@ def findings_to_acknowledge(name, check, readings, expectations):
             words = "{} is {} now ({}): only a FAIL can be acknowledged{}"
             raise Refused(words.format(name, record["status"], printable(record["message"]), more))
         # A check of the kernel's log stands for all events that fail it now, each by its own name.
-        chosen = [found for found in opened if name in [bad["id"] for bad in found[3]]]
+        chosen = [found for found in opened if name in [bad["id"] for bad in found.records]]
         if not chosen:
             return [_entry(name, record, None, None)]
     firm = {row.id: row.firm_because for row in CHECKS if not row.waivable}
-    for _list, _event, event_id, bad in chosen:
-        for record in bad:
-            if record["id"] in firm:
-                raise Refused(f"{event_id} cannot be acknowledged: {firm[record['id']]}")
+    for found in chosen:
+        for bad in found.records:
+            if bad["id"] in firm:
+                raise Refused(f"{found.id} cannot be acknowledged: {firm[bad['id']]}")
     return _one_for_each(chosen)
 
 
-def _is_countable(event):
+def _is_countable(event: Record) -> bool:
     """Whether it says how often and when it came last; otherwise nobody could tell whether it came again."""
     count = event.get("count")
     return waivable_events.last_second(event) is not None and isinstance(count, int) and not isinstance(count, bool)
 
 
-def _one_for_each(chosen):
+def _one_for_each(chosen: Iterable[Failing]) -> List[Entry]:
     """An entry for each name: an event that was closed and came again is in the log twice."""
-    entries: Dict[str, Any] = {}
+    entries: Dict[str, Entry] = {}
     for _list, event, name, bad in chosen:
         last_s, count = waivable_events.last_second(event), event.get("count")
         entry = entries.setdefault(name, _entry(name, bad[0], last_s, count))
@@ -67,7 +68,7 @@ def _one_for_each(chosen):
     return list(entries.values())
 
 
-def _entry(name, record, last_s, count):
+def _entry(name: str, record: Record, last_s: Optional[float], count: Optional[int]) -> Entry:
     message = kept_message(record["message"])
     return {
         "id": name,
@@ -82,7 +83,7 @@ def _entry(name, record, last_s, count):
     }
 
 
-def check_named(name):
+def check_named(name: str) -> Optional[Check]:
     """The check of that name, None when it may be an event; `Refused` for what is neither."""
     check = next((check for check in CHECKS if check.id == name), None)
     if check is None and not name.startswith(KERNEL):
@@ -92,11 +93,11 @@ def check_named(name):
     return check
 
 
-def _no_such_event(name, readings, opened):
+def _no_such_event(name: str, readings: Record, opened: Iterable[Failing]) -> str:
     """Why an event cannot be acknowledged, and what could be."""
     if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
         return f"{name} is in the kernel's log and is no FAIL: there is nothing to acknowledge"
-    there = sorted({event_id for _list, _event, event_id, _bad in opened})
+    there = sorted({found.id for found in opened})
     what = f"open are {', '.join(there)}" if there else "it shows no event that FAILs"
     near = difflib.get_close_matches(name, there + [check.id for check in CHECKS], 1)
     meant = f"; did you mean {near[0]}?" if near else ""

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single events of the kernel's log: which of them fail, and what the log is without some."""
 
-from typing import Any, List
+from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...verdict.check import FAIL, judge
+from ...verdict.check import FAIL, Check, judge
+from ...verdict.report import Record
 from ..kernel.event_names import KERNEL, listed_id
 
 LISTS = ("xids", "sxids", "findings")
 
 
-def events(readings):
+class Failing(NamedTuple):
+    """An event that FAILs by itself: its list, its name, and the records of the checks that it FAILs."""
+
+    listed_in: str
+    event: Record
+    id: str
+    records: Sequence[Record]
+
+
+def events(readings: Record) -> List[Tuple[str, Record, str]]:
     """`[(list, event, id)]` of `readings.kernel_log`; none where it is missing or not readable."""
     log = readings.get("kernel_log")
     found = []
@@ -22,18 +32,18 @@ def events(readings):
     return found
 
 
-def last_second(event):
+def last_second(event: Record) -> Optional[float]:
     """When it came last, in seconds since the boot; None when nobody knows."""
     second = event.get("last_s")
     return second if isinstance(second, (int, float)) and not isinstance(second, bool) else None
 
 
-def is_open(event):
+def is_open(event: Record) -> bool:
     """Whether nothing has closed the event yet."""
     return not event.get("closed_by")
 
 
-def closing(readings, words_of):
+def closing(readings: Record, words_of: Callable[[Record, str], str]) -> Record:
     """The readings with `closed_by` set on each open event for which `words_of(event, id)` says something."""
     words = {id(event): words_of(event, event_id) for _name, event, event_id in events(readings) if is_open(event)}
     if not any(words.values()):
@@ -47,19 +57,19 @@ def closing(readings, words_of):
     return dict(readings, kernel_log=log)
 
 
-def alone(readings, name, event):
+def alone(readings: Record, name: str, event: Record) -> Record:
     """The readings as if that event, still open, were all that the log holds."""
     log = dict(readings["kernel_log"], **{other: [] for other in LISTS})
     log[name] = [dict(event, closed_by="")]
     return dict(readings, kernel_log=log)
 
 
-def failing(readings, expectations, checks):
-    """`[(list, event, id, records)]` of the events that would each FAIL checks of `checks` by itself.
+def failing(readings: Record, expectations: Record, checks: Iterable[Check]) -> List[Failing]:
+    """The events that would each FAIL checks of `checks` by itself.
 
     An event that something has closed is among them: whether it was a fault does not depend on what came after.
     """
-    found: List[Any] = []
+    found: List[Failing] = []
     seen = events(readings)
     if not seen:
         return found
@@ -72,5 +82,5 @@ def failing(readings, expectations, checks):
         records = [judge(check, only, expectations) for check in asked]
         bad = [record for record in records if record["status"] == FAIL]
         if bad:
-            found.append((name, event, event_id, bad))
+            found.append(Failing(name, event, event_id, bad))
     return found

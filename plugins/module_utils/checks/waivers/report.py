@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waivers and strikes in a report, and as lines for people."""
 
-from ...verdict.report import printable
+from typing import Any, Dict, Iterable, List
+
+from ...verdict.report import Record, printable
 from ..gpu.strikes_kept import counted, label
-from .acknowledgements import why_not_now
+from .acknowledgements import Entry, why_not_now
 from .rules import reported
 
 
-def with_waivers(report):
+def with_waivers(report: Record) -> Dict[str, Any]:
     """The report with `acknowledgements` (each with `counts` and `because`) and `strikes` (cards, or unreadable)."""
     strikes = counted(report["readings"], report["expectations"], report["checks"])
     return dict(
@@ -17,7 +19,7 @@ def with_waivers(report):
     )
 
 
-def acknowledgement_lines(entries, moment):
+def acknowledgement_lines(entries: Iterable[Entry], moment: Any) -> List[str]:
     """What `gpu-doctor --acknowledgements` prints."""
     lines = []
     for entry in entries:
@@ -28,7 +30,7 @@ def acknowledgement_lines(entries, moment):
     return [printable(line) for line in lines] or ["Nothing is acknowledged on this node."]
 
 
-def strike_lines(cards):
+def strike_lines(cards: Iterable[Record]) -> List[str]:
     """What `gpu-doctor --strikes` prints: what a warranty claim asks for, the card with the latest strike first."""
     lines = []
     for card in cards:
@@ -41,7 +43,7 @@ def strike_lines(cards):
     return [printable(line) for line in lines] or ["No card of this node has a strike."]
 
 
-def faults_of(card):
+def faults_of(card: Record) -> str:
     """For example "gpu.sram 3 times, kernel.xid:48 once"."""
     names = sorted(card["counts"], key=lambda name: (-card["counts"][name], name))
     return ", ".join(

@@ -5,16 +5,18 @@ A waiver is visible in its record (`waived`) and never makes a PASS. An acknowle
 UNKNOWN, and a check with `firm_because` (a lost GPU, a missing driver) is judged as if there were no waiver.
 """
 
-from ...verdict.check import FAIL, PASS, SKIP, WARN, judge
-from ...verdict.report import BY_INVENTORY, BY_ROOT
+from typing import Any, Dict, Iterable, List, Tuple
+
+from ...verdict.check import FAIL, PASS, SKIP, WARN, Check, judge
+from ...verdict.report import BY_INVENTORY, BY_ROOT, Record
 from . import events as waivable_events
-from .acknowledgements import in_words, is_event, parse_entries, why_not_now
+from .acknowledgements import Entry, in_words, is_event, parse_entries, why_not_now
 from .scope import why_not_covered
 
 LONGEST_OUGHT = 200
 
 
-def entries_of(readings):
+def entries_of(readings: Record) -> List[Entry]:
     """The acknowledgements in `readings`, [] when they are missing or damaged: then none counts."""
     try:
         return parse_entries(readings.get("acknowledgements"))
@@ -22,12 +24,12 @@ def entries_of(readings):
         return []
 
 
-def in_force(readings):
+def in_force(readings: Record) -> List[Entry]:
     """Those that count at the moment of the readings."""
     return [entry for entry in entries_of(readings) if not why_not_now(entry, readings.get("moment"))]
 
 
-def covers_event(entry, event, event_id):
+def covers_event(entry: Entry, event: Record, event_id: str) -> bool:
     """Whether an acknowledgement covers an event: what had happened by then, and not what happened again later."""
     last, count = waivable_events.last_second(event), event.get("count")
     if not is_event(entry) or entry["id"] != event_id or last is None or last > entry["last_s"]:
@@ -35,16 +37,16 @@ def covers_event(entry, event, event_id):
     return entry["count"] is None or (isinstance(count, int) and count <= entry["count"])
 
 
-def close_events(readings, entries):
+def close_events(readings: Record, entries: List[Entry]) -> Record:
     """The readings with `closed_by` set on the open events that one of `entries` covers; pure."""
 
-    def words(event, event_id):
+    def words(event: Record, event_id: str) -> str:
         return next((in_words(entry) for entry in entries if covers_event(entry, event, event_id)), "")
 
     return waivable_events.closing(readings, words)
 
 
-def problems_of_skips(expectations, checks):
+def problems_of_skips(expectations: Record, checks: Iterable[Check]) -> Dict[str, str]:
     """`{id: what is wrong with it}` of `skip_checks`; such a check is judged as always."""
     firm = {check.id: check.firm_because for check in checks}
     found = {}
@@ -60,13 +62,15 @@ def problems_of_skips(expectations, checks):
     return found
 
 
-def asked_skips(expectations):
+def asked_skips(expectations: Record) -> Dict[str, Any]:
     """What the inventory asks to switch off, `{id: reason}`."""
     asked = expectations.get("skip_checks")
     return {str(name): reason for name, reason in asked.items()} if isinstance(asked, dict) else {}
 
 
-def run_with_waivers(checks, every_check, readings, expectations):
+def run_with_waivers(
+    checks: Iterable[Check], every_check: Iterable[Check], readings: Record, expectations: Record
+) -> List[Dict[str, Any]]:
     """The records of `checks` on plain readings; `every_check` is what an id is looked up in. Never raises."""
     refused = problems_of_skips(expectations, every_check)
     skips = {name: why for name, why in asked_skips(expectations).items() if name not in refused}
@@ -89,7 +93,7 @@ def run_with_waivers(checks, every_check, readings, expectations):
     return records
 
 
-def _switched_off(check, reason):
+def _switched_off(check: Check, reason: str) -> Dict[str, Any]:
     return {
         "id": check.id,
         "layer": check.layer,
@@ -104,7 +108,9 @@ def _switched_off(check, reason):
     }
 
 
-def _with_closed_events(check, readings, closed, expectations, entries):
+def _with_closed_events(
+    check: Check, readings: Record, closed: Record, expectations: Record, entries: List[Entry]
+) -> Dict[str, Any]:
     """The record with acknowledged events closed; when only that keeps it from FAIL it is a WARN that says so."""
     record, before = judge(check, closed, expectations), judge(check, readings, expectations)
     if before["status"] != FAIL or record["status"] not in (PASS, WARN):
@@ -117,7 +123,7 @@ def _with_closed_events(check, readings, closed, expectations, entries):
     return _softened(before, needed or entries)
 
 
-def _acknowledged(record, entry, moment):
+def _acknowledged(record: Record, entry: Entry, moment: Any) -> Dict[str, Any]:
     """A FAIL of a check that root has acknowledged: a WARN where that covers it, else the FAIL with the reason why."""
     why = why_not_now(entry, moment) or why_not_covered(entry, record)
     if not why:
@@ -126,7 +132,7 @@ def _acknowledged(record, entry, moment):
     return dict(record, message=note)
 
 
-def _softened(record, entries):
+def _softened(record: Record, entries: List[Entry]) -> Dict[str, Any]:
     words = "; ".join(f"{entry['id']} {in_words(entry)}" for entry in entries)
     if len(entries) == 1 and entries[0]["id"] == record["id"]:
         words = in_words(entries[0])
@@ -148,7 +154,7 @@ def _softened(record, entries):
     )
 
 
-def state_of(entry, readings, records):
+def state_of(entry: Entry, readings: Record, records: Iterable[Record]) -> Tuple[bool, str]:
     """`(counts, why)` of an acknowledgement for the report: whether it covers something now, else why not."""
     why = why_not_now(entry, readings.get("moment"))
     if why:
@@ -167,7 +173,7 @@ def state_of(entry, readings, records):
     return False, why or f"the check is {record['status']}"
 
 
-def reported(readings, records):
+def reported(readings: Record, records: Iterable[Record]) -> List[Entry]:
     """The report's `acknowledgements`: every entry with `counts` and `because`."""
     found = []
     for entry in entries_of(readings):

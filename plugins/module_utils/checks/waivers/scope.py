@@ -2,11 +2,12 @@
 """How far an acknowledgement of a check reaches: the finding as it was, and nothing that is worse."""
 
 import re
+from typing import Any, Dict, List, Set
 
 from ...verdict.check import REMEDIES
-from ...verdict.report import printable
+from ...verdict.report import Record, printable
 from . import acknowledgements
-from .acknowledgements import CARD, cards_in
+from .acknowledgements import CARD, Entry, cards_in
 
 # Units of what is measured: one value is never exactly the next one. Everything else is counted, and one more counts.
 MEASURED = ("C", "W", "MHz", "MiB", "GB/s", "TFLOP/s", "GT/s", "x")
@@ -17,7 +18,7 @@ NUMBERED = re.compile(r"\b(?:GPU|link|card|port|node|device|rank|slot)s?\s+[0-9]
 WORD = re.compile(r"[^\s,;:()'\"]*[A-Za-z][^\s,;:()'\"]*")
 
 
-def why_not_covered(entry, record):
+def why_not_covered(entry: Entry, record: Record) -> str:
     """Why an acknowledgement of a check does not cover this FAIL of it, "" when it does.
 
     It covers the finding as it was: no other card, no other words, no graver remedy, and no number that is worse, by
@@ -36,23 +37,23 @@ def why_not_covered(entry, record):
     return ""
 
 
-def kept_message(text):
+def kept_message(text: str) -> str:
     """A message as an acknowledgement keeps it: one line, of bounded length."""
     return printable(text)[: acknowledgements.LONGEST_MESSAGE]
 
 
-def words_in(message):
+def words_in(message: str) -> Set[str]:
     """What a message says, without addresses of cards and amounts."""
     text = CARD.sub(" ", message)
     names = NUMBERED.findall(text)
     return set(names) | set(WORD.findall(NUMBERED.sub(" ", text)))
 
 
-def _gravity(remedy):
+def _gravity(remedy: str) -> int:
     return REMEDIES.index(remedy) if remedy in REMEDIES else -1
 
 
-def _is_worse(entry, record, message):
+def _is_worse(entry: Entry, record: Record, message: str) -> bool:
     """Whether a number has moved away from what is expected, for any card or, where none is named, at all.
 
     Where nobody knows in which direction worse lies, as with 8 lanes of "all", every move counts.
@@ -76,7 +77,7 @@ def _is_worse(entry, record, message):
     return False
 
 
-def _by_card(message):
+def _by_card(message: str) -> Dict[str, List[float]]:
     """`{card: its numbers}`; under "" what stands before the first card, which is all where none is named."""
     texts, cards = {"": ""}, [""]
     for part in re.split(r"[;,] ", message):
@@ -86,5 +87,5 @@ def _by_card(message):
     return {card: [float(number) for number in NUMBER.findall(text)] for card, text in texts.items()}
 
 
-def _is_number(value):
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of what keeps other checks quiet: a waiver that cannot be followed must not go unseen."""
 
+from typing import Any
+
 from ...verdict.check import (
     QUICK,
     WARN,
@@ -47,7 +49,7 @@ def valid(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("valid", "valid", "{} acknowledgements kept, {} checks switched off".format(*numbers))
 
 
-def _damage(value):
+def _damage(value: Any) -> str:
     """What is wrong with the reading, "" when nothing is or when it is no reading at all."""
     if isinstance(value, dict) and isinstance(value.get("unreadable"), str):
         return value["unreadable"]

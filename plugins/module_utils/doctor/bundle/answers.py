@@ -4,7 +4,7 @@
 import json
 import os
 import re
-from typing import List, NamedTuple, Tuple
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 from ...host.bounded import run_bounded
 from ...host.files import link_target, names_in, read_text
@@ -129,7 +129,7 @@ def raw_answers(root: str) -> List[Answer]:
     return found
 
 
-def _asked(name, what, commands, seconds, most) -> Tuple[Answer, bool]:
+def _asked(name: str, what: str, commands: Sequence[Sequence[str]], seconds: float, most: int) -> Tuple[Answer, bool]:
     problems = []
     for command in commands:
         done = run_bounded(command, seconds, most)
@@ -183,7 +183,7 @@ def _add(lines: list, root: str, path: str) -> None:
         lines += [f"{path}: {line}" for line in text.splitlines()[:64]]
 
 
-def as_json(text: str):
+def as_json(text: str) -> Any:
     """The record in the text, None where there is none."""
     try:
         return json.loads(text)

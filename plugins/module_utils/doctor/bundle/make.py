@@ -150,7 +150,7 @@ def _masker(root: str, report: dict, answers: List[Answer]) -> Masker:
     return masker
 
 
-def _files(answers: List[Answer], masker) -> Tuple[list, List[Tuple[str, bytes]]]:
+def _files(answers: List[Answer], masker: Optional[Masker]) -> Tuple[list, List[Tuple[str, bytes]]]:
     """The rows of the manifest, and (name, bytes) of each answer that there is."""
     rows, files, left = [], [], MOST_BYTES
     for answer in answers:
@@ -161,7 +161,7 @@ def _files(answers: List[Answer], masker) -> Tuple[list, List[Tuple[str, bytes]]
             data = b"" if answer.name.endswith(".json") else data[:most].rpartition(b"\n")[0]
             problem = "; ".join([problem] if problem else []) + f"too large, {'cut' if data else 'left out'}"
         left -= len(data)
-        row = {
+        row: Dict[str, Any] = {
             "name": answer.name if data else None,
             "file": answer.name,
             "what": answer.what,
@@ -178,7 +178,7 @@ def _files(answers: List[Answer], masker) -> Tuple[list, List[Tuple[str, bytes]]
     return rows, files
 
 
-def _bytes(answer: Answer, masker) -> bytes:
+def _bytes(answer: Answer, masker: Optional[Masker]) -> bytes:
     record = as_json(answer.text) if answer.name.endswith(".json") else None
     if isinstance(record, (dict, list)):
         return _json(masker.value(record) if masker else record)
@@ -186,7 +186,7 @@ def _bytes(answer: Answer, masker) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _json(value) -> bytes:
+def _json(value: Any) -> bytes:
     # Escapes of other alphabets would hide a name from whoever searches the file for it.
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 

@@ -8,7 +8,7 @@ told with `learn`; `learn_from` finds such names in texts first, so that they ar
 
 import re
 from functools import partial
-from typing import Dict, List, Match, Optional, Pattern, Tuple
+from typing import Any, Dict, Iterable, List, Match, Optional, Pattern, Tuple
 
 from . import masking_patterns as forms
 
@@ -36,7 +36,7 @@ PLACES = {"user": USER_PLACES, "host": HOST_PLACES}
 class Masker:
     """Tokens of one set of files. `vocabulary`: words of the tools in lower case, which stay outside of names."""
 
-    def __init__(self, vocabulary=()):
+    def __init__(self, vocabulary: Iterable[str] = ()) -> None:
         self.vocabulary = set(vocabulary)
         self._tokens: Dict[str, Dict[str, str]] = {}
         self._words: Dict[str, str] = {}
@@ -139,7 +139,7 @@ class Masker:
 
     # -- masking
 
-    def value(self, value, key: str = ""):
+    def value(self, value: Any, key: str = "") -> Any:
         """A copy of a record as json.loads gives it, with every text in it masked, keys of records included."""
         if isinstance(value, dict):
             return {self._key(name): self.value(member, str(name)) for name, member in value.items()}
@@ -163,7 +163,7 @@ class Masker:
             return "host"
         return "user" if key in ("users", "training_user", "user") else forms.field_kind(key)
 
-    def _key(self, name):
+    def _key(self, name: Any) -> Any:
         return self.text(name) if isinstance(name, str) and not re.fullmatch(r"[a-z_]+", name) else name
 
     def text(self, text: str) -> str:
@@ -208,23 +208,23 @@ class Masker:
         plain = value.replace("-", "").lower()
         return value if set(plain) == {"0"} else self.token("uuid", plain)
 
-    def _email(self, match) -> str:
+    def _email(self, match: Match[str]) -> str:
         # What is left of the login of an address, and systemd's name@instance.service.
         if match.group(1).lower() in forms.UNIT_ENDINGS or re.match(r"login-[0-9]+@", match.group()):
             return match.group()
         return self.token("mail", match.group())
 
-    def _domain_name(self, match) -> str:
+    def _domain_name(self, match: Match[str]) -> str:
         name = match.group()
         if forms.PUBLIC.search(name) or re.fullmatch(r"(?:host|domain)-[0-9]+\..*", name):
             return name
         return self.token("name", name)
 
-    def _xml_field(self, match) -> str:
+    def _xml_field(self, match: Match[str]) -> str:
         name, value = match.groups()
         return f"<{name}>{self._field(name, value)}</"
 
-    def _text_field(self, match) -> str:
+    def _text_field(self, match: Match[str]) -> str:
         lead, name, colon, value, end = match.groups()
         return lead + name + colon + self._field(name, value) + end
 

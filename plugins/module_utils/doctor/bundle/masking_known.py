@@ -4,6 +4,7 @@
 import os
 import platform
 import re
+from typing import Any, Iterator, List, Tuple
 
 from ...checks.all import CHECKS
 from ...gpu.device_table import ARCHITECTURES, CARDS
@@ -52,7 +53,7 @@ def vocabulary(report: dict) -> set:
     return words
 
 
-def keys_of(value, depth: int = 0):
+def keys_of(value: Any, depth: int = 0) -> Iterator[str]:
     """Every key in nested records; not those that are paths or addresses."""
     if depth > 20:
         return
@@ -97,7 +98,7 @@ def people(root: str) -> list:
     return found
 
 
-def named_in(value, key: str = "") -> list:
+def named_in(value: Any, key: str = "") -> List[Tuple[str, str]]:
     """[(kind, name)] of hosts and users that a report names under keys of its own."""
     if isinstance(value, dict):
         return [pair for name, member in value.items() for pair in named_in(member, str(name))]
@@ -125,5 +126,5 @@ def reasons_in(report: dict) -> list:
     return [reason for reason in given if isinstance(reason, str)]
 
 
-def _list(value) -> list:
+def _list(value: Any) -> List[Any]:
     return value if isinstance(value, list) else []

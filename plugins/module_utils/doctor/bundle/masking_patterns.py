@@ -7,7 +7,7 @@ address that is taken for a version gives a network away.
 
 import ipaddress
 import re
-from typing import Callable
+from typing import Callable, Match
 
 # Long enough to be no word of the tools; "Serial: 8250" of a console is none.
 SERIAL_FORM = re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9._-]{4,63}")
@@ -130,14 +130,14 @@ def is_version(text: str, start: int, end: int) -> bool:
 def addresses_masked(text: str, token: Callable[[str, str], str]) -> str:
     """The text with IPv4 and IPv6 addresses replaced by `token(kind, value)`."""
 
-    def four(match):
+    def four(match: Match[str]) -> str:
         parts = match.group().split(".")
         is_one = all(int(part) < 256 and (part == "0" or not part.startswith("0")) for part in parts)
         if not is_one or NOBODYS.match(match.group()) or is_version(text, match.start(), match.end()):
             return match.group()
         return token("ip", match.group())
 
-    def six(match):
+    def six(match: Match[str]) -> str:
         address = match.group().partition("%")[0]
         try:
             value = ipaddress.IPv6Address(address)

@@ -9,7 +9,7 @@ import re
 import stat
 import tarfile
 import zlib
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..bundle.make import MANIFEST
 from .log import Log, kernel_log
@@ -140,7 +140,7 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
     return [Piece(OTHER, "neither nvidia-smi -q -x, nor a kernel log, nor a bundle of gpu-doctor")]
 
 
-def decoded(data: bytes):
+def decoded(data: bytes) -> Optional[str]:
     """The text, None for a binary file; a shell of Windows saves UTF-16."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
@@ -167,7 +167,7 @@ def _warnings(lines: List[str]) -> str:
     return "".join(line + "\n" for line in lines if re.match(r"\s*warning\b", line, re.IGNORECASE))
 
 
-def unzipped(data: bytes):
+def unzipped(data: bytes) -> Tuple[bytes, bool]:
     """(bytes, whether that is all): a damaged or endless stream ends where it does."""
     found, reader = bytearray(), zlib.decompressobj(wbits=31)
     try:
@@ -200,7 +200,7 @@ def unpacked(data: bytes) -> Dict[str, bytes]:
     return found
 
 
-def _manifest(data: bytes):
+def _manifest(data: bytes) -> Optional[Dict[str, Any]]:
     """The record of a manifest, None for any other JSON."""
     try:
         record = json.loads(data.decode("utf-8"))

@@ -2,7 +2,7 @@
 """Judge what a node has left: a bundle as the node did, a bare answer or log by those checks that it is enough for."""
 
 import json
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ...checks.all import CHECKS, run_checks
 from ...gpu.nvidia_smi.query import record_of
@@ -14,6 +14,7 @@ from ..bundle.make import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
 from ..scan.examine import scan_records
 from ..scan.scope import is_scan
 from .files import BUNDLE, LOG, XML, Piece, log_of, manifest_of
+from .log import Log
 
 REACHABLE = "driver.reachable"
 # What a file without its node leaves open; a check that asks for it is left out.
@@ -34,11 +35,12 @@ NOT_MEASURED = "not measured: "
 class Part(dict):
     """A record that notes which keys were asked for: those that it has in `found`, others in `missing`."""
 
-    def __init__(self, record):
+    def __init__(self, record: Dict[str, Any]) -> None:
         dict.__init__(self, record)
-        self.found, self.missing = set(), set()
+        self.found: Set[object] = set()
+        self.missing: Set[object] = set()
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         is_here = dict.__contains__(self, key)
         # What every record is asked for first: whether it could be read.
         if key != "unreadable":
@@ -57,7 +59,7 @@ def judged(piece: Piece) -> dict:
     return _result(piece.kind, problem=piece.text)
 
 
-def _result(kind: str, **more) -> dict:
+def _result(kind: str, **more: Any) -> dict:
     empty: Dict[str, Any] = {
         "parsed": "",
         "driver": None,
@@ -77,23 +79,23 @@ def _answer(text: str, rc: int = 0) -> dict:
     return record_of(Finished(rc, text, "", False, False, False, ""))
 
 
-def _log(log, cut: bool) -> dict:
+def _log(log: Log, cut: bool) -> dict:
     """The reading. A saved part of a log stands for itself: that it does not reach back to the boot is no finding."""
     parsed = _parsed(log)
     return dict(parsed, source="file", from_boot=True, whole=parsed["whole"] and not cut)
 
 
-def _parsed(log) -> dict:
+def _parsed(log: Log) -> dict:
     """The reader may know the form by itself, and more of it than its translation keeps: who finds more is right."""
 
-    def found(parsed):
+    def found(parsed: Dict[str, Any]) -> Tuple[int, int]:
         return sum(len(parsed[name]) for name in ("xids", "sxids", "findings")), parsed["lines"]
 
     raw, translated = parse_log(log.raw), parse_log(log.text)
     return raw if found(raw) >= found(translated) else translated
 
 
-def _log_words(log) -> str:
+def _log_words(log: Log) -> str:
     begins = "" if "] Linux version " in log.text else ", not from the boot on"
     others = f" of {log.of}" if log.of > log.lines else ""
     return f"kernel log, {log.lines}{others} lines{begins}"
@@ -135,13 +137,13 @@ def checks_of_part(readings: dict, expectations: dict) -> List[dict]:
     return records
 
 
-def _identity_of(smi) -> dict:
+def _identity_of(smi: Optional[Dict[str, Any]]) -> dict:
     if not smi:
         return {"driver": None, "gpus": []}
     return {"driver": smi.get("driver_version"), "gpus": [str(gpu.get("name")) for gpu in smi.get("gpus", [])]}
 
 
-def _answer_words(smi) -> str:
+def _answer_words(smi: Dict[str, Any]) -> str:
     if not smi.get("gpus"):
         return f"nvidia-smi, no GPU ({smi.get('status')})"
     names = [str(gpu.get("name")) for gpu in smi["gpus"]]
@@ -197,7 +199,7 @@ def _bundle(piece: Piece) -> dict:
     )
 
 
-def _measured(performance):
+def _measured(performance: Any) -> Any:
     """The reading behind the report's `performance`, the other way round than report.performance_record."""
     problems = performance.get("problems") if isinstance(performance, dict) else None
     if problems and str(performance.get("because")) == NOT_MEASURED + str(problems[0]):

@@ -3,7 +3,7 @@
 
 import json
 import os
-from typing import List
+from typing import List, Optional
 
 from ...verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
 from ...verdict.report import PASSING, TABLE_ORDER, printable
@@ -51,7 +51,7 @@ def results_of(name: str, path: str) -> List[dict]:
     return [dict(result, verdict=_verdict(result)) for result in found]
 
 
-def _verdict(result: dict):
+def _verdict(result: dict) -> Optional[str]:
     """What was meant for us and cannot be read is UNKNOWN; another tool's file has no verdict."""
     return UNKNOWN if result["kind"] == DAMAGED else result["verdict"]
 

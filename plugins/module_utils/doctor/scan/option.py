@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu-doctor's option --scan, which gpu-doctor.pyz has without being told."""
 
+import argparse
 import json
 import os
 import shutil
 import sys
 import time
+from typing import Optional
 
 from ...host.terminal import print_utf8
 from ...verdict.check import DEEP
@@ -26,14 +28,14 @@ links.
 OF_A_NODE = ("gate", "record", "acknowledge", "withdraw", "acknowledgements", "strikes", "expectations", "replay")
 
 
-def add_scan_option(parser, version):
+def add_scan_option(parser: argparse.ArgumentParser, version: str) -> None:
     """Add --scan, and for gpu-doctor.pyz --version."""
     parser.add_argument("--scan", action="store_true", help=SCAN)
     if version:
         parser.add_argument("--version", action="version", version="gpu-doctor {}".format(version))
 
 
-def settle(parser, options, is_pyz):
+def settle(parser: argparse.ArgumentParser, options: argparse.Namespace, is_pyz: bool) -> None:
     """Decide whether it is a scan; end with a usage error where other options contradict that."""
     if is_pyz and options.expectations is None and options.replay is None and options.explain is None:
         options.scan = True
@@ -46,12 +48,12 @@ def settle(parser, options, is_pyz):
         parser.error("--scan --level deep: expected quick or standard; a scan brings no PyTorch to measure with")
 
 
-def own_command(is_pyz, name=None):
+def own_command(is_pyz: bool, name: Optional[str] = None) -> str:
     """What a person types for a scan: the program as it was started, or the installed one."""
     return "python3 " + os.path.basename(name or sys.argv[0]) if is_pyz else "gpu-doctor --scan"
 
 
-def scan_option(options, root, is_pyz):
+def scan_option(options: argparse.Namespace, root: str, is_pyz: bool) -> int:
     """--scan; returns the exit status."""
     from .examine import scan
     from .text import scan_lines

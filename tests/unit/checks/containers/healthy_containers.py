@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 # What nvidia-ctk 1.19 writes for one card, shortened (docs.nvidia.com, "Support for Container Device Interface").
 CDI = """\
 ---
@@ -30,7 +32,7 @@ devices:
 kind: nvidia.com/gpu
 """
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "containers": {
         "engine": "podman",
         "program": True,

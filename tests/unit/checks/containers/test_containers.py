@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -10,15 +9,12 @@ import healthy_containers
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gpuwright.node.plugins.filter import subordinate_ids as ids
 from gpuwright.checks.containers.reading import parse_spec, read_containers
 from host_tree import HostTree
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 ROLE = REPOSITORY / "roles/system_containers"
-SPEC = importlib.util.spec_from_file_location("subordinate_ids", REPOSITORY / "plugins/filter/subordinate_ids.py")
-assert SPEC and SPEC.loader
-ids = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(ids)
 FOUND = {"kind": "nvidia.com/gpu", "all": True, "cards": ["/dev/nvidia0"], "driver": "580.95.05"}
 
 
@@ -104,7 +100,8 @@ def test_a_second_specification_is_seen(host: HostTree, files, others):
     host.link("/var/run", "../run")
     for path, text in files.items():
         host.put(path, text)
-    assert read_containers(host.root)["others"] == others
+    found = read_containers(host.root)
+    assert found is not None and found["others"] == others
 
 
 def test_the_specification_may_be_a_link_into_the_other_folder(host: HostTree):
@@ -112,7 +109,8 @@ def test_the_specification_may_be_a_link_into_the_other_folder(host: HostTree):
     host.put("/etc/gpuwright/containers.json", json.dumps(record))
     host.put("/var/run/cdi/nvidia.yaml", healthy_containers.CDI)
     host.link("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
-    assert read_containers(host.root)["others"] == []
+    found = read_containers(host.root)
+    assert found is not None and found["others"] == []
 
 
 def test_engine_and_specification_may_be_missing(host: HostTree):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-READINGS = {
+from typing import Any
+
+READINGS: dict[str, Any] = {
     "cuda": {
         "version_file": "12.9.1",
         "nvcc": "12.9",

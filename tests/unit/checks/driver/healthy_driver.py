@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from node_names import KERNEL
+from typing import Any
+
+from node_names import KERNEL, Changes
 
 # The device nodes and their numbers, of those that the kernel keeps for local use.
 NODES = {"nvidia0": (240, 0), "nvidiactl": (240, 255), "nvidia-uvm": (241, 0)}
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "persistenced": "active",
     "fabric_manager": "active",
     "fabric_manager_version": "580.95.05",
@@ -41,7 +43,7 @@ READINGS = {
     "initramfs": {"image": f"/boot/initramfs-{KERNEL}.img", "version": None},
 }
 # Checks that make sense on other nodes only, and what makes this one such a node.
-OTHER_NODES: dict[str, dict[tuple, object]] = {
+OTHER_NODES: dict[str, Changes] = {
     "driver.modules": {("kernel_modules",): {"gdrdrv": "live"}, ("expectations", "modules"): ["gdrdrv"]},
     "driver.fabric_manager": {("switches",): 4},
 }

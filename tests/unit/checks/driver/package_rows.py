@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_node import READINGS
-from node_names import KERNEL, MOK, PCI_ID
+from node_names import KERNEL, MOK, PCI_ID, Changes
 from row_values import DOWN, NVIDIA, SMI
 
 PARTS = ("driver_packages",)
@@ -28,18 +28,20 @@ def package(name: str, version: str = "580.95.05", maker: str = "NVIDIA", bound:
     return {"name": name, "version": version, "maker": maker, "bound": bound}
 
 
-def with_packages(*more: dict) -> dict:
+def with_packages(*more: dict) -> Changes:
     return {PACKAGES: [*READINGS["driver_packages"]["packages"], *more]}
 
 
-def confined(manager: str, cards: int = 1, denied: int = 0, **more: object) -> dict:
+def confined(manager: str, cards: int = 1, denied: int = 0, **more: object) -> Changes:
     names = [f"/dev/nvidia{number}" for number in range(cards)]
     return {CONFINED: {**READINGS["confinement"], "manager": manager, "cards": names, "denied": names[:denied], **more}}
 
 
-NO_CARD = {SMI: {**DOWN, "rc": 6, "status": "no_devices", "message": "finds no GPU that it can drive"}}
-IN_JOB = {**NO_CARD, **confined("slurm", 1, 1, job="4711")}
-TWO = {("probe", "gpus"): [READINGS["probe"]["gpus"][0], {**READINGS["probe"]["gpus"][0], "pci_id": "0000:5e:00.0"}]}
+NO_CARD: Changes = {SMI: {**DOWN, "rc": 6, "status": "no_devices", "message": "finds no GPU that it can drive"}}
+IN_JOB: Changes = {**NO_CARD, **confined("slurm", 1, 1, job="4711")}
+TWO: Changes = {
+    ("probe", "gpus"): [READINGS["probe"]["gpus"][0], {**READINGS["probe"]["gpus"][0], "pci_id": "0000:5e:00.0"}]
+}
 MIXED = [*(package(f"lib{n}", "575.64") for n in range(3)), *(package(f"nv{n}", f"580.{n}") for n in range(2))]
 MANY = [*(package(f"lib{n}") for n in range(9)), *(package(f"odd{n}", "535.1") for n in range(5))]
 FM = package("nvidia-fabricmanager", "580.82.07")

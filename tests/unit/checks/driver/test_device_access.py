@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import healthy_node
@@ -22,7 +22,8 @@ def node(root: Path, mode: int, group: str, member: bool) -> dict[str, Any]:
     (root / "etc/passwd").write_text("trainer:x:991:991::/var/lib/x:/sbin/nologin\n")
     (root / "etc/group").write_text(GROUPS.replace("video:x:44:", f"video:x:44:{'trainer' if member else ''}"))
     account = read_account(str(root), "trainer")
-    status = SimpleNamespace(st_mode=0o020000 | mode, st_uid=0, st_gid=gid)
+    status = os.stat_result((0o020000 | mode, 0, 0, 1, 0, gid, 0, 0, 0, 0))
+    assert account is not None
     found = read_device_access(str(root), NAMES, account, lambda path: status)
     return {**healthy_node.READINGS, "device_nodes": found}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from healthy_plan import PLAN
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "venv": {
         "python": "3.11.2",
         "imports": {"torch": "ok", "numpy": "ok", "gan_trainer": "ok"},

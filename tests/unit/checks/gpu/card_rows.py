@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_gpu import IN_FABRIC, NVLINK
+from node_names import Changes
 from row_values import DOWN, GPU, HEALTH, SMI, SMI_GPU, V100
 
 A = "00000001-0000-0000-0000-000000000001"
 SLOT = (*GPU, "link", "slot_width_max")
-NARROW = {(*HEALTH, "link_width_now"): 8}
-GUEST = {(*HEALTH, "virtualization"): "Pass-Through"}
+NARROW: Changes = {(*HEALTH, "link_width_now"): 8}
+GUEST: Changes = {(*HEALTH, "virtualization"): "Pass-Through"}
 LINKS = ("nvlink",)
-NO_SLOT = {SLOT: None}
+NO_SLOT: Changes = {SLOT: None}
 OF_32 = {(*HEALTH, "link_width_now"): 12, (*HEALTH, "link_width_max"): 32}
 NOW_4 = {(*HEALTH, "link_width_now"): 4}
 WINDOW = (*HEALTH, "bar1_total_mib")
-LICENSE = {(*HEALTH, "virtualization"): "VGPU"}
-GB200 = {(*SMI_GPU, "name"): "NVIDIA GB200"}
+LICENSE: Changes = {(*HEALTH, "virtualization"): "VGPU"}
+GB200: Changes = {(*SMI_GPU, "name"): "NVIDIA GB200"}
 GENERATION = (*HEALTH, "link_gen_now")
 HEAT, BRAKE = (*HEALTH, "throttled_by_heat_us"), (*HEALTH, "throttled_by_brake_us")
 REASONS = (*SMI_GPU, "throttle_reasons")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from node_names import BRIDGE, PCI_ID
+from typing import Any
+
+from node_names import BRIDGE, PCI_ID, Changes
 
 NVLINK = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "wired": True, "links": 12, "active": 12}
 
-TWO_APART = [
+TWO_APART: list[dict[str, Any]] = [
     {"pci_id": PCI_ID, "iommu": "identity", "bridges": [{"pci_id": BRIDGE, "acs": "off"}]},
     {"pci_id": "0000:5e:00.0", "iommu": "off", "bridges": [{"pci_id": "0000:5d:00.0", "acs": "absent"}]},
 ]
@@ -20,7 +22,7 @@ IN_FABRIC = {
     (*HEALTH, "fabric_cluster"): "00000000-0000-0000-0000-000000000001",
 }
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "nvidia_smi": {
         "reachable": True,
         "rc": 0,
@@ -123,7 +125,7 @@ READINGS = {
     "strikes": {"cards": [], "slots": {}},
 }
 # Checks that make sense on other nodes only, and what makes this one such a node.
-OTHER_NODES: dict[str, dict[tuple, object]] = {
+OTHER_NODES: dict[str, Changes] = {
     "gpu.sram": {("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"): 0},
     "gpu.remapped_rows_count": {("nvidia_smi", "gpus", 0, "health", "remapped_rows_uncorrected"): 0},
     "gpu.fabric": IN_FABRIC,

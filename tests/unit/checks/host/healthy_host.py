@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from node_names import Changes
+
 DISK_HEALTH = {"passed": True, "critical_warning": 0, "percentage_used": 3}
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "host": {
         "container": None,
         "clock_source": "tsc",
@@ -53,7 +57,7 @@ READINGS = {
     },
 }
 # Checks that make sense on other nodes only, and what makes this one such a node.
-OTHER_NODES: dict[str, dict[tuple, object]] = {
+OTHER_NODES: dict[str, Changes] = {
     "host.size": {("expectations", "host"): {"sockets": 2, "cpus": 20, "memory_gib": 128, "swap_gib": 4}},
     "host.infiniband": {
         ("infiniband",): [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import healthy_node
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from node_names import Changes
 from row_values import TUNING
 
 DISKS = ("file_systems",)
@@ -23,7 +24,7 @@ def health(passed: bool | None = True, critical_warning: int | None = 0, percent
 
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
-ROWS = [
+ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.environment", {("host", "environment"): ["LANG", "CUDA_LAUNCH_BLOCKING"]}, {}, WARN, "CUDA_LAUNCH_BLOCKING"),
     ("host.clock_source", {("host", "clock_source"): "hpet"}, {}, WARN, "hpet"),
     ("host.cpu_governor", {("host", "governors"): ["performance", "powersave"]}, {}, WARN, "powersave"),

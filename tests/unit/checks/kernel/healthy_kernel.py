@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from node_names import KERNEL
 
 KERNEL_LOG = f"""\
@@ -9,7 +11,7 @@ KERNEL_LOG = f"""\
 [    5.123456] a5-01 kernel: NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23
 """
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "kernel_log": {
         "source": "journalctl -b -q --no-pager -o short-monotonic _TRANSPORT=kernel + _TRANSPORT=driver",
         "lines": 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from node_names import Changes
 
 CARD = "0000:3b:00"
 LOG = ("kernel_log",)
@@ -40,7 +41,7 @@ def override(code: int, judged: str, **fields: str) -> dict:
 
 
 # Each check of `kernel_log.findings`: (check, a finding that fails it, one that warns, words when nothing was said).
-PAIRS = [
+PAIRS: list[tuple[str, str | None, str | None, str]] = [
     ("kernel.driver_start", "driver_start", "driver_mixed", "no trouble to start"),
     ("kernel.lockups", "lockup", "blocked", "nothing hung"),
     ("kernel.stalls", "stall", None, "nothing stalled"),
@@ -53,24 +54,28 @@ PAIRS = [
     ("kernel.network", "network", "network_trouble", "no network adapter had trouble"),
     ("kernel.remote_storage", None, "remote_storage", "no file server stopped answering"),
 ]
-BY_KIND = [
-    row
-    for check, fails, warns, quiet in PAIRS
-    for row in (
-        *(
-            [(check, {FINDINGS: [said(fails)]}, {}, FAIL, f"3 times: what it said (event {check}:{fails})")]
-            * bool(fails)
-        ),
-        *([(check, {FINDINGS: [said(warns)]}, {}, WARN, "3 times: what it said")] * bool(warns)),
-        (check, {FINDINGS: [said(fails or warns, RESET)]}, {}, PASS, f" is over: {RESET}"),
-        (check, {FINDINGS: [said(fails or warns, ACKNOWLEDGED)]}, {}, WARN, "is over: acknowledged by root"),
+Row = tuple[str, Changes, dict[str, object], str, str]
+
+
+def rows_of(check: str, fails: str | None, warns: str | None, quiet: str) -> list[Row]:
+    """What a check says of each kind of finding, and of logs that tell nothing."""
+    rows: list[Row] = [
+        (check, {FINDINGS: [said(fails or warns or "", RESET)]}, {}, PASS, f" is over: {RESET}"),
+        (check, {FINDINGS: [said(fails or warns or "", ACKNOWLEDGED)]}, {}, WARN, "is over: acknowledged by root"),
         (check, {FINDINGS: [said("lost")]}, {}, PASS, quiet),
         (check, {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back"),
         (check, {(*LOG, "whole"): False}, {}, UNKNOWN, "longer than"),
         (check, {LOG: None}, {}, SKIP, "is a container"),
         (check, {FINDINGS: [said("something else")]}, {}, UNKNOWN, "no row describes"),
-    )
-]
+    ]
+    if fails:
+        rows.append((check, {FINDINGS: [said(fails)]}, {}, FAIL, f"3 times: what it said (event {check}:{fails})"))
+    if warns:
+        rows.append((check, {FINDINGS: [said(warns)]}, {}, WARN, "3 times: what it said"))
+    return rows
+
+
+BY_KIND = [row for pair in PAIRS for row in rows_of(*pair)]
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-READINGS = {
+from typing import Any
+
+READINGS: dict[str, Any] = {
     "permissions": {"missing": [], "looked_at": 31234, "unsafe_count": 0, "unsafe": []},
 }

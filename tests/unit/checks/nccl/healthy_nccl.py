@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-READINGS = {
+from typing import Any
+
+READINGS: dict[str, Any] = {
     "nccl": {"library": "2.27.5"},
 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from gpuwright.training.performance import record
-from node_names import PCI_ID
+from node_names import PCI_ID, Changes
 
 # What gan_trainer.performance says of a V100 that is as fast as others have measured.
 MEASURED = {
@@ -48,11 +49,11 @@ def performance_of(number: int, busbw: float | None = None, name: str = "NVIDIA 
     return record(measured(number, name), reduced or None, [], f"measured on {number} idle GPUs", [])
 
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "performance": record([MEASURED], None, [], "measured on 1 idle GPUs as user trainer", []),
 }
 # Checks that make sense on other nodes only, and what makes this one such a node.
-OTHER_NODES: dict[str, dict[tuple, object]] = {
+OTHER_NODES: dict[str, Changes] = {
     "performance.all_reduce": {("performance",): performance_of(8, 231.0), ("expectations", "gpu_count"): 8},
     **{
         f"performance.{name}": {("performance",): performance_of(2), ("expectations", "gpu_count"): 2}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-READINGS = {
+from typing import Any
+
+READINGS: dict[str, Any] = {
     "allocators": {
         "jemalloc": {"path": "/usr/lib64/libjemalloc.so.2", "problem": "none"},
         "tcmalloc": {"path": "/usr/lib64/libtcmalloc_minimal.so.4", "problem": "none"},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from node_names import MOK
 
-READINGS = {
+READINGS: dict[str, Any] = {
     "module_signature": {
         "enforced": False,
         "file": {"signer": "DKMS module signing key", "key": MOK},

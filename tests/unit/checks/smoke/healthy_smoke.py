@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-SMOKE = {
+from typing import Any
+
+from node_names import Changes
+
+SMOKE: dict[str, Any] = {
     "schema": 1,
     "torch": "2.10.0+cu128",
     "device": "cuda",
@@ -22,7 +26,7 @@ SMOKE = {
     "sandbox": "train-gan@.service",
     "sandbox_because": "all 15 settings of train-gan@.service",
 }
-OTHER_NODES: dict[str, dict[tuple, object]] = {
+OTHER_NODES: dict[str, Changes] = {
     "smoke.parallel": {
         ("expectations", "gpu_count"): 2,
         ("smoke", "parallel"): {

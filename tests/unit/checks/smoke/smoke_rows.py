@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import healthy_node
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from node_names import Changes
 from row_values import GPU
 
 ON_CPU = {**healthy_node.SMOKE, "device": "cpu", "devices": [{**healthy_node.SMOKE["devices"][0], "device": "cpu"}]}
 APPLIED = ("smoke", "devices", 0, "amp", "steps_applied")
 RATIO = ("smoke", "devices", 0, "speed_ratio")
 ALICE = "python3.11 (pid 4321, alice, since 2026-01-05T10:40:00Z)"
-LAST = {("smoke", "busy"): ALICE, ("smoke", "age_s"): 7300}
-LAST_CHECK = {("smoke", "check_mode"): True, ("smoke", "age_s"): 7300}
+LAST: Changes = {("smoke", "busy"): ALICE, ("smoke", "age_s"): 7300}
+LAST_CHECK: Changes = {("smoke", "check_mode"): True, ("smoke", "age_s"): 7300}
 PARALLEL = healthy_node.OTHER_NODES["smoke.parallel"]["smoke", "parallel"]
 
 
-def parallel(**changes: object) -> dict:
+def parallel(**changes: object) -> Changes:
     return {("smoke", "parallel"): {**PARALLEL, **changes}}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 
 import healthy_node
 import node_names
@@ -20,6 +19,7 @@ from kernel_records import RECORDS
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401
 from test_kernel_log_table import journal
 from test_waivers import SRAM
+from text_parts import part_of
 from waiver_rows import MOMENT, entry
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of the made-up node must belong to root")
@@ -329,7 +329,7 @@ def test_the_name_in_a_message_is_the_name_that_is_kept(checks, text):
     """Whoever copies the name of an event from the report acknowledges that event, under that name."""
     readings = {**healthy_node.readings(), "kernel_log": {**parse_log(journal(text)), "source": "test"}}
     records = [judge(check, readings, healthy_node.expectations()) for check in CHECKS if check.id in checks.split()]
-    said = [re.search(r"event (kernel\.[^ )]+)\)", record["message"]) for record in records if record["status"] == FAIL]
-    assert said and all(said)
-    for match in said:
-        assert [found["id"] for found in asked(match.group(1), readings)] == [match.group(1)]
+    said = [part_of(r"event (kernel\.[^ )]+)\)", row["message"]) for row in records if row["status"] == FAIL]
+    assert said
+    for name in said:
+        assert [found["id"] for found in asked(name, readings)] == [name]

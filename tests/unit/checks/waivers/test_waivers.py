@@ -6,6 +6,7 @@ import copy
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import healthy_node
 import pytest
@@ -255,7 +256,7 @@ def test_switched_off_before_it_is_acknowledged():
 # --- events of the kernel's log, on the readings alone
 
 
-def event(code: int = 48, last: int = 500, count: int = 1, card: str = "0000:3b:00", **more: object) -> dict:
+def event(code: int = 48, last: int | None = 500, count: object = 1, card: str = "0000:3b:00", **more: object) -> dict:
     return {"code": code, "pci_id": card, "count": count, "first_s": 400, "last_s": last, "text": "Xid", **more}
 
 
@@ -406,7 +407,7 @@ def test_the_gate_opens_for_an_acknowledged_event_and_closes_again(host, end, wh
 
     def gate() -> tuple[bool, str]:
         records = [heeding(readings)]
-        report = make_report("a5-01", MOMENT["time"], records, readings, healthy_node.expectations(), None)
+        report = make_report("a5-01", str(MOMENT["time"]), records, readings, healthy_node.expectations(), None)
         boot_check.keep_record(report, "quick", 900, host.root)
         return boot_check.gate(host.root)
 
@@ -535,10 +536,14 @@ def test_only_a_regular_file_of_root_is_believed(host):
         change(file)
         return attempt(read_acknowledgements, host.root)["unreadable"]
 
+    def made_a_pipe(file: Path) -> None:
+        file.unlink()
+        os.mkfifo(file, 0o600)
+
     assert "by others than root" in broken(lambda file: file.chmod(0o664))
     assert "by others than root" in broken(lambda file: os.chown(file, 1000, 0))
     assert "Too many levels" in broken(lambda file: (file.rename(f"{file}.x"), file.symlink_to(f"{file}.x")))
-    assert "no regular file" in broken(lambda file: (file.unlink(), os.mkfifo(file, 0o600)))
+    assert "no regular file" in broken(made_a_pipe)
 
 
 ANY = st.recursive(

@@ -39,7 +39,7 @@ def write(path, text):
 
 def cpu_list(cpus):
     """[0, 1, 2, 5] -> '0-2,5'"""
-    ranges = []
+    ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][1] + 1:
             ranges[-1][1] = cpu

@@ -18,6 +18,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts
 from .clash import conflict
 from .labels import pin_label
+from .names import newest_release
 from .rules import Gpu
 from .unknown import is_released
 
@@ -105,8 +106,8 @@ def only_planned(matrix: dict[str, Any], host: dict[str, Any], release: dict[str
     """Why nothing of a plan is installed by this version on such a host, as one sentence; "" where it is."""
     if host["machine"] == matrix["machine"]:
         return ""
-    text = "This version installs nothing on {name} {version} on {machine}, where none of it was tried: to install this plan, "
-    return text.format(machine=host["machine"], **release) + "follow " + INSTALLATION_GUIDE
+    text = "This version installs nothing on {} on {}, where none of it was tried: to install this plan, follow {}"
+    return text.format("{name} {version}".format(**release), host["machine"], INSTALLATION_GUIDE)
 
 
 def unsupported_host(
@@ -164,7 +165,7 @@ def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> st
     if alike and told and len(system["version"].split(".")) > 1:
         step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
     elif own and told and version_key(system["version"]) < version_key(known[0]):
-        step = f"Install {own[-1]['name']} {known[-1]} on the host"
+        step = "Install {name} {version} on the host".format(**newest_release(own))
     else:
         step = "Take one of these, or follow NVIDIA's installation guide: " + INSTALLATION_GUIDE
     return f"{text} {step}."

@@ -194,7 +194,7 @@ class Rules:
 
 
 def _before_repository(family: dict[str, Any], candidate: Candidate) -> str:
-    """With which branch or toolkit NVIDIA's repository for a family begins, where that is newer; "" where it has this."""
+    """The branch or toolkit with which NVIDIA's repository for a family begins, where it is newer; else ""."""
     if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
         value, oldest = candidate.pins["cuda"], family["cuda_from"]
     elif candidate.kind == "driver" and candidate.pins["driver_source"] == NVIDIA:

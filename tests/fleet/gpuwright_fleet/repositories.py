@@ -144,9 +144,7 @@ def build_packages(
         list(pool.map(lambda package: build_rpm(package, twins, work, target), for_dnf))
         list(pool.map(lambda package: build_deb(package, twins, work / "payload", target), for_apt))
     return {
-        "installed.txt": [
-            f"{p.repository}/Packages/{rpm_file(p)}" for p in for_dnf if p.installed
-        ],
+        "installed.txt": [f"{p.repository}/Packages/{rpm_file(p)}" for p in for_dnf if p.installed],
         "installed-debs.txt": [f"{p.repository}/{deb_file(p)}" for p in for_apt if p.installed],
     }
 

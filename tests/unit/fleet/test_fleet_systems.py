@@ -33,16 +33,20 @@ def offered(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     return sorted(path.name for path in (tmp_path / name / "Packages").iterdir())
 
 
+def branches(files: list[str]) -> set[str]:
+    return {name.split("-")[3][:3] for name in files if name.startswith("nvidia-driver-cuda-5")}
+
+
 def test_el9_has_all_branches_in_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = offered("cuda-rhel9-x86_64", tmp_path, monkeypatch)
-    assert {"570", "580", "590"} <= {name.split("-")[3][:3] for name in files if name.startswith("nvidia-driver-cuda-5")}
+    assert {"570", "580", "590"} <= branches(files)
     streams = {entry["data"].get("stream") for entry in repositories.documents_of(DATA, "cuda-rhel9-x86_64")}
     assert {"580-dkms", "580-open"} <= streams
 
 
 def test_el10_has_no_streams_and_begins_with_580_and_cuda_13(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = offered("cuda-rhel10-x86_64", tmp_path, monkeypatch)
-    assert {name.split("-")[3][:3] for name in files if name.startswith("nvidia-driver-cuda-5")} == {"580", "590"}
+    assert branches(files) == {"580", "590"}
     assert [name for name in files if name.startswith("cuda-toolkit-")] == ["cuda-toolkit-13-0-13.0.2-1.x86_64.rpm"]
     assert repositories.documents_of(DATA, "cuda-rhel10-x86_64") == []
     assert repositories.documents_of(DATA, "cuda-rhel8-x86_64")

@@ -1,4 +1,4 @@
-"""EL 9, EL 10 and Debian 13, and processors on which this version installs nothing: what is said, and what is refused."""
+"""EL 9, EL 10, Debian 13, and processors on which nothing is installed: what is said, and what is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def look(card: str, system: str, machine: str = "", **pins: str) -> dict[str, An
     return solve({**MATRIX, "locks": []}, imagined_host(card, system, "", machine, MATRIX["os_releases"]), pins)
 
 
-# Card, system, processor, pins; driver, stream, CUDA, Python, PyTorch. glibc and Python of the systems: Red Hat's and Debian's
+# Card, system, processor, pins; driver, CUDA, Python, PyTorch. glibc and Python of the systems: Red Hat's and Debian's
 # pages; module streams, repositories: NVIDIA's driver installation guide 620; wheels: their metadata on PyPI.
 PLANNED = [
     ("H100 PCIe", "rhel 9", "", {}, "595 open 595-open cuda-toolkit-13-2 3.12 pypi"),
@@ -50,8 +50,8 @@ def test_what_fits_is_said_and_marked(question: tuple[Any, ...]) -> None:
     parts += [plan["python"]["version"], torch["index_url"].rsplit("/", 1)[-1] or "pypi"]
     assert " ".join(parts) == wanted
     # What was tried on no host says so.
-    assert "22.04" in system or card.startswith("G") or any("no host of it was there" in text for text in plan["warnings"])
     elsewhere = machine == "aarch64" or card.startswith("G")
+    assert elsewhere or any("no host of it was there" in text for text in plan["warnings"])
     assert plan["warnings"][0].startswith(NOTHING) == elsewhere
     # Nobody is sent to make a lock for a run that would be refused.
     assert any("make lock" in text for text in plan["warnings"]) != elsewhere

@@ -108,7 +108,7 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         (
             {"the_facts": facts(unpinned=[{"name": "cuda", "key_url": "http://m/k", "key_variable": "x_key_url"}])},
             "The fingerprint of the key of the repository cuda is not known",
-            "Read it (`curl -s http://m/k | gpg --show-keys`), compare it with what the vendor says of the key, and set x_key_fi",
+            "Read it (`curl -s http://m/k | gpg --show-keys`), compare it with what the vendor says",
             True,
         ),
         ({"the_facts": facts(unreachable=[NOWHERE])}, "The repository epel cannot", "proxy in /etc/dnf/dnf.conf", True),

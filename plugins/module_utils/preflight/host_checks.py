@@ -62,6 +62,7 @@ def read_facts(
     needed = [row for row in repositories if _lacks(row["packages"], family, missing)]
     return {
         "unreachable": look(needed, major, root, family, passwords) if needed else [],
+        "unpinned": [row for row in needed if not row.get("key_fingerprint")],
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: read_filesystem(root, folder) for folder in FOLDERS},
@@ -108,6 +109,7 @@ def find_problems(
     found += lock_file_problems(plan, wishes)
     found += clock_problems(facts, wishes, _family(host))
     found += package_manager_problems(facts)
+    found += key_problems(facts)
     found += repository_problems(facts)
     needs = space_needed(plan, facts, wishes)
     found += read_only_problems(facts, needs)
@@ -222,6 +224,21 @@ def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
     if facts["lock_holder"]:
         text = "Another package manager is at work; the roles wait for it for some minutes"
         found.append(problem(text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False))
+    return found
+
+
+def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
+    """Repositories whose key would be trusted whatever it is, as nobody has said which one it must be."""
+    found = []
+    for row in facts["unpinned"]:
+        text = "The fingerprint of the key of the repository {name} is not known, and no key is trusted without one"
+        step = (
+            "Read it (`curl -s {key_url} | gpg --show-keys`), compare it with what the vendor says of the key, and set "
+            "{variable}."
+        )
+        variable = row["key_variable"].replace("_key_url", "_key_fingerprint")
+        seen = "{key_url}: {variable} is empty".format(key_url=row["key_url"], variable=variable)
+        found.append(problem(text.format(**row), seen, step.format(key_url=row["key_url"], variable=variable)))
     return found
 
 

@@ -36,7 +36,7 @@ def key(state: str, because: str = "") -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/etc", "/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
-    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90, "accounts": {}}
+    found |= {"unreachable": [], "unpinned": [], "packages": None, "initramfs_mib": 90, "accounts": {}}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 
@@ -105,6 +105,12 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
+        (
+            {"the_facts": facts(unpinned=[{"name": "cuda", "key_url": "http://m/k", "key_variable": "x_key_url"}])},
+            "The fingerprint of the key of the repository cuda is not known",
+            "Read it (`curl -s http://m/k | gpg --show-keys`), compare it with what the vendor says",
+            True,
+        ),
         ({"the_facts": facts(unreachable=[NOWHERE])}, "The repository epel cannot", "proxy in /etc/dnf/dnf.conf", True),
         ({"the_facts": facts(unreachable=[NO_KEY])}, "The key of the repository epel", "curl -I http://m/key", True),
         (
@@ -170,7 +176,10 @@ def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
 
 
 def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
-    rows = [{"name": "epel", "packages": ["dkms"]}, {"name": "cuda", "packages": ["driver"]}]
+    rows = [
+        {"name": "epel", "packages": ["dkms"], "key_fingerprint": ""},
+        {"name": "cuda", "packages": ["driver"], "key_fingerprint": ""},
+    ]
     asked = []
 
     def look(needed: list[dict], major: int, root: str, family: str, passwords: None) -> list[dict]:
@@ -186,6 +195,11 @@ def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
     system = {"family": "redhat", "major": 9}
     read = read_facts(plan(), ask, str(tmp_path), rows, system, look, missing)
     assert asked == [(["epel"], 9)] and read["packages"] == {"verify": "", "check": "", "unfinished": None}
+    # A key is asked for where something will be installed.
+    assert [row["name"] for row in read["unpinned"]] == ["epel"]
+    pinned = [dict(row, key_fingerprint="A" * 40) for row in rows]
+    assert read_facts(plan(), ask, str(tmp_path), pinned, system, look, missing)["unpinned"] == []
+    asked = asked[:1]
     calm = read_facts(plan(), ask, str(tmp_path), rows, system, look, lambda names, family: [])
     assert (calm["unreachable"], calm["packages"]) == ([], None)
     # dpkg keeps no history like dnf's; what it left unfinished is set up before anything is installed.

@@ -38,6 +38,7 @@ LINTERS = {
     "ruff format": ("ruff", "format", "--check"),
     "vermin": ("vermin", "-t=3.6-", "--no-tips", "--violations", "library", "plugins/module_utils"),
     "mypy": ("mypy",),
+    "mypy over the tests": ("python", "tests/typed.py"),
     "actionlint": ("python", "tests/actionlint.py", *WORKFLOWS),
     "workflows": (*SCHEMA, "vendor.github-workflows", *WORKFLOWS),
     "workflow timeouts": (*SCHEMA, "custom.github-workflows-require-timeout", *WORKFLOWS),

@@ -50,6 +50,7 @@ def install_gpu_run(folder: Path, python: str = "") -> Path:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "plugins/module_utils", library / "gpuwright", ignore=ignored)
     used = python or first_interpreter([INSTALLED_PYTHON, "/usr/bin/python3"])
+    assert used is not None, "no Python of this machine runs gpu-run"
     compile_modules(str(library / "gpuwright"), used, write=True)
     program = folder / f"gpu-run{Path(python).name}"
     program.write_text(text.replace(INSTALLED_LIBRARY, str(library)).replace(INSTALLED_PYTHON, used))

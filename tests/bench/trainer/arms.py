@@ -219,6 +219,7 @@ def lightning(config: Config, device: torch.device, batches: list[Tensor], steps
         parts = Parts(config, device, tuned=True)
         losses: list[Tensor] = []
         times: dict[str, float] = {}
+        outcomes: list[Outcome] = []
 
         class Gan(pl.LightningModule):
             def __init__(self) -> None:
@@ -251,7 +252,7 @@ def lightning(config: Config, device: torch.device, batches: list[Tensor], steps
                 update_average(parts.average, parts.generator, config.ema_decay)
                 losses.append(torch.stack((d_loss.detach(), g_loss.detach())))
                 if number == sum(steps) - 1:
-                    times["outcome"] = outcome(times["start"], losses, steps, device)
+                    outcomes.append(outcome(times["start"], losses, steps, device))
 
         precision = {"fp16": "16-mixed", "bf16": "bf16-mixed"}.get(parts.precision.name, "32-true")
         quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
@@ -264,7 +265,8 @@ def lightning(config: Config, device: torch.device, batches: list[Tensor], steps
         loader = torch.utils.data.DataLoader(Repeated(batches, sum(steps)), batch_size=None)
         with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
             fit.fit(Gan(), loader)
-    return times["outcome"]
+    (found,) = outcomes
+    return found
 
 
 class Repeated(torch.utils.data.Dataset):

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,10 @@ def measure_case(
 ) -> list[dict[str, Any]]:
     """Rows of one network and batch; `gemm` is the measured bf16 rate in FLOP/s. SystemExit for unequal losses."""
     batches = make_batches(config, config.batch_size, pinned=device.type == "cuda")
-    found, times, last, notes = all_arms(), {}, {}, {}
+    found = all_arms()
+    times: dict[str, list[float]] = {}
+    last: dict[str, arms.Outcome] = {}
+    notes: dict[str, str] = {}
     for number in range(rounds):
         for name in list(found) if number % 2 == 0 else reversed(list(found)):
             if name in notes:
@@ -117,10 +121,10 @@ def ceilings(device: torch.device) -> dict[str, float]:
     ):
         torch.set_float32_matmul_precision(precise)
         a, b = (torch.randn(GEMM, GEMM, device=device, dtype=dtype) for _ in range(2))
-        found[name] = 2 * GEMM**3 / seconds_of(lambda a=a, b=b: a @ b, 20) / 1e12
+        found[name] = 2 * GEMM**3 / seconds_of(partial(torch.matmul, a, b), 20) / 1e12
     for name, pinned in (("host to GPU, pinned, GB/s", True), ("host to GPU, pageable, GB/s", False)):
         block = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=pinned)
-        found[name] = block.numel() / seconds_of(lambda block=block: block.to(device, non_blocking=True), 10) / 1e9
+        found[name] = block.numel() / seconds_of(partial(block.to, device, non_blocking=True), 10) / 1e9
     return found
 
 
@@ -177,7 +181,7 @@ def goals(name: str, rows: list[dict[str, Any]]) -> list[tuple[str, bool | None]
     """Each goal of this size with whether it was met; None where noise hides it."""
     rates = {row["name"]: row["images_per_s"] for row in rows if row["images_per_s"]}
     noisy = {row["name"] for row in rows if row["ratio"] is None}
-    fastest = max((arm for arm in OURS if arm in rates), key=rates.get)
+    fastest = max((arm for arm in OURS if arm in rates), key=lambda arm: rates[arm])
 
     def over(text: str, base: str, wanted: float, arm: str = fastest) -> tuple[str, bool | None]:
         if base not in rates or arm not in rates:

@@ -24,7 +24,7 @@ NEEDS_GPU = "needs a GPU"
 
 def machine(device: torch.device) -> dict[str, Any]:
     """Without names of hosts or paths."""
-    versions = {}
+    versions: dict[str, str | None] = {}
     for name in LIBRARIES:
         try:
             versions[name] = metadata.version(name)

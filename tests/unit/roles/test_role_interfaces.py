@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +17,7 @@ def load(path: Path) -> dict:
     return (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
 
 
-def options(role: Path) -> dict:
+def options(role: Path) -> dict[str, dict[str, Any]]:
     return load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
 
 
@@ -32,11 +33,10 @@ def test_options_are_typed_described_and_named_after_their_role(role: Path) -> N
         # What is said to the whole toolkit begins with its name; the role that asks for it has its specification.
         toolkit = role.name in ("system_busy", "verify") and name.startswith("gpuwright_")
         assert name.startswith(f"{role.name}_") or toolkit
-        assert isinstance(option["default"], TYPES[option["type"]]), name
         assert len(option["description"]) > 10, name
-        defaults: list[object] = option["default"] if option["type"] == "list" else [option["default"]]
-        choices: list[object] = option.get("choices", defaults)
-        assert {str(value) for value in defaults} <= {str(value) for value in choices}, name
+        defaults = option["default"] if option["type"] == "list" else [option["default"]]
+        assert {str(value) for value in defaults} <= {str(value) for value in option.get("choices", defaults)}, name
+        assert isinstance(option["default"], TYPES[option["type"]]), name
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

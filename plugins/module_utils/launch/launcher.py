@@ -12,7 +12,7 @@ import sys
 from .decision import decide
 from .options import help_text, parse
 from .program import find_in, not_found, take_program
-from .ranks import find_launcher, find_rank
+from .ranks import find_place
 from .runtime_policy import LaunchError, load_policy
 
 VERSION = "0.2.0"
@@ -102,14 +102,14 @@ def main(arguments=None, root="/", ignored=0):
             print(help_text() if options.help else "gpu-run " + VERSION)
             return 0
         environ, allowed = caller_environment(), os.sched_getaffinity(0)
-        rank = find_rank(environ)
-        launcher = find_launcher(rank) if rank else None
+        rank, launcher = find_place(environ)
         policy = load_policy(root)
-        decision = decide(options, command, environ, allowed, policy, root, launcher)
+        decision = decide(options, command, environ, allowed, policy, root, launcher, rank)
         if command:
             take_program(command[0], decision, root)
-        apply(decision)
-        if options.calibrate:
+        if not options.calibrate:
+            apply(decision)
+        else:
             from .calibration import calibrate
 
             # A start ends by the signal, as the command itself would; a calibration has measured something.

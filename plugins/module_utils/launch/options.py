@@ -2,11 +2,11 @@
 """gpu-run's command line. By hand and not by argparse, whose import takes as long as all the rest of a start."""
 
 from ..host.files import to_int
-from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, LaunchError
+from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, NUMA_MODES, LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import List, Optional, Sequence, Tuple, Union
 
 USAGE = "usage: gpu-run [options] -- command [argument ...]"
 DESCRIPTION = "Run a command on the CPUs, memory and allocator that suit its GPUs."
@@ -17,6 +17,12 @@ FLAG, TEXT, COUNT = "flag", "text", "count"
 OPTIONS = {
     "--gpus": (TEXT, "0,1", "GPUs to use, numbered in PCI order, or their UUIDs (default: all visible ones)"),
     "--node": (TEXT, "0", "NUMA nodes to run on (default: those of the GPUs)"),
+    "--numa": (
+        NUMA_MODES,
+        "MODE",
+        "CPUs of the GPU's NUMA node (default; ranks also get nodes of its socket that have no GPU), of the whole socket, "
+        "or none: bound to no node",
+    ),
     "--memory": (
         MEMORY_POLICIES,
         "MODE",
@@ -50,6 +56,7 @@ class Options:
 
     gpus: "Optional[str]"
     node: "Optional[str]"
+    numa: "Optional[str]"
     memory: "Optional[str]"
     threads: "Optional[int]"
     allocator: "Optional[str]"
@@ -69,11 +76,11 @@ class Options:
             setattr(self, _attribute(name), False if kind == FLAG else None)
 
 
-def _attribute(name):
+def _attribute(name: str) -> str:
     return name[2:].replace("-", "_")
 
 
-def parse(arguments):
+def parse(arguments: "Sequence[str]") -> "Tuple[Options, List[str]]":
     """(`Options`, command) of a command line; what follows the first "--" or begins with a bare word is the command's.
 
     The bare word is for torchrun, which takes the "--" out of the command line that it starts.
@@ -106,7 +113,7 @@ def parse(arguments):
     return options, command
 
 
-def _checked(name, kind, value):
+def _checked(name: str, kind: "Union[str, Sequence[str]]", value: str) -> "Union[str, int]":
     if kind == TEXT:
         return value
     if kind == COUNT:
@@ -119,20 +126,22 @@ def _checked(name, kind, value):
     return value
 
 
-def _check_together(options, command):
+def _check_together(options: Options, command: "Sequence[str]") -> None:
     if not options.calibrate and (options.rounds or options.metric is not None or options.lower_is_better):
         raise LaunchError("--rounds, --metric and --lower-is-better go with --calibrate")
     if not options.calibrate and options.user is not None:
         raise LaunchError("--user goes with --calibrate; to run a command as another user: sudo -u NAME gpu-run ...")
     if options.lower_is_better and options.metric is None:
         raise LaunchError("--lower-is-better goes with --metric; of wall time less is always better")
+    if options.node is not None and options.numa is not None:
+        raise LaunchError("--node names the nodes, --numa says how to find them: choose one")
     if options.calibrate and options.explain:
         raise LaunchError("--calibrate and --explain: choose one")
     if not command and not (options.explain or options.json or options.dry_run or options.calibrate):
         raise LaunchError("no command given: gpu-run [options] -- command [argument ...]")
 
 
-def help_text():
+def help_text() -> str:
     """What --help prints."""
     lines = [USAGE, "", DESCRIPTION, "", "options:"]
     for name, (_, value, text) in OPTIONS.items():

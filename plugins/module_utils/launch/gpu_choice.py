@@ -56,7 +56,8 @@ def _corrected(gpus: "List[Gpu]", nodes: "Dict[str, int]", root: str) -> "List[G
     named = {pci_address(name): node for name, node in nodes.items()}
     there = all_node_cpus(root) if named else {}
     return [
-        gpu.changed(numa_node=named[gpu.pci_id]) if named.get(gpu.pci_id, UNKNOWN_NODE) in there else gpu for gpu in gpus
+        gpu.changed(numa_node=named[gpu.pci_id]) if named.get(gpu.pci_id, UNKNOWN_NODE) in there else gpu
+        for gpu in gpus
     ]
 
 
@@ -68,7 +69,9 @@ def _tell_corrected(decision: "Decision", gpus: "List[Gpu]", told: "List[Gpu]", 
             says = "names none" if before.numa_node == UNKNOWN_NODE else f"says {before.numa_node}"
             decision.note(f"node of GPU {gpu.index}", str(gpu.numa_node), f"policy; the firmware {says}")
         elif named.get(gpu.pci_id, gpu.numa_node) != gpu.numa_node:
-            message = "the policy puts GPU {} on NUMA node {}, which this host does not have: the firmware's word is used"
+            message = (
+                "the policy puts GPU {} on NUMA node {}, which this host does not have: the firmware's word is used"
+            )
             decision.warnings.append(message.format(gpu.pci_id, named[gpu.pci_id]))
 
 

@@ -69,7 +69,10 @@ def mpirun(index: int, count: int) -> dict[str, str]:
         ({**TORCHRUN, "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", **mpirun(1, 2)}, Rank(3, 4, "LOCAL_RANK", 2)),
         # One torchrun, or one DeepSpeed, per host, started by mpirun or srun.
         ({**TORCHRUN, "LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8", **mpirun(0, 1)}, Rank(5, 8, "LOCAL_RANK")),
-        ({"LOCAL_RANK": "5", "LOCAL_SIZE": "8", **SLURM, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, Rank(5, 8, "LOCAL_RANK")),
+        (
+            {"LOCAL_RANK": "5", "LOCAL_SIZE": "8", **SLURM, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+            Rank(5, 8, "LOCAL_RANK"),
+        ),
         # A script below mpirun that gives the rank torch's name.
         ({"LOCAL_RANK": "3", **mpirun(3, 8)}, Rank(3, 8, "OMPI_COMM_WORLD_LOCAL_RANK")),
         ({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8", **mpirun(3, 8)}, Rank(3, 8, "OMPI_COMM_WORLD_LOCAL_RANK")),

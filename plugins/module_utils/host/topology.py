@@ -135,7 +135,7 @@ def node_distances(root: str = "/") -> "Dict[int, Dict[int, int]]":
         words = [to_int(word) for word in (read_text(root, f"{NODE_FOLDER}/node{node}/distance") or "").split()]
         known = [word for word in words if word is not None and word > 0]
         if len(known) == len(words) == len(online):
-            found[node] = dict(zip(online, known))
+            found[node] = {other: known[place] for place, other in enumerate(online)}
     return found
 
 

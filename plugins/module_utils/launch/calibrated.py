@@ -100,9 +100,7 @@ def calibrated_arm(root: str = "/") -> Arm:
 
 
 def _lost(fault: str) -> Arm:
-    problem = (
-        f"{CALIBRATED_PATH} {fault}; malloc and the usual placement are used until gpu-run --calibrate has run again"
-    )
+    problem = f"{CALIBRATED_PATH} {fault}; what is usual is used until gpu-run --calibrate has run again"
     return Arm("none", "", "the calibration " + fault, problem)
 
 

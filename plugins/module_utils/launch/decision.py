@@ -5,9 +5,9 @@ Nothing here changes the process. Who wins: an option, then what the caller's en
 /etc/gpuwright/runtime.json, then the defaults.
 """
 
+from .calibrated import UNSET
 from .cpu_choice import choose_cpus, nodes_for_bind
 from .gpu_choice import BY_CALLER, choose_visible_gpus, place_ranks
-from .calibrated import UNSET
 from .placement import choose_placement
 from .ranks import find_rank, is_launcher, is_script
 from .settings import choose_allocator, choose_cuda_allocator, choose_memory, choose_threads

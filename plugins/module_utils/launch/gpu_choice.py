@@ -55,23 +55,20 @@ def _corrected(gpus: "List[Gpu]", nodes: "Dict[str, int]", root: str) -> "List[G
     """The GPUs with the NUMA nodes that the policy names, where this host has such a node."""
     named = {pci_address(name): node for name, node in nodes.items()}
     there = all_node_cpus(root) if named else {}
-    return [
-        gpu.changed(numa_node=named[gpu.pci_id]) if named.get(gpu.pci_id, UNKNOWN_NODE) in there else gpu
-        for gpu in gpus
-    ]
+    known = {address: node for address, node in named.items() if node in there}
+    return [gpu.changed(numa_node=known.get(gpu.pci_id, gpu.numa_node)) for gpu in gpus]
 
 
 def _tell_corrected(decision: "Decision", gpus: "List[Gpu]", told: "List[Gpu]", nodes: "Dict[str, int]") -> None:
     """A row for each GPU with another node than the firmware says, a warning for one that the policy cannot have."""
     named = {pci_address(name): node for name, node in nodes.items()}
-    for gpu, before in zip(gpus, told):
+    for place, gpu in enumerate(gpus):
+        before = told[place]
         if gpu.numa_node != before.numa_node:
             says = "names none" if before.numa_node == UNKNOWN_NODE else f"says {before.numa_node}"
             decision.note(f"node of GPU {gpu.index}", str(gpu.numa_node), f"policy; the firmware {says}")
         elif named.get(gpu.pci_id, gpu.numa_node) != gpu.numa_node:
-            message = (
-                "the policy puts GPU {} on NUMA node {}, which this host does not have: the firmware's word is used"
-            )
+            message = "the policy puts GPU {} on NUMA node {}, which is not there: the firmware's word is used"
             decision.warnings.append(message.format(gpu.pci_id, named[gpu.pci_id]))
 
 

@@ -20,8 +20,7 @@ OPTIONS = {
     "--numa": (
         NUMA_MODES,
         "MODE",
-        "CPUs of the GPU's NUMA node (default; ranks also get nodes of its socket that have no GPU), of the whole socket, "
-        "or none: bound to no node",
+        "CPUs of the GPU's node (default; ranks also get nodes of its socket that have no GPU), socket, none: any CPUs",
     ),
     "--memory": (
         MEMORY_POLICIES,

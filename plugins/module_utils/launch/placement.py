@@ -39,7 +39,7 @@ def choose_placement(
     starts_ranks: bool,
     root: str,
 ) -> Placement:
-    """The `Placement` of this process. A calibration is of one process that starts no ranks, and used for such alone."""
+    """The `Placement` of this process; a calibration is of one process that starts no ranks, and holds for such."""
     memory = options.memory or policy["memory_policy"]
     if options.numa is not None:
         return Placement(options.numa, memory, CORES)

@@ -2,8 +2,8 @@
 """Which of the processes on this host this one is, and what the launcher that started it has already arranged.
 
 docs/runtime.md has the launchers with their variables in a table, which a test holds against RANK_VARIABLES.
-Sources: torchrun (environment variables), DeepSpeed (launcher/launch.py), Open MPI, MVAPICH2, MPICH and Intel MPI (Hydra),
-Cray PALS and PMI (local rank), srun(1) (output environment).
+Sources: torchrun (environment variables), DeepSpeed (launcher/launch.py), Open MPI, MVAPICH2, MPICH and Intel MPI
+(Hydra), Cray PALS and PMI (local rank), srun(1) (output environment).
 """
 
 import os
@@ -94,7 +94,7 @@ def combined(ranks: "Sequence[Rank]") -> "Optional[Rank]":
 
 
 def find_ranks(environ: "Mapping[str, str]") -> "List[Rank]":
-    """A `Rank` for every launcher that has set one, in the order of RANK_VARIABLES; those of single processes left out."""
+    """A `Rank` for every launcher that has set one, in the order of RANK_VARIABLES; no single processes."""
     found = []
     for rank_name, count_names in RANK_VARIABLES:
         count_name = next((name for name in count_names if environ.get(name)), count_names[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,17 @@ from pathlib import Path
 import pytest
 from gpu_run_machines import build, choose, dgx1, memory, spread_over, two_sockets, with_driver, write
 from gpuwright.host.topology import format_cpu_list, parse_cpu_list
-from gpuwright.launch.ranks import Launcher, Rank, bound_by, find_launcher, find_rank, is_launcher
+from gpuwright.launch.ranks import (
+    RANK_VARIABLES,
+    SLURM_COUNT,
+    SLURM_RANK,
+    Launcher,
+    Rank,
+    bound_by,
+    find_launcher,
+    find_rank,
+    is_launcher,
+)
 from gpuwright.launch.runtime_policy import LaunchError
 
 SLURM = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "8"}
@@ -386,7 +397,7 @@ def test_ranks_that_nobody_has_counted_are_not_divided_and_one_line_says_so(tmp_
 
 
 def test_nested_ranks_share_the_host_and_number_their_own_gpus(tmp_path: Path) -> None:
-    """mpirun -n 2, and in each of the two torchrun with four ranks: eight processes, whose GPUs are cuda:0 to 3 twice."""
+    """mpirun -n 2, and in each of them torchrun with four ranks: eight processes, whose GPUs are cuda:0 to 3 twice."""
     root, taken = dgx1(tmp_path), []
     for outer in range(2):
         for inner in range(4):
@@ -396,6 +407,15 @@ def test_nested_ranks_share_the_host_and_number_their_own_gpus(tmp_path: Path) -
             assert not any(decision.cpus & other for other in taken)
             taken.append(decision.cpus)
     assert set().union(*taken) == parse_cpu_list("0-19,40-59")
+
+
+def test_the_page_names_every_variable_that_is_read() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/runtime.md").read_text(encoding="utf-8")
+    table = page.partition("| launcher |")[2].partition("\n\n")[0]
+    read = {name for rank, counts in RANK_VARIABLES for name in (rank, *counts)} | {SLURM_RANK, SLURM_COUNT}
+    # The other words in capitals there are settings, not ranks.
+    said = set(re.findall(r"`([A-Z0-9_]+)`", table)) - {"I_MPI_PIN"}
+    assert said == read
 
 
 NESTED = """

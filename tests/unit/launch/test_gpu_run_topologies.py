@@ -41,10 +41,8 @@ class Machine(NamedTuple):
 
 def quarters(first: int, second: int, each: int, count: int = 4) -> dict[int, str]:
     """Nodes of `each` cores, whose second threads begin at `second`."""
-    return {
-        node: f"{first + node * each}-{first + node * each + each - 1},{second + node * each}-{second + node * each + each - 1}"
-        for node in range(count)
-    }
+    starts = {node: (first + node * each, second + node * each) for node in range(count)}
+    return {node: ",".join(f"{start}-{start + each - 1}" for start in both) for node, both in starts.items()}
 
 
 def one(*cores: int, apart: int) -> str:
@@ -365,4 +363,4 @@ class TestNodeOfTheCardByHand:
     def test_a_node_that_is_not_there_is_a_warning(self, tmp_path: Path) -> None:
         decision = choose(self.machine(tmp_path), allowed="0-7", gpus="1", gpu_nodes={"0000:af:00.0": 4})
         assert format_cpu_list(decision.cpus) == "0-7"
-        assert ["NUMA node 4, which this host does not have" in warning for warning in decision.warnings] == [True]
+        assert ["NUMA node 4, which is not there" in warning for warning in decision.warnings] == [True]

@@ -17,7 +17,7 @@ from .model import limits, trainer
 from .nccl import version as nccl
 from .performance import speed
 from .reboot import pending
-from .runtime import launcher
+from .runtime import launcher, ranks
 from .secure_boot import key
 from .smoke import training
 from .smoke.training import smoke_record
@@ -60,6 +60,7 @@ MODULES = (
     cudnn,
     nccl,
     launcher,
+    ranks,
     files,
     pytorch,
     trainer,

@@ -101,6 +101,10 @@ def main(arguments=None, root="/", ignored=0):
         if options.help or options.version:
             print(help_text() if options.help else "gpu-run " + VERSION)
             return 0
+        if options.check:
+            from .running_report import check
+
+            return check(int(command[0]) if command else None, options.json, root)
         environ, allowed = caller_environment(), os.sched_getaffinity(0)
         rank, launcher = find_place(environ)
         policy = load_policy(root)

@@ -36,6 +36,7 @@ OPTIONS = {
     "--explain": (FLAG, "", "print every setting and its reason, run nothing"),
     "--json": (FLAG, "", "like --explain, for programs"),
     "--dry-run": (FLAG, "", "print the equivalent shell line, run nothing; with --calibrate: write nothing"),
+    "--check": (FLAG, "", "look at the ranks that run now, or at those of the process PID: gpu-run --check [PID]"),
     "--calibrate": (FLAG, "", "measure the command with each allocator, keep the one proven faster than malloc"),
     "--user": (TEXT, "NAME", "with --calibrate as root: who runs the command (default: who called sudo)"),
     "--rounds": (COUNT, "N", f"with --calibrate: rounds (default: {DEFAULT_ROUNDS})"),
@@ -62,6 +63,7 @@ class Options:
     explain: bool
     json: bool
     dry_run: bool
+    check: bool
     calibrate: bool
     user: "Optional[str]"
     rounds: int
@@ -136,7 +138,11 @@ def _check_together(options: Options, command: "Sequence[str]") -> None:
         raise LaunchError("--node names the nodes, --numa says how to find them: choose one")
     if options.calibrate and options.explain:
         raise LaunchError("--calibrate and --explain: choose one")
-    if not command and not (options.explain or options.json or options.dry_run or options.calibrate):
+    if options.check:
+        others = [name for name in OPTIONS if name not in ("--check", "--json") and getattr(options, _attribute(name))]
+        if others or len(command) > 1 or not all(to_int(word) for word in command):
+            raise LaunchError("--check takes the id of a process at most, and beside it --json alone")
+    elif not command and not (options.explain or options.json or options.dry_run or options.calibrate):
         raise LaunchError("no command given: gpu-run [options] -- command [argument ...]")
 
 

@@ -61,6 +61,16 @@ def calibrated_placement(command: "Sequence[str]", root: str = "/") -> "Tuple[Op
     return (None, _lost("no longer holds: " + fault).problem) if fault else (found, "")
 
 
+def kept_placements(root: str = "/") -> "Dict[str, Any]":
+    """The placements of other commands that still hold, to be kept beside a new one."""
+    try:
+        saved = _read(root)
+        kept: "Dict[str, Any]" = dict(saved["placements"])
+        return {} if _other_machine(saved, root) else kept
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def command_key(command: "Sequence[str]") -> str:
     """What a placement is kept under: the program and, of an interpreter, what it runs; options and data do not count.
 

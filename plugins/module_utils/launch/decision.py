@@ -78,10 +78,11 @@ def decide(
     root: str = "/",
     launcher: "Optional[Launcher]" = None,
     rank: "Optional[Rank]" = None,
+    placement: "Optional[Placement]" = None,
 ) -> Decision:
     """The `Decision` for `options` (gpus, node, numa, memory, threads, allocator), the command's words, the caller's
     `environ`, the CPUs that it may use, the `ranks.Launcher` of this rank, where there is one, and the rank itself,
-    where somebody has looked at more than the environment.
+    where somebody has looked at more than the environment. A `placement` goes before all that is said of one.
 
     Raises LaunchError, one sentence, for an option, variable or library that cannot be honoured.
     """
@@ -90,7 +91,8 @@ def decide(
     starts_ranks = rank is None and is_launcher(command)
     visible = choose_visible_gpus(decision, options.gpus, policy["gpu_nodes"], root)
     units, mine = place_ranks(decision, visible, rank, policy["gpu_nodes"], root)
-    placement = choose_placement(decision, options, command, policy, rank, starts_ranks, root)
+    if placement is None:
+        placement = choose_placement(decision, options, command, policy, rank, starts_ranks, root)
     share, nodes = choose_cpus(
         decision, options.node, placement.numa, units, mine, set(allowed_cpus), rank, launcher, root
     )

@@ -119,7 +119,7 @@ def main(arguments=None, root="/", ignored=0):
             # A start ends by the signal, as the command itself would; a calibration has measured something.
             if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
                 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-            return calibrate(options, command, environ, allowed, policy, root, launcher)
+            return calibrate(options, command, environ, allowed, policy, root, launcher, rank)
     except LaunchError as error:
         return _complain(str(error), EXIT_REFUSED)
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ Sources: proc(5) (status, environ), Linux Documentation/filesystems/proc.rst (nu
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
 from ..host.files import below, is_digits, read_colon_lines, read_text, to_int
+from ..host.in_child import examine_each
 from ..host.processes import command_name, parent_of, process_ids
 from ..host.topology import (
     UNKNOWN_NODE,
@@ -25,6 +26,8 @@ MOST_BYTES = 64 * 1024 * 1024
 ENVIRONMENT_BYTES = 1024 * 1024
 KIB = 1024
 NOBODYS = "none"
+# Reading the map of a process with a terabyte takes long; what does not answer by then hangs.
+SECONDS = 20.0
 
 
 def read_ranks(
@@ -41,7 +44,9 @@ def read_ranks(
         if only not in pids:
             raise OSError(f"there is no process {only}")
         pids = [pid for pid in pids if only in [pid, *_ancestors(root, pid)]]
-    environments = {pid: _environment(root, pid) for pid in pids}
+    # Both are guarded by a lock that a process hanging in the driver holds for ever.
+    told = examine_each(lambda pid: _environment(root, pid), pids, SECONDS)
+    environments = {pid: told[place] for place, pid in enumerate(pids)}
     found = {pid: _ranks_of(environments[pid]) for pid in pids}
     candidates = [pid for pid in pids if cards.get(pid) or found[pid]]
     candidates = [pid for pid in candidates if not _is_worker(pid, candidates, found, cards, root)]
@@ -51,7 +56,11 @@ def read_ranks(
     for address, node in (corrected or {}).items():
         if address in gpus and node in layout.cpus:
             gpus[address] = gpus[address].changed(numa_node=node)
-    rows = [_row(root, pid, environments[pid], cards.get(pid, []), layout, gpus) for pid in candidates]
+    memory = examine_each(lambda pid: _memory(root, pid), candidates, SECONDS)
+    rows = [
+        _row(root, pid, environments[pid], cards.get(pid, []), memory[place], layout, gpus)
+        for place, pid in enumerate(candidates)
+    ]
     return [row for row in rows if row is not None]
 
 
@@ -115,6 +124,7 @@ def _row(
     pid: int,
     environment: Optional[Dict[str, str]],
     cards: List[str],
+    memory: Optional[Dict[str, int]],
     layout: Layout,
     gpus: Dict[str, Gpu],
 ) -> Optional[Dict[str, Any]]:
@@ -129,7 +139,6 @@ def _row(
     nodes = {gpus[card].numa_node for card in cards if card in gpus} - {UNKNOWN_NODE}
     home = nodes or {node for node, own in layout.cpus.items() if own & cpus}
     near_nodes = _on_their_sockets(home, layout)
-    memory = _memory(root, pid)
     threads = None if environment is None else environment.get("OMP_NUM_THREADS", "")
     row = {
         "pid": pid,
@@ -144,7 +153,8 @@ def _row(
     if memory is None:
         row["memory_mib"] = row["far_mib"] = _unreadable(pid, "numa_maps")
     else:
-        far = sum(size for node, size in memory.items() if node not in near_nodes and layout.cpus.get(node))
+        sizes = {int(node): size for node, size in memory.items()}
+        far = sum(size for node, size in sizes.items() if node not in near_nodes and layout.cpus.get(node))
         row["memory_mib"], row["far_mib"] = sum(memory.values()) // KIB, far // KIB
     return row
 
@@ -156,7 +166,7 @@ def _threads(text: str, cores: int) -> int:
 
 
 def _unreadable(pid: int, name: str) -> Dict[str, Any]:
-    return {"unreadable": f"/proc/{pid}/{name} is for its owner and root", "only_root": True}
+    return {"unreadable": f"/proc/{pid}/{name} is for its owner and root, or did not answer", "only_root": True}
 
 
 def _on_their_sockets(nodes: Set[int], layout: Layout) -> Set[int]:
@@ -165,7 +175,7 @@ def _on_their_sockets(nodes: Set[int], layout: Layout) -> Set[int]:
     return set(nodes) | {node for node, socket in layout.sockets.items() if socket in sockets}
 
 
-def _memory(root: str, pid: int) -> Optional[Dict[int, int]]:
+def _memory(root: str, pid: int) -> Optional[Dict[str, int]]:
     """{node: KiB} of the process's own memory, without what it has of files; None where this process may not see it.
 
     Empty of one that has ended, and with a kernel that knows no NUMA: such memory is never far.
@@ -177,7 +187,7 @@ def _memory(root: str, pid: int) -> Optional[Dict[int, int]]:
         return None
     except OSError:
         return {}
-    found = {}  # type: Dict[int, int]
+    found = {}  # type: Dict[str, int]
     for line in lines:
         words = line.split()
         pairs = [word.partition("=") for word in words[2:]]
@@ -187,5 +197,5 @@ def _memory(root: str, pid: int) -> Optional[Dict[int, int]]:
             continue
         for name, pages in values.items():
             if name.startswith("N") and is_digits(name[1:], 4) and pages:
-                found[int(name[1:])] = found.get(int(name[1:]), 0) + pages * page
+                found[name[1:]] = found.get(name[1:], 0) + pages * page
     return found

@@ -173,7 +173,10 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_judged(tmp_path: Path, mon
 
     monkeypatch.setattr(running, "open", guarded, raising=False)
     rows = read_ranks({10: CARDS[:1], 11: CARDS[1:]}, str(root))
-    assert rows[0]["threads"] == {"unreadable": "/proc/10/environ is for its owner and root", "only_root": True}
+    assert rows[0]["threads"] == {
+        "unreadable": "/proc/10/environ is for its owner and root, or did not answer",
+        "only_root": True,
+    }
     assert rows[0]["memory_mib"]["only_root"] is True
     ranks = [as_rank(row) for row in rows]
     assert ranks[0] == RunningRank(10, "python", {*range(10), *range(20, 30)}, set(range(10)), None, CARDS[:1],

@@ -20,7 +20,7 @@ from .model import limits, trainer
 from .nccl import version as nccl
 from .performance import speed
 from .reboot import pending
-from .runtime import launcher
+from .runtime import launcher, ranks
 from .secure_boot import key
 from .smoke import training
 from .smoke.training import smoke_record
@@ -64,6 +64,7 @@ MODULES = (
     cudnn,
     nccl,
     launcher,
+    ranks,
     files,
     pytorch,
     trainer,

@@ -26,6 +26,7 @@ from .containers.reading import read_containers
 from .driver.modules_reading import read_asked, read_kernel_modules, read_parameters
 from .gpu.strikes_kept import read_strikes
 from .host.file_systems import read_file_systems
+from .runtime.ranks_reading import read_running
 from .waivers.acknowledgements import read_acknowledgements
 
 SYSTEMCTL_SECONDS = 10
@@ -75,6 +76,7 @@ def collect(
     busy = who_computes(host, readings["nvidia_smi"])
     readings.update(collect_software(expectations, root, host, busy))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
+    readings["ranks"] = attempt(read_running, root, readings["nvidia_smi"])
     if level == DEEP:
         readings["environment"] = attempt(read_environment, root, expectations["venv"], True)
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])

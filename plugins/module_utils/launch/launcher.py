@@ -12,7 +12,7 @@ import sys
 from .decision import decide
 from .options import help_text, parse
 from .program import find_in, not_found, take_program
-from .ranks import find_launcher, find_rank
+from .ranks import find_place
 from .runtime_policy import LaunchError, load_policy
 
 VERSION = "0.2.0"
@@ -101,21 +101,25 @@ def main(arguments=None, root="/", ignored=0):
         if options.help or options.version:
             print(help_text() if options.help else "gpu-run " + VERSION)
             return 0
+        if options.check:
+            from .running_report import check
+
+            return check(int(command[0]) if command else None, options.json, root)
         environ, allowed = caller_environment(), os.sched_getaffinity(0)
-        rank = find_rank(environ)
-        launcher = find_launcher(rank) if rank else None
+        rank, launcher = find_place(environ)
         policy = load_policy(root)
-        decision = decide(options, command, environ, allowed, policy, root, launcher)
+        decision = decide(options, command, environ, allowed, policy, root, launcher, rank)
         if command:
             take_program(command[0], decision, root)
-        apply(decision)
-        if options.calibrate:
+        if not options.calibrate:
+            apply(decision)
+        else:
             from .calibration import calibrate
 
             # A start ends by the signal, as the command itself would; a calibration has measured something.
             if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
                 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-            return calibrate(options, command, environ, allowed, policy, root, launcher)
+            return calibrate(options, command, environ, allowed, policy, root, launcher, rank)
     except LaunchError as error:
         return _complain(str(error), EXIT_REFUSED)
     except KeyboardInterrupt:

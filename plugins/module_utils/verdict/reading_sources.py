@@ -67,6 +67,7 @@ SOURCES = {
     "readings.probe": by_hand(
         "/proc, /sys and /boot", "lspci -nnk -d 10de: ; uname -r ; cat /proc/driver/nvidia/version"
     ),
+    "readings.ranks": by_hand("/proc and who computes on which GPU", "gpu-run --check ; nvidia-smi"),
     "readings.services": by_hand("systemctl show", "systemctl --failed"),
     "readings.smoke": Source("the smoke test of the last verification", VERIFY + " ; it runs the smoke test again."),
     "readings.stamp": by_hand("gpuwright.json of the environment", "cat /opt/gpuwright/venvs/current/gpuwright.json"),

@@ -181,6 +181,7 @@ SHOWN_IN = (
     ("host.infiniband", "name"),
     ("host.infiniband", "rate"),
     ("host.disks", "name"),
+    ("runtime.ranks", "name"),
     ("driver.packages", "name"),
     ("driver.source", "name"),
     # Its number is what is compared.

@@ -22,6 +22,7 @@ from .measuring import Way, compiled, measure, say
 from .options import Options
 from .placement import Placement
 from .preload import prove_preload
+from .program import take_program
 from .ranks import Launcher, Rank, find_rank
 from .runtime_policy import LaunchError
 
@@ -55,7 +56,7 @@ class Setting(NamedTuple):
         """The `Decision` with this allocator and placement, None for the usual one."""
         self.options.allocator = allocator
         policy = dict(self.policy, malloc_conf=conf)
-        return decide(
+        decision = decide(
             self.options,
             self.command,
             self.environ,
@@ -66,6 +67,8 @@ class Setting(NamedTuple):
             self.rank,
             placement,
         )
+        take_program(self.command[0], decision, self.root)
+        return decision
 
     def measure(
         self, decisions: Dict[str, Decision], firm: Sequence[str], left_out: Dict[str, str], count: int

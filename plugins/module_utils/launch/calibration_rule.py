@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a measured allocator may replace malloc, or a placement none: paired rounds, a sign test, and a control that shows the noise.
+"""When a measured allocator may replace malloc, or a placement none: rounds, an interval, a control for the noise.
 
 Every round runs every arm once, and malloc twice. An arm is compared with the malloc of its own round, so that what
 changes slowly (other users, clocks, page cache) falls out. The ratio of the two mallocs is pure noise.
@@ -80,8 +80,8 @@ def judge(
 ) -> Tuple[str, str, Dict[str, Dict[str, Any]], float]:
     """(chosen arm, why, {arm: {median_ratio, interval, wins, chance}}, the base's spread) of measured rounds.
 
-    `rounds` is a list of {arm: positive number}; `arms` the candidates beside the base and the base `again`, all present
-    in every round. The base stays unless the whole interval of another lies above it, and its median above the noise.
+    `rounds` is a list of {arm: positive number}; `arms` the candidates beside the base and the base `again`, which all
+    have a number in every round. The base stays unless the whole interval of another lies above it, and its median above the noise.
     """
     noise_of_base = spread([values[base] for values in rounds])
     control = speed_ratios(rounds, again, higher_is_better, base)

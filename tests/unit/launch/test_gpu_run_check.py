@@ -169,7 +169,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_judged(tmp_path: Path, mon
     def guarded(path: str, mode: str = "r") -> object:
         if Path(path).name in ("environ", "numa_maps"):
             raise PermissionError(13, "Permission denied", path)
-        return open(path, mode)
+        return Path(path).open(mode)
 
     monkeypatch.setattr(running, "open", guarded, raising=False)
     rows = read_ranks({10: CARDS[:1], 11: CARDS[1:]}, str(root))

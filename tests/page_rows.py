@@ -109,7 +109,7 @@ README = (
     Row("FLEET=off make test", NOT_HERE, reason="it is what runs this"),
     *(
         Row(f"make {lane}", NOT_HERE, reason=OWN_LANE)
-        for lane in ("faults", "test-deep", "test-real", "test-container", "test-vm", "bench-runtime")
+        for lane in ("faults", "test-deep", "test-real", "test-systems", "test-container", "test-vm", "bench-runtime")
     ),
     Row(
         "pip download --only-binary :all: --python-version 3.11 --require-hashes"

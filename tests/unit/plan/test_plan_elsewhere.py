@@ -162,3 +162,22 @@ def test_every_family_is_installed_and_its_key_ends_as_its_file_is_called() -> N
         repository = family["cuda_repository"]
         short = repository["key_url"].rsplit("/", 1)[1].partition(".")[0].upper()
         assert (repository["key_fingerprint"] or short).endswith(short), name
+
+
+@pytest.mark.parametrize(
+    ("core", "system", "words"),
+    [
+        ("2.16.19", "rhel 8.8", ""),
+        ("2.17.14", "rhel 8.8", "its modules need Python 3.7"),
+        ("2.20.1", "almalinux 8.10", "its modules need Python 3.7"),
+        ("2.20.1", "rhel 9.6", ""),
+        ("2.19.4", "rocky 10.1", ""),
+        ("2.21.0rc1", "debian 13", ""),
+        ("2.15.13", "rhel 9.6", "it is too old"),
+    ],
+)
+def test_only_el8_holds_the_controller_back(core: str, system: str, words: str) -> None:
+    """Each host of a run says which ansible-core can manage it, so that a run without EL 8 may have a newer one."""
+    answer = solve(MATRIX, make_host("H100", system, ansible_core=core), {})
+    told = " ".join(entry["what"] for entry in answer.get("conflicts", []))
+    assert ("cannot manage" in told) == bool(words) and words in told, told

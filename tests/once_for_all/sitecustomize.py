@@ -56,8 +56,9 @@ def of_collections(finder):
     """What a start imports of a collection, for which Ansible leaves no compiled files."""
 
     def compiled(source, filename, mode, flags, dont_inherit):
-        assert (mode, flags, dont_inherit) == ("exec", 0, True)
-        return code_of(source, filename, dont_inherit=True)
+        if (mode, flags) != ("exec", 0):
+            return compile(source, filename, mode, flags, dont_inherit)
+        return code_of(source, filename, dont_inherit=dont_inherit)
 
     finder.compile = compiled
 
@@ -73,8 +74,9 @@ def of_packing(module_common):
         deeper = [f" {ast.unparse(node)}" for node in found if node not in tree.body]
         return "\n".join([*lines, *(["if deeper:"] if deeper else []), *deeper])
 
-    def parsed(source, filename, mode, flags):
-        assert (mode, flags) == ("exec", ast.PyCF_ONLY_AST)
+    def parsed(source, filename, mode, flags=0):
+        if (mode, flags) != ("exec", ast.PyCF_ONLY_AST):
+            return compile(source, filename, mode, flags)
         return compile(kept("imports", source, lambda: imports(source)), filename, mode, flags)
 
     module_common.compile = parsed
@@ -87,7 +89,8 @@ def of_lists(yaml):
         source = stream.read() if hasattr(stream, "read") else stream
         return kept("yaml", source, lambda: load(source))
 
-    yaml.yaml_load = loaded
+    # None on a host without PyYAML.
+    yaml.yaml_load = load and loaded
 
 
 AFTER_IMPORT = {

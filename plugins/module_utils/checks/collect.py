@@ -37,7 +37,7 @@ QUICK_NVIDIA_SMI_SECONDS = 3
 def collect(
     expectations: Record, root: str = "/", nvidia_smi_seconds: float = DEFAULT_TIMEOUT_SECONDS, level: str = STANDARD
 ) -> Dict[str, Any]:
-    """Read the node below `root`. `expectations` (see docs/report.md) says where to look, not what to find.
+    """Read the node below `root`. `expectations` (see docs/parts/report.md) says where to look, not what to find.
 
     At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
     speed of the GPUs is measured last, when nothing else of these readings uses them.

@@ -80,7 +80,7 @@ def in_use(gpus: Iterable[Mapping[str, Any]]) -> List[str]:
 def record(
     devices: List[Dict[str, Any]], all_reduce: Any, problems: List[str], because: str, busy: List[str]
 ) -> Dict[str, Any]:
-    """The record of docs/smoke-test.md: every number with its floor, warn band, peak and their source."""
+    """The record of docs/parts/smoke-test.md: every number with its floor, warn band, peak and their source."""
     names = {str(device.get("name")) for device in devices}
     reduced = None
     if isinstance(all_reduce, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a found combination down as the plan of docs/plan.md: what is installed, from where and where to."""
+"""Write a found combination down as the plan of docs/parts/plan.md: what is installed, from where and where to."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -235,6 +236,70 @@ def test_tuned_gets_a_profile_that_agrees(host):
     assert "tuned-adm profile gpuwright" in host.calls()
     tune(host, absent=True)
     assert (host.state / "tuned").read_text() == "balanced\n"
+
+
+# [section] option of RHEL 8's throughput-performance, and of one whose write-back is in [vm].
+PARENTS = [
+    {"sysctl": {"vm.dirty_ratio": "40", "vm.dirty_background_ratio": "10", "vm.swappiness": "10"}},
+    {"vm": {"dirty_bytes": "40%", "dirty_background_bytes": "10%"}, "disk": {"readahead": ">4096"}},
+    {"vm": {"dirty_ratio": "40", "dirty_background_ratio": "10"}, "disk": {"readahead": ">4096"}},
+]
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_tuned_verifies_its_own_profile(host, parent):
+    """As tuned merges: options of the child go before, and `drop` takes the parent's away."""
+    host.tuned("balanced")
+    plan = tune(host)[1]
+    child = configparser.ConfigParser(delimiters=("=",))
+    child.optionxform = str
+    child.read_string(text(host, "etc/tuned/gpuwright/tuned.conf"))
+    merged = {}
+    for section, options in parent.items():
+        own = dict(child[section]) if section in child else {}
+        gone = own.pop("drop", "").split(",")
+        merged.update({name: value for name, value in options.items() if name not in gone})
+        merged.update(own)
+    # What is left agrees with what is set.
+    held = {row["name"]: row["wanted"] for row in plan.settings}
+    for name, value in merged.items():
+        assert "dirty" not in name or held.get(name) == value
+        assert name != "readahead" and held.get(name, value) == value
+    assert "vm.dirty_bytes" in child["sysctl"] and "drop" not in merged
+
+
+def test_read_ahead_of_every_device_below_the_file_system(host):
+    """An LVM volume on md, whose disks have partitions: the file system reads ahead as the volume says."""
+    host.put("/proc/self/mountinfo", "22 1 253:2 / / rw - xfs /dev/mapper/vg-data rw\n")
+    host.link("/sys/dev/block/253:2", "../../class/block/dm-2")
+    host.put("/sys/class/block/dm-2/slaves/md0", "")
+    host.put("/sys/block/dm-2/dm/uuid", "LVM-abc\n")
+    for disk in ("sda", "sdb"):
+        host.put(f"/sys/class/block/md0/slaves/{disk}1", "")
+        host.put(f"/sys/devices/pci/{disk}/{disk}1/partition", "1\n")
+        host.link(f"/sys/class/block/{disk}1", f"../../devices/pci/{disk}/{disk}1")
+        host.put(f"/sys/block/{disk}/queue/rotational", "1\n")
+        host.put(f"/sys/block/{disk}/queue/scheduler", "[none] mq-deadline\n")
+        host.put(f"/sys/block/{disk}/wwid", f"naa.{disk}\n")
+    paths = [f"sys/block/{device}/queue/read_ahead_kb" for device in ("dm-2", "md0", "sda", "sdb")]
+    for path in paths:
+        host.put("/" + path, "128\n")
+    tune(host, data_dir="/srv/data")
+    assert {text(host, f"sys/block/{device}/queue/read_ahead_kb") for device in ("dm-2", "md0", "sda", "sdb")} == {
+        "4096\n"
+    }
+    assert text(host, "sys/block/sdb/queue/scheduler").startswith("mq-deadline")
+    rules = text(host, "etc/udev/rules.d/61-gpuwright-data-disk.rules").splitlines()[1:]
+    assert [rule.split(", ", 3)[3] for rule in rules] == [
+        'ATTR{dm/uuid}=="LVM-abc", ATTR{queue/read_ahead_kb}="4096"',
+        'KERNEL=="md0", ATTR{queue/read_ahead_kb}="4096"',
+        'ATTR{wwid}=="naa.sda", ATTR{queue/read_ahead_kb}="4096", ATTR{queue/scheduler}="mq-deadline"',
+        'ATTR{wwid}=="naa.sdb", ATTR{queue/read_ahead_kb}="4096", ATTR{queue/scheduler}="mq-deadline"',
+    ]
+    tune(host, data_dir="/srv/data", absent=True)
+    assert {text(host, f"sys/block/{device}/queue/read_ahead_kb") for device in ("dm-2", "md0", "sda", "sdb")} == {
+        "128\n"
+    }
 
 
 def test_a_changed_profile_is_loaded_again(host):

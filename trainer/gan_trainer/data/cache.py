@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -34,13 +35,26 @@ class CachedImages(Dataset):
         self.count = count
         self.images = self.map()
 
-    def map(self) -> np.memmap:
-        return np.memmap(self.file, np.uint8, "r", shape=(self.count, 3, self.size, self.size))
+    def map(self) -> np.ndarray:
+        with self.file.open("rb") as file:
+            self.pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # Images are taken at random: each page missed would read the disk's whole read-ahead, most of it for nothing.
+        self.pages.madvise(mmap.MADV_RANDOM)
+        return np.frombuffer(self.pages, np.uint8).reshape(self.count, 3, self.size, self.size)
+
+    def fetch(self, indices: list[int]) -> None:
+        """Ask for exactly the pages of these images, all at once: without read-ahead each page would wait for its own."""
+        length = 3 * self.size * self.size
+        for index in indices:
+            place = index % self.count * length
+            start = place // mmap.PAGESIZE * mmap.PAGESIZE
+            self.pages.madvise(mmap.MADV_WILLNEED, start, place + length - start)
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> Tensor:
+        self.fetch([index])
         return torch.from_numpy(self.images[index].copy())
 
     def __getitems__(self, indices: list[int]) -> Tensor:
@@ -48,11 +62,12 @@ class CachedImages(Dataset):
 
         One thread's gather fills the memory bus, and it lets Python's other threads run.
         """
+        self.fetch(indices)
         return torch.from_numpy(self.images.take(indices, axis=0))
 
     def __getstate__(self) -> dict:
         # A worker that is not forked maps the file again instead of receiving all of it.
-        return {**self.__dict__, "images": None}
+        return {**self.__dict__, "images": None, "pages": None}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)

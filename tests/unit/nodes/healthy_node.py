@@ -418,30 +418,7 @@ READINGS = {
         "jemalloc": {"path": "/usr/lib64/libjemalloc.so.2", "problem": "none"},
         "tcmalloc": {"path": "/usr/lib64/libtcmalloc_minimal.so.4", "problem": "none"},
     },
-    "ranks": [
-        {
-            "pid": 4321,
-            "name": "python",
-            "cpus": "0-9",
-            "cores": "0-9",
-            "threads": 10,
-            "cards": ["0000:3b:00.0"],
-            "near": "0-9,20-29",
-            "memory_mib": 4096,
-            "far_mib": 12,
-        },
-        {
-            "pid": 4322,
-            "name": "python",
-            "cpus": "10-19",
-            "cores": "10-19",
-            "threads": 10,
-            "cards": ["0000:af:00.0"],
-            "near": "10-19,30-39",
-            "memory_mib": 4096,
-            "far_mib": 255,
-        },
-    ],
+    "ranks": [],
     "launcher": {
         "file": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""},
         "policy": "ok",
@@ -503,9 +480,34 @@ IN_FABRIC = {
     (*HEALTH, "fabric_clique"): "0",
     (*HEALTH, "fabric_cluster"): "00000000-0000-0000-0000-000000000001",
 }
+RANKS = [
+    {
+        "pid": 4321,
+        "name": "python",
+        "cpus": "0-9",
+        "cores": "0-9",
+        "threads": 10,
+        "cards": ["0000:3b:00.0"],
+        "near": "0-9,20-29",
+        "memory_mib": 4096,
+        "far_mib": 12,
+    },
+    {
+        "pid": 4322,
+        "name": "python",
+        "cpus": "10-19",
+        "cores": "10-19",
+        "threads": 10,
+        "cards": ["0000:af:00.0"],
+        "near": "10-19,30-39",
+        "memory_mib": 4096,
+        "far_mib": 255,
+    },
+]
 # Checks that make sense on other nodes only, and what makes this one such a node; a path begins in the readings, or in
 # the expectations or the smoke test when its first word says so.
 OTHER_NODES: dict[str, dict[tuple, object]] = {
+    "runtime.ranks": {("ranks",): RANKS},
     "gpu.sram": {("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"): 0},
     "gpu.remapped_rows_count": {("nvidia_smi", "gpus", 0, "health", "remapped_rows_uncorrected"): 0},
     "gpu.fabric": IN_FABRIC,

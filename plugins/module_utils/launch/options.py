@@ -27,6 +27,9 @@ OPTIONS = {
         "MODE",
         "memory of those nodes: preferred (the others when it is full), bind (never the others), none",
     ),
+    "--exclusive": (FLAG, "", "refuse to start a rank that would share a core with another"),
+    "--no-smt": (FLAG, "", "use one CPU of each core"),
+    "--nic": (FLAG, "", "give NCCL the InfiniBand cards nearest to the GPUs (NCCL_IB_HCA); else it chooses by itself"),
     "--threads": (COUNT, "N", "OMP_NUM_THREADS (default: physical cores of the CPU set)"),
     "--allocator": (
         ALLOCATORS,
@@ -58,6 +61,9 @@ class Options:
     node: "Optional[str]"
     numa: "Optional[str]"
     memory: "Optional[str]"
+    exclusive: bool
+    no_smt: bool
+    nic: bool
     threads: "Optional[int]"
     allocator: "Optional[str]"
     explain: bool

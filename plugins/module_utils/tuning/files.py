@@ -20,6 +20,7 @@ RECORD = "/etc/gpuwright/tuning.json"
 LIMIT_LINES = {
     "limits_memlock": ("@{group} - memlock {value}", "LimitMEMLOCK={value}"),
     "limits_nofile": ("@{group} - nofile {value}", "LimitNOFILE={value}"),
+    "limits_tasks": ("@{group} - nproc {value}", "TasksMax={value}"),
     "limits_stack": ("@{group} soft stack {value}", "LimitSTACK={value}:infinity"),
 }
 # The kernel keeps one of each two: with bytes the percentage is 0.

@@ -109,11 +109,12 @@ def measured(result: dict) -> str:
     compared = [row for row in result["speed"] if row["verdict"] is not None]
     words = [word_of(*row["verdict"]["interval"]).split(" ")[0] for row in compared]
     told = ", ".join(f"{word} in {words.count(word)}" for word in ("faster", "slower", "equal", "inconclusive"))
+    every = len(result["speed"])
     lines = [
-        f"* **Speed**: of {len(result['speed'])} comparisons with the best other arm {len(result['speed']) - len(compared)} "
+        f"* **Speed**: of {every} comparisons with the best other arm {every - len(compared)} "
         f"were withheld, as bare alone varied too much; of the rest gpu-run is {told}.",
-        f"* **GOMP_CPU_AFFINITY**: after `import torch` the main thread may use CPU {pinned['main thread']} alone, and so "
-        f"may every DataLoader worker (CPU {pinned['DataLoader worker']}); with bare both may use CPUs "
+        f"* **GOMP_CPU_AFFINITY**: after `import torch` the main thread may use CPU {pinned['main thread']} alone, and "
+        f"so may every DataLoader worker (CPU {pinned['DataLoader worker']}); with bare both may use CPUs "
         f"{others['main thread']}. However many workers there are, they take turns on one core.",
         *(f"* **{name}** is measured {note}." for name, note in sorted(result["notes"].items())),
         f"* **Start**: torchrun takes {script['torchrun']['median'] / 1000:.1f} s and run_cpu "

@@ -58,9 +58,16 @@ def test_files_say_what_they_should(host):
         "@trainer - memlock unlimited",
         "@trainer - nofile 1048576",
         "@trainer soft stack 65536",
+        "@trainer - nproc unlimited",
     ]
     drop_in = text(host, "etc/systemd/system/train-gan@.service.d/50-gpuwright-limits.conf").splitlines()
-    assert drop_in[1:] == ["[Service]", "LimitMEMLOCK=infinity", "LimitNOFILE=1048576", "LimitSTACK=65536K:infinity"]
+    assert drop_in[1:] == [
+        "[Service]",
+        "LimitMEMLOCK=infinity",
+        "LimitNOFILE=1048576",
+        "LimitSTACK=65536K:infinity",
+        "TasksMax=infinity",
+    ]
     rule = text(host, "etc/udev/rules.d/61-gpuwright-data-disk.rules").splitlines()[1]
     assert 'ATTR{wwid}=="eui.0025388b01234567"' in rule and 'ATTR{queue/scheduler}="none"' in rule
     assert (host.folder / "usr/local/bin/gpu-tune").stat().st_mode & 0o777 == 0o755
@@ -207,7 +214,7 @@ def test_a_container_gets_files_and_units_and_no_knob_of_its_hosts_kernel(host):
     host.put("/run/systemd/container", "podman\n")
     host.tuned("balanced")
     plan = tune(host)[1]
-    held = {"gpu_persistence", "limits_memlock", "limits_nofile", "limits_stack"}
+    held = {"gpu_persistence", "limits_memlock", "limits_nofile", "limits_stack", "limits_tasks"}
     assert {row["name"] for row in plan.settings} == held
     assert {row["reason"] for row in plan.skipped} == {"this node is a container (podman): its host sets that"}
     for path, content in KERNEL_FILES.items():

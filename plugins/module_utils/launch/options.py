@@ -108,12 +108,13 @@ def parse(arguments: "Sequence[str]") -> "Tuple[Options, List[str]]":
         if kind == FLAG:
             if equals:
                 raise LaunchError(f"{name} takes no value")
-            value = True
-        elif not equals:
+            setattr(options, _attribute(name), True)
+            continue
+        if not equals:
             if not words or words[0] == "--":
                 raise LaunchError(f"{name} needs a value; see gpu-run --help")
             value = words.pop(0)
-        setattr(options, _attribute(name), value if kind == FLAG else _checked(name, kind, value))
+        setattr(options, _attribute(name), _checked(name, kind, value))
     if not (options.help or options.version):
         _check_together(options, command)
     options.rounds = options.rounds or DEFAULT_ROUNDS

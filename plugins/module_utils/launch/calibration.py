@@ -154,7 +154,9 @@ def _choose_placement(setting: Setting) -> Dict[str, Any]:
             left_out[arm] = fault
             del decisions[arm]
     candidates = [arm for arm in decisions if arm not in (BARE, AGAIN)]
-    arm, why, rounds, table, spread = BARE, "no other placement is possible on this machine", [], {}, 0.0
+    arm, why, spread = BARE, "no other placement is possible on this machine", 0.0
+    rounds: List[Dict[str, float]] = []
+    table: Dict[str, Dict[str, Any]] = {}
     if candidates:
         count = max(setting.options.rounds, rounds_needed(len(candidates)))
         rounds = setting.measure(decisions, (BARE, AGAIN), left_out, count)

@@ -81,7 +81,8 @@ def judge(
     """(chosen arm, why, {arm: {median_ratio, interval, wins, chance}}, the base's spread) of measured rounds.
 
     `rounds` is a list of {arm: positive number}; `arms` the candidates beside the base and the base `again`, which all
-    have a number in every round. The base stays unless the whole interval of another lies above it, and its median above the noise.
+    have a number in every round. The base stays unless the whole interval of another lies above it, and its median
+    above the noise.
     """
     noise_of_base = spread([values[base] for values in rounds])
     control = speed_ratios(rounds, again, higher_is_better, base)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..host.topology import Gpu
     from .cpu_share import Share
     from .decision import Decision
+    from .options import Options
     from .ranks import Launcher, Rank
 
 BOUND_AWAY = (
@@ -73,6 +74,25 @@ def choose_cpus(
     if share.idle and not binder:
         _tell_of_idle(decision, share, layout, allowed, mode, rank, root)
     return share, nodes if share.at_home else []
+
+
+def keep_cores(
+    decision: "Decision", share: "Share", allowed: "Set[int]", rank: "Optional[Rank]", options: "Options", root: str
+) -> None:
+    """--exclusive refuses CPUs that another rank may have too; --no-smt leaves one CPU of each core."""
+    if not options.exclusive and not options.no_smt:
+        return
+    cores = cores_of(allowed, root)
+    mine = [core for core in cores if set(core) & decision.cpus]
+    if options.exclusive and rank is not None:
+        if rank.count is None:
+            raise LaunchError(f"--exclusive: {rank.variable} says nothing of how many ranks there are")
+        if share.sharing > 1 or not all(set(core) <= decision.cpus for core in mine):
+            message = "--exclusive: {} ranks for {} cores that the caller may use: this one would share CPUs {}"
+            raise LaunchError(message.format(rank.count, len(cores), format_cpu_list(decision.cpus)))
+    if options.no_smt:
+        decision.cpus = {min(set(core) & decision.cpus) for core in mine}
+        decision.note("CPUs of a core", "one", f"option --no-smt: {format_cpu_list(decision.cpus)}")
 
 
 def nodes_for_bind(nodes: "Sequence[int]", share: "Share", mode: str, root: str) -> "List[int]":

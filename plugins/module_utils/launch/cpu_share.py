@@ -140,7 +140,7 @@ def _spread(
     parts = {}
     for node, living in homes.items():
         for position, unit in enumerate(living):
-            parts[unit] = _slice(cores[node], position, len(living))
+            parts[unit] = list(_slice(cores[node], position, len(living)))
     spare = [node for node, living in homes.items() if not living]
     if mode == SOCKET:
         total = sum(len(found) for found in cores.values())

@@ -6,8 +6,9 @@ Nothing here changes the process. Who wins: an option, then what the caller's en
 """
 
 from .calibrated import UNSET
-from .cpu_choice import choose_cpus, nodes_for_bind
+from .cpu_choice import choose_cpus, keep_cores, nodes_for_bind
 from .gpu_choice import BY_CALLER, choose_visible_gpus, place_ranks
+from .network import check_interface, choose_cards
 from .placement import choose_placement
 from .ranks import find_rank, is_launcher, is_script
 from .settings import choose_allocator, choose_cuda_allocator, choose_memory, choose_threads
@@ -96,6 +97,8 @@ def decide(
     share, nodes = choose_cpus(
         decision, options.node, placement.numa, units, mine, set(allowed_cpus), rank, launcher, root
     )
+    keep_cores(decision, share, set(allowed_cpus), rank, options, root)
+    share = share.changed(cpus=decision.cpus)
     if starts_ranks and options.memory is None:
         decision.note("memory policy", "unchanged", "the command starts the ranks; put gpu-run before each of them too")
     else:
@@ -108,6 +111,8 @@ def decide(
     if rank is not None or starts_ranks or len(decision.gpus) > 1:
         for name, value in sorted(policy["nccl"].items()):
             decision.set_variable(name, value, "policy, for several ranks")
+        check_interface(decision, root)
+    choose_cards(decision, options.nic, root)
     for name in PINNING_VARIABLES:
         if environ.get(name, "").lower() not in ("", "false"):
             warning = "{}={} ties every DataLoader worker to one core; unset it, gpu-run binds to a set of CPUs"

@@ -27,6 +27,9 @@ OPTIONS = {
         "MODE",
         "memory of those nodes: preferred (the others when it is full), bind (never the others), none",
     ),
+    "--exclusive": (FLAG, "", "refuse to start a rank that would share a core with another"),
+    "--no-smt": (FLAG, "", "use one CPU of each core"),
+    "--nic": (FLAG, "", "give NCCL the InfiniBand cards nearest to the GPUs (NCCL_IB_HCA); else it chooses by itself"),
     "--threads": (COUNT, "N", "OMP_NUM_THREADS (default: physical cores of the CPU set)"),
     "--allocator": (
         ALLOCATORS,
@@ -58,6 +61,9 @@ class Options:
     node: "Optional[str]"
     numa: "Optional[str]"
     memory: "Optional[str]"
+    exclusive: bool
+    no_smt: bool
+    nic: bool
     threads: "Optional[int]"
     allocator: "Optional[str]"
     explain: bool
@@ -102,12 +108,13 @@ def parse(arguments: "Sequence[str]") -> "Tuple[Options, List[str]]":
         if kind == FLAG:
             if equals:
                 raise LaunchError(f"{name} takes no value")
-            value = True
-        elif not equals:
+            setattr(options, _attribute(name), True)
+            continue
+        if not equals:
             if not words or words[0] == "--":
                 raise LaunchError(f"{name} needs a value; see gpu-run --help")
             value = words.pop(0)
-        setattr(options, _attribute(name), value if kind == FLAG else _checked(name, kind, value))
+        setattr(options, _attribute(name), _checked(name, kind, value))
     if not (options.help or options.version):
         _check_together(options, command)
     options.rounds = options.rounds or DEFAULT_ROUNDS

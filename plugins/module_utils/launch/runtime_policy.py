@@ -94,8 +94,9 @@ def _expectation(key: str, value: object) -> str:
     if key == "omp_num_threads":
         return "" if type(value) is int and value >= 0 else "a whole number, 0 for automatic"
     if key == "libraries":
+        known = isinstance(value, dict) and set(value) <= set(KNOWN_LIBRARIES)
         fine = isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
-        return "" if fine and set(value) <= set(KNOWN_LIBRARIES) else "paths for " + ", ".join(sorted(KNOWN_LIBRARIES))
+        return "" if fine and known else "paths for " + ", ".join(sorted(KNOWN_LIBRARIES))
     if key == "nccl":
         fine = isinstance(value, dict) and all(
             name.startswith("NCCL_") and isinstance(text, str) and "\0" not in text for name, text in value.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from healthy_node import RANKS
 from row_values import NVIDIA
 
 STAMP = ("stamp", "pytorch")
@@ -15,11 +16,15 @@ def damaged(*packages: str, count: int = 1) -> dict:
     return {**record, "problems": [first], "damaged": list(packages)}
 
 
+def running(**second: object) -> dict:
+    """Two ranks, the second with these values."""
+    return {("ranks",): [{**RANKS[0]}, {**RANKS[1], **second}]}
+
+
 CONTAINERS = ("containers",)
 SPEC = ("containers", "spec")
 PRODUCT = ("venv", "torch", "product")
 BUSY = ("venv", "torch", "busy")
-SMALL_RANK = {("ranks", 1, "memory_mib"): 600}
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
@@ -58,20 +63,20 @@ ROWS = [
     ("runtime.launcher", {("launcher", "policy"): "is not JSON"}, {}, FAIL, "is not JSON"),
     ("runtime.launcher", {("launcher", "allocator", "name"): "mimalloc"}, {}, UNKNOWN, "mimalloc"),
     ("runtime.ranks", {("ranks",): []}, {}, SKIP, "no rank is running"),
-    ("runtime.ranks", {("ranks", 1, "cpus"): "9-19"}, {}, WARN, "run on the same CPUs, of 0-19"),
-    ("runtime.ranks", {("ranks", 1, "cpus"): "19", ("ranks", 0, "threads"): 11}, {}, WARN, "11 OpenMP threads for 10"),
-    ("runtime.ranks", {("ranks", 1, "cpus"): "30-39"}, {}, PASS, "2 running rank(s)"),
-    ("runtime.ranks", {("ranks", 1, "cpus"): "40-49"}, {}, WARN, "none of which is near its GPU 0000:af:00.0"),
-    ("runtime.ranks", {("ranks", 1, "near"): "none"}, {}, PASS, "2 running rank(s)"),
-    ("runtime.ranks", {("ranks", 1, "cards"): ["0000:3b:00.0"]}, {}, WARN, "compute on one GPU, 0000:3b:00.0"),
-    ("runtime.ranks", {("ranks", 1, "cards"): []}, {}, PASS, "2 running rank(s)"),
-    ("runtime.ranks", {("ranks", 1, "far_mib"): 1025}, {}, WARN, "1025 of 4096 MiB lie on a far NUMA node"),
-    ("runtime.ranks", {("ranks", 1, "far_mib"): 1024}, {}, PASS, "2 running rank(s)"),
-    ("runtime.ranks", {**SMALL_RANK, ("ranks", 1, "far_mib"): 255}, {}, PASS, "2 running rank(s)"),
-    ("runtime.ranks", {**SMALL_RANK, ("ranks", 1, "far_mib"): 256}, {}, WARN, "256 of 600 MiB"),
-    ("runtime.ranks", {("ranks", 1, "cpus"): "9-x"}, {}, UNKNOWN, "no list of CPUs"),
-    ("runtime.ranks", {("ranks", 1, "cards"): ["GPU 0"]}, {}, UNKNOWN, "PCI address"),
-    ("runtime.ranks", {("ranks", 0, "threads"): {"unreadable": "is for its owner"}}, {}, UNKNOWN, "for its owner"),
+    ("runtime.ranks", running(cpus="9-19"), {}, WARN, "run on the same CPUs, of 0-19"),
+    ("runtime.ranks", running(threads=11), {}, WARN, "11 OpenMP threads for 10"),
+    ("runtime.ranks", running(cpus="30-39"), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(cpus="40-49"), {}, WARN, "none of which is near its GPU 0000:af:00.0"),
+    ("runtime.ranks", running(cpus="40-49", near="none"), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(cards=["0000:3b:00.0"]), {}, WARN, "compute on one GPU, 0000:3b:00.0"),
+    ("runtime.ranks", running(cards=[]), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(far_mib=1025), {}, WARN, "1025 of 4096 MiB lie on a far NUMA node"),
+    ("runtime.ranks", running(far_mib=1024), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(memory_mib=600, far_mib=255), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(memory_mib=600, far_mib=256), {}, WARN, "256 of 600 MiB"),
+    ("runtime.ranks", running(cpus="9-x"), {}, UNKNOWN, "no list of CPUs"),
+    ("runtime.ranks", running(cards=["GPU 0"]), {}, UNKNOWN, "PCI address"),
+    ("runtime.ranks", running(threads={"unreadable": "is for its owner"}), {}, UNKNOWN, "for its owner"),
     ("runtime.ranks", {("ranks",): {"unreadable": "nvidia-smi hangs"}}, {}, UNKNOWN, "nvidia-smi hangs"),
     ("framework.files", {("environment",): None}, {}, FAIL, "no venv at /opt/gpuwright/venvs/current"),
     ("framework.files", {("environment",): damaged("torch")}, {}, FAIL, "one problem: torch/x.py is missing (torch)"),

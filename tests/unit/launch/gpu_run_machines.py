@@ -14,6 +14,7 @@ from gpuwright.launch.runtime_policy import DEFAULTS
 # "allocator" alone is a key of the policy, and so is "numa": the option is "numa_option".
 OPTIONS = {name: name for name in ("gpus", "node", "memory", "threads")}
 OPTIONS |= {"allocator_option": "allocator", "numa_option": "numa"}
+FLAGS = ("exclusive", "no_smt", "nic")
 
 
 def write(root: Path, path: str, text: str) -> None:
@@ -147,6 +148,8 @@ def choose(
 ) -> Decision:
     """What gpu-run decides there; `more` are options of the command line and keys of the policy."""
     options = types.SimpleNamespace(**{option: more.pop(name, None) for name, option in OPTIONS.items()})
+    for flag in FLAGS:
+        setattr(options, flag, more.pop(flag, False))
     policy = {**DEFAULTS, **more}
     return decide(options, list(command), environ or {}, parse_cpu_list(allowed), policy, str(root), launcher)
 

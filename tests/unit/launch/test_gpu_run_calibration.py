@@ -337,10 +337,12 @@ def test_interval_is_the_sign_test_turned_around() -> None:
     assert rounds_needed(1) == LEAST_ROUNDS and rounds_needed(5) == 7
 
 
-# Half as long on one CPU; and with one thread.
-ON_ONE_CPU = "grep -q 'Cpus_allowed_list:.*[-,]' /proc/self/status && sleep 0.5; sleep 0.25"
-IN_THREADS = '[ -n "$OMP_NUM_THREADS" ] || sleep 0.5; sleep 0.25'
-INDIFFERENT = "sleep 0.25"
+# Programs that say how long a step took: a third of it on one CPU, or with a number of threads. As a number, and not as
+# time on the wall, so that other work on this machine decides nothing.
+ON_ONE_CPU = "grep -q 'Cpus_allowed_list:.*[-,]' /proc/self/status && echo step: 75 || echo step: 25"
+IN_THREADS = '[ -n "$OMP_NUM_THREADS" ] && echo step: 25 || echo step: 75'
+INDIFFERENT = "echo step: 25"
+STEP = ("--metric", "step: ([0-9]+)", "--lower-is-better")
 
 
 @pytest.fixture
@@ -363,7 +365,7 @@ def two_nodes(open_umask: int) -> Iterator[Path]:
 def test_the_placement_that_a_command_gains_by_is_chosen_and_used(
     two_nodes: Path, node_python: str, script: str, arm: str, cpus: int
 ) -> None:
-    done = calibrate(node_python, two_nodes, "--", "sh", "-c", script)
+    done = calibrate(node_python, two_nodes, *STEP, "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
     assert f"placement: {arm}: " in done.stdout
     kept = json.loads((two_nodes / CALIBRATED_PATH.lstrip("/")).read_text())["placements"]

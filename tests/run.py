@@ -117,7 +117,16 @@ def trainer(suite: Suite) -> None:
     python = trainer_python()
     if python is None:
         return suite.add("the trainer's environment", False)
+    suite.add("the trainer's types", trainer_types(python))
     return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, "trainer/tests")
+
+
+def trainer_types(python: Path) -> bool:
+    """mypy over the trainer and its tests, which import each other by name alone, with the types of its libraries."""
+    folders = sorted({str(file.parent) for file in (REPOSITORY / "trainer/tests").rglob("*.py")})
+    settings = ("--config-file=trainer/pyproject.toml", "--cache-dir=.mypy_cache/trainer")
+    paths = ("trainer/gan_trainer", "trainer/tests")
+    return call("mypy", *settings, f"--python-executable={python}", *paths, MYPYPATH=os.pathsep.join(folders))
 
 
 def trainer_python() -> Path | None:

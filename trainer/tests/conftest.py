@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PACKAGE))
 
 # The smallest training that has every part.
-TINY = {
+TINY: dict[str, Any] = {
     **{"image_size": 32, "channels": 4, "latent_dim": 8, "batch_size": 4, "synthetic_images": 32, "num_workers": 0},
     **{"sample_count": 4, "tensorboard": False},
 }

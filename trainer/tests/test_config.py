@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +16,7 @@ from gan_trainer.config import Config, ConfigError, as_yaml, impossible_on_gpus,
 
 Run = Callable[..., subprocess.CompletedProcess]
 
-FAULTS = {
+FAULTS: dict[str, tuple[dict[Any, Any], str]] = {
     "unknown key": ({"batchsize": 8}, "batchsize: unknown key with value 8; did you mean batch_size?"),
     "unknown key like no other": ({"zzz": 1}, "zzz: unknown key with value 1; known keys: accumulate, "),
     "key that is no text": ({1: 2}, "1: unknown key with value 2"),

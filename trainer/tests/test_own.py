@@ -100,7 +100,8 @@ def test_own_networks_and_images_train_resume_and_draw(own: Path, run_python: Ru
         assert done.returncode == 0, done.stderr
         assert "data: 24 images from mine.parts:make" in done.stdout + done.stderr
     assert "resumes after step 2" in done.stdout + done.stderr
-    assert load_checkpoint(own / "run")["step"] == 4
+    state = load_checkpoint(own / "run")
+    assert state is not None and state["step"] == 4
     drawn = ("sample", "--config", str(own / "c.yml"), "--output", str(own / "grid.png"))
     done = run_python("-m", "gan_trainer.cli", *drawn, env=env)
     assert done.returncode == 0 and (own / "grid.png").stat().st_size > 100, done.stderr

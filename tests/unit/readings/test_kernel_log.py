@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from conftest import MODULE_UTILS
-from gpuwright.checks.kernel.event_names import event_id
+from gpuwright.checks.kernel.event_names import listed_id
 from gpuwright.gpu.xid.policy import judge_xid
 from gpuwright.gpu.xid.table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN, XID
 from gpuwright.readings.kernel_log import log as kernel_log
@@ -222,7 +222,7 @@ def test_an_event_says_what_closed_it_and_what_came_after():
     assert (open_one["closed_by"], open_one["count"], open_one["first_s"]) == ("", 1, 50)
     assert (closed["count"], closed["first_s"], closed["last_s"]) == (2, 10, 20)
     assert closed["closed_by"] == "the driver asks for no recovery of 0000:3b:00 any more at 40 s"
-    assert event_id("kernel.xid", closed) == "kernel.xid:48@0000:3b:00"
+    assert listed_id("xids", closed) == "kernel.xid:48@0000:3b:00"
 
 
 def test_the_lines_of_one_sxid_are_one_event():
@@ -232,7 +232,7 @@ def test_the_lines_of_one_sxid_are_one_event():
     )
     (event,) = parse_log(text)["sxids"]
     assert event["count"] == 1 and ", Fatal," in event["text"]
-    assert event_id("kernel.sxid", event) == "kernel.sxid:20034@0000:c1:00"
+    assert listed_id("sxids", event) == "kernel.sxid:20034@0000:c1:00"
 
 
 def test_lost_messages_are_added_up():
@@ -240,7 +240,7 @@ def test_lost_messages_are_added_up():
     text += "[ 8.0] h kernel: dmar_fault: 30 callbacks suppressed\n"
     (finding,) = parse_log(text)["findings"]
     assert (finding["kind"], finding["count"]) == ("lost", 42)
-    assert event_id("kernel.log_whole", finding) == "kernel.log_whole:lost"
+    assert listed_id("findings", finding) == "kernel.log_whole:lost"
 
 
 @pytest.mark.parametrize(

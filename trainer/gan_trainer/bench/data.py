@@ -48,7 +48,7 @@ class PlainImageFolder(Dataset):
         with self.files[index].open("rb") as file, Image.open(file) as opened:
             image = opened.convert("RGB")
         scale = self.size / min(image.size)
-        image = image.resize((round(image.width * scale), round(image.height * scale)), Image.BILINEAR)
+        image = image.resize((round(image.width * scale), round(image.height * scale)), Image.Resampling.BILINEAR)
         left, top = (image.width - self.size) // 2, (image.height - self.size) // 2
         image = image.crop((left, top, left + self.size, top + self.size))
         pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
@@ -113,7 +113,7 @@ def stage_arms(files: list[Path], config: Config, device: torch.device) -> dict[
         for image in decoded:
             edge = min(image.size)
             box = ((image.width - edge) // 2, (image.height - edge) // 2)
-            square = image.resize((size, size), Image.BILINEAR, (*box, box[0] + edge, box[1] + edge))
+            square = image.resize((size, size), Image.Resampling.BILINEAR, (*box, box[0] + edge, box[1] + edge))
             torch.from_numpy(np.array(square)).permute(2, 0, 1).contiguous()
 
     return {

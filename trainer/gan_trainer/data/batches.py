@@ -30,7 +30,8 @@ class Batches:
 
     def __iter__(self) -> Iterator[list[int]]:
         per_epoch = self.images // self.batch_size
-        order, order_epoch = np.empty(0), -1
+        order: np.ndarray = np.empty(0, dtype=int)
+        order_epoch = -1
         for step in range(self.start, self.end):
             epoch, position = divmod(step, per_epoch)
             if epoch != order_epoch:

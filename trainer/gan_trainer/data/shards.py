@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Iterator
+from typing import TYPE_CHECKING, Iterator
 
 import torch
 import webdataset
@@ -16,6 +16,9 @@ from ..parallel.distributed import Ranks
 from .files import SUFFIXES
 from .images import BadImages, DataError
 from .pixels import UNREADABLE, decode_image
+
+if TYPE_CHECKING:
+    from ..config import Config
 
 # Encoded images among which the next one is drawn: shards are read from front to back.
 SHUFFLE_BUFFER = 512
@@ -38,7 +41,7 @@ class ShardImages(IterableDataset):
     It reads what came before without decoding it. An unreadable image is named and replaced by its neighbour.
     """
 
-    def __init__(self, config: object, ranks: Ranks, start: int) -> None:
+    def __init__(self, config: Config, ranks: Ranks, start: int) -> None:
         self.size, self.seed, self.max_bad = config.image_size, config.seed, config.max_bad_images
         self.share, self.ranks, self.start = ranks.share(config.batch_size), ranks, start
         self.shards, self.background = list_shards(config.data), config.background

@@ -7,6 +7,7 @@ import os
 import signal
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -37,7 +38,8 @@ def default_workers(device: torch.device, ranks: Ranks) -> int:
 
 def pci_address(index: int) -> str:
     """Such as 0000:3b:00.0 for the GPU with this index; empty where torch (before 2.5) does not tell."""
-    gpu = torch.cuda.get_device_properties(index)
+    # The types of torch do not list the address.
+    gpu: Any = torch.cuda.get_device_properties(index)
     if not hasattr(gpu, "pci_bus_id"):
         return ""
     return f"{gpu.pci_domain_id:04x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
@@ -50,7 +52,7 @@ def cpus_near(address: str, devices: Path = PCI_DEVICES) -> set[int]:
         text = (devices / address / "local_cpulist").read_text(encoding="ascii").strip() if address else ""
     except OSError:
         text = ""
-    near = set()
+    near: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         near.update(range(int(first), int(last or first) + 1))

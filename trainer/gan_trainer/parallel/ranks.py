@@ -65,8 +65,9 @@ def _collect(pipes: list[Connection], seconds: float) -> list[Any]:
         if not ready:
             late = ", ".join(str(rank) for rank in range(len(pipes)) if rank not in results)
             raise RankError(f"rank {late} did not finish within {seconds:g} s")
-        for pipe in ready:
-            rank = pipes.index(pipe)
+        for rank, pipe in enumerate(pipes):
+            if pipe not in ready:
+                continue
             try:
                 fine, answer = pipe.recv()
             except EOFError as error:

@@ -55,7 +55,8 @@ def shard(
         own = sum(parameter.numel() for parameter in module.parameters(recurse=False))
         if module is not network and own >= min_parameters:
             fully_shard(module, mesh=mesh, mp_policy=mixed)
-    return fully_shard(network, mesh=mesh, mp_policy=mixed)
+    fully_shard(network, mesh=mesh, mp_policy=mixed)
+    return network
 
 
 def split_linear_layers(network: nn.Module, mesh: Any, min_parameters: int = MIN_UNIT_PARAMETERS) -> dict[str, str]:

@@ -122,7 +122,7 @@ def measure_device(device: Any, count: int, sizes: Any) -> tuple[dict[str, Any],
         found.take(("p2p_gb_s",), lambda: (measures.peer_rate(device, other, sizes),))
     else:
         found.skip(("p2p_gb_s",), "there is no second GPU")
-    record = {"device": str(device), "name": torch.cuda.get_device_name(device) if on_gpu else "CPU"}
+    record: dict[str, Any] = {"device": str(device), "name": torch.cuda.get_device_name(device) if on_gpu else "CPU"}
     record.update(pci_id=address, measures=found.values, left_out=found.left_out)
     if on_gpu:
         torch.cuda.empty_cache()

@@ -38,8 +38,8 @@ def read_limits() -> dict[str, str]:
 
 def smoke(device: str, steps: int) -> dict[str, Any]:
     """The report; whatever goes wrong becomes one of its `problems`."""
-    report = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps, "devices": []}
-    report.update(parallel=None, limits=read_limits(), problems=[])
+    report: dict[str, Any] = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps}
+    report.update(devices=[], parallel=None, limits=read_limits(), problems=[])
     try:
         import torch
 

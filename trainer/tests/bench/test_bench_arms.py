@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ CONFIG = make_config({**TINY, "device": "cpu", "precision": "fp32", "compile": "
 STEPS = (1, 3)
 
 
-def outcome(arm: Callable) -> object:
+def outcome(arm: Callable) -> Any:
     return arm(CONFIG, CPU, make_batches(CONFIG, CONFIG.batch_size, pinned=False), STEPS)
 
 

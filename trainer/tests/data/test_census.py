@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import TINY
@@ -14,7 +15,7 @@ from gan_trainer.data.files import list_images
 from gan_trainer.data.images import DataError
 
 
-def picture(path: Path, mode: str = "RGB", size: tuple[int, int] = (40, 30), **options: object) -> None:
+def picture(path: Path, mode: str = "RGB", size: tuple[int, int] = (40, 30), **options: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size).save(path, **options)
 

@@ -8,6 +8,7 @@ import mmap
 import tarfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -302,7 +303,7 @@ def test_normalised_images_span_minus_one_to_one() -> None:
 
 
 def test_prefetcher_keeps_order_and_measures_the_wait() -> None:
-    def slow() -> object:
+    def slow() -> Iterator[torch.Tensor]:
         for number in range(3):
             time.sleep(0.02)
             yield torch.full((1, 3, 2, 2), number, dtype=torch.uint8)
@@ -315,7 +316,7 @@ def test_prefetcher_keeps_order_and_measures_the_wait() -> None:
 def test_background_thread_works_ahead_and_hands_on_errors() -> None:
     taken = []
 
-    def items() -> object:
+    def items() -> Iterator[int]:
         for number in range(5):
             taken.append(number)
             yield number

@@ -57,7 +57,7 @@ def test_the_name_of_a_new_file_is_another_each_time_and_never_taken_over(
 
 
 def test_links_under_the_other_names_of_a_run(folder: Path, victim: Path) -> None:
-    config = Config(**{**TINY, "run_dir": str(folder)})
+    config = Config(**TINY, run_dir=str(folder))
     for name in ("config.yml", "stats.tmp", "memory.json"):
         (folder / name).symlink_to(victim)
     with RunFolder(folder, config) as run:
@@ -82,7 +82,7 @@ def test_what_a_killed_training_left_goes_with_the_next_one(folder: Path) -> Non
     kept = [folder / name for name in ("notes.tmp", "checkpoint-0000000007.mine.tmp")]
     for path in (*left, *kept):
         path.write_text("half of it")
-    with RunFolder(folder, Config(**{**TINY, "run_dir": str(folder)})):
+    with RunFolder(folder, Config(**TINY, run_dir=str(folder))):
         assert [path.name for path in sorted(folder.glob("*.tmp"))] == sorted(path.name for path in kept)
     remove_leftovers(folder, "checkpoint-*")
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -100,14 +101,14 @@ def test_mixed_precision_is_tried_on_every_gpu(capability: tuple | None, name: s
     assert choose_amp(capability).name == name
 
 
-def cpu_target(**changes: object) -> Target:
+def cpu_target(**changes: Any) -> Target:
     return list_targets("cpu")[0]._replace(**changes)
 
 
 def test_error_of_one_precision_does_not_hide_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = smoke_run.Trainer
 
-    def broken(config: object, device: object, precision: object) -> object:
+    def broken(config: Any, device: Any, precision: Any) -> object:
         if precision.name == "bf16":
             raise RuntimeError("CUDA error: no kernel image is available\nfor execution on the device")
         return trainer(config, device, precision)
@@ -145,7 +146,7 @@ def test_speed_is_compared_on_a_network_of_its_own(monkeypatch: pytest.MonkeyPat
 def test_a_card_with_little_memory_gets_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def time_steps(trainer: object) -> dict:
+    def time_steps(trainer: Any) -> dict:
         tried.append(trainer.config.batch_size)
         if trainer.config.batch_size > 2:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")

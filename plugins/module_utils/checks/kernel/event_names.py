@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one name of an event of the kernel's log, in messages, acknowledgements and strikes."""
 
-from typing import Any, Dict
+from typing import Any, Dict, NamedTuple
 
 from ...readings.kernel_log.table import about
 from ..waivers.acknowledgements import cards_in
@@ -13,30 +13,44 @@ NO_PLACE = ("", "host")
 UNNAMED = "unnamed"
 
 
-def event_id(check_id: str, event: Dict[str, Any]) -> str:
+class Event(NamedTuple):
+    """An event of the log, each value looked at: `code` is 0 for a finding, `kind` "" for an Xid or SXid."""
+
+    code: int
+    kind: str
+    pci_id: str
+    times: int
+    text: str
+    closed_by: str
+
+
+def event_id(check_id: str, event: Event) -> str:
     """The name by which an administrator acknowledges an event: "kernel.xid:48@0000:3b:00", "kernel.lockups:lockup".
 
     `check_id` is the check that judges it; the place is a card, a disk or "unnamed", and is left out for the host.
     """
-    what = event.get("code") if check_id in CHECK_OF.values() else event.get("kind")
-    place = place_of(event.get("pci_id"))
+    return _name(check_id, event.code if check_id in CHECK_OF.values() else event.kind, event.pci_id)
+
+
+def _name(check_id: str, what: object, pci_id: object) -> str:
+    place = place_of(pci_id)
     return f"{check_id}:{what}{'@' + place if place else ''}"
 
 
-def filled(action: str, check_id: str, event: Dict[str, Any]) -> str:
+def filled(action: str, check_id: str, event: Event) -> str:
     """The action ready to be typed: nvidia-smi -i takes an address with its function, which the kernel leaves out."""
-    if event["pci_id"] == UNNAMED:
+    if event.pci_id == UNNAMED:
         action = action.replace(" -i {gpu}", "").replace("{gpu}", "the GPU")
-    return action.replace("{gpu}", event["pci_id"] + ".0").replace("{event}", event_id(check_id, event))
+    return action.replace("{gpu}", event.pci_id + ".0").replace("{event}", event_id(check_id, event))
 
 
 def listed_id(name: str, event: Dict[str, Any]) -> str:
-    """The name of an event of the list `name` of `readings.kernel_log`; "" for what no check judges."""
+    """The name of a plain event of the list `name` of `readings.kernel_log`; "" for what no check judges."""
     if name in CHECK_OF:
-        return event_id(CHECK_OF[name], event)
+        return _name(CHECK_OF[name], event.get("code"), event.get("pci_id"))
     kind = event.get("kind")
     row = about(kind) if isinstance(kind, str) else None
-    return event_id(row[0], event) if row else ""
+    return _name(row[0], kind, event.get("pci_id")) if row else ""
 
 
 def place_of(place: Any) -> str:

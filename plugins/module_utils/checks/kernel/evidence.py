@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the checks of the kernel's log share: events with each value looked at, and what an incomplete log allows."""
 
-from typing import Any, Dict, List, Tuple
+from typing import List, Tuple
 
 from ...verdict.check import REMEDIES, Outcome, passed, unknown, warned
 from ...verdict.evidence import Evidence
+from .event_names import Event
 
 NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
 LOOK = "Read it: journalctl -k -b"
 KEEP = "Keep the log: Storage=persistent in /etc/systemd/journald.conf; the next boot is then seen whole."
 ACKNOWLEDGED = "acknowledged"
 
-Event = Dict[str, Any]
-
 
 def events_of(readings: Evidence, name: str) -> List[Event]:
-    """The plain events of `kernel_log.xids`, `.sxids` or `.findings`; one without closed_by counts as open."""
-    what = "kind" if name == "findings" else "code"
+    """The events of `kernel_log.xids`, `.sxids` or `.findings`; one without closed_by counts as open."""
     return [
-        {
-            what: event.text("kind") if what == "kind" else event.number("code"),
-            "pci_id": event.text("pci_id"),
-            "count": event.number("count"),
-            "text": event.text("text"),
-            "closed_by": event.wish("closed_by") if "closed_by" in event.names() else "",
-        }
+        Event(
+            code=0 if name == "findings" else event.number("code"),
+            kind=event.text("kind") if name == "findings" else "",
+            pci_id=event.text("pci_id"),
+            times=event.number("count"),
+            text=event.text("text"),
+            closed_by=event.wish("closed_by") if "closed_by" in event.names() else "",
+        )
         for event in readings.each("kernel_log", name)
     ]
 

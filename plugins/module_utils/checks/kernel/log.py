@@ -24,8 +24,8 @@ from ...verdict.evidence import (
     Evidence,
     Unreadable,
 )
-from .event_names import event_id
-from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
+from .event_names import Event, event_id
+from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
 
 
 def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
@@ -36,26 +36,26 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
             return skipped(NO_LOG)
         events = []
         for event in events_of(readings, "findings"):
-            row = about(event["kind"])
+            row = about(event.kind)
             if row is None:
                 raise Unreadable(
-                    f"the kernel's log has a finding {event['kind']!r} that no row describes",
+                    f"the kernel's log has a finding {event.kind!r} that no row describes",
                     "readings.kernel_log",
                 )
             check, kind, remedy = row
             if check == check_id:
                 events.append((event, _of_gpu(readings, event) if check == IOMMU else kind, remedy))
-        standing = [triple for triple in events if not triple[0]["closed_by"]]
+        standing = [triple for triple in events if not triple[0].closed_by]
         bad = [triple for triple in standing if triple[1] == UNCORRECTED]
         if bad:
             event, _kind, remedy = bad[worst([triple[2] for triple in bad])]
-            return failed(event["count"], 0, _sentence(check_id, event, len(bad)), _filled(action, event), remedy)
+            return failed(event.times, 0, _sentence(check_id, event, len(bad)), _filled(action, event), remedy)
         if not readings.flag("kernel_log", "whole"):
             return cut()
         if standing:
             event = standing[0][0]
-            return warned(event["count"], 0, _sentence(check_id, event, len(standing)), _filled(action, event))
-        closed = [(event_id(check_id, event), event["closed_by"]) for event, _kind, _remedy in events]
+            return warned(event.times, 0, _sentence(check_id, event, len(standing)), _filled(action, event))
+        closed = [(event_id(check_id, event), event.closed_by) for event, _kind, _remedy in events]
         acknowledged = any(words.startswith(ACKNOWLEDGED) for _name, words in closed)
         return quiet(readings, silence + closed_words(closed), acknowledged)
 
@@ -65,38 +65,38 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
 
 def _sentence(check_id: str, event: Event, number: int) -> str:
     more = f"; {number - 1} more" if number != 1 else ""
-    return f"{event['count']} times: {event['text']} (event {event_id(check_id, event)}){more}"
+    return f"{event.times} times: {event.text} (event {event_id(check_id, event)}){more}"
 
 
 def _filled(action: str, event: Event) -> str:
-    return action.replace("{place}", event["pci_id"])
+    return action.replace("{place}", event.pci_id)
 
 
 def _of_gpu(readings: Evidence, event: Event) -> str:
     """An IOMMU fault is the GPU's where its driver says it, or where the address is one of this node's GPUs."""
-    row = about(event["kind"])
+    row = about(event.kind)
     if row is None:
-        raise ValueError(f"no row has the kind {event['kind']!r}")
-    if event["kind"] != "iommu" or event["text"].startswith("nvidia "):
+        raise ValueError(f"no row has the kind {event.kind!r}")
+    if event.kind != "iommu" or event.text.startswith("nvidia "):
         return row[1]
     if "probe" not in readings.names():
         return WATCH
     cards = {gpu.pci_id("pci_id").rpartition(".")[0] for gpu in readings.each("probe", "gpus")}
-    return UNCORRECTED if event["pci_id"] in cards else WATCH
+    return UNCORRECTED if event.pci_id in cards else WATCH
 
 
 def log_whole(readings: Evidence, expected: Evidence) -> Outcome:
     """The log is all that the kernel wrote since the boot: nothing dropped, suppressed or missed (WARN: how many)."""
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)
-    lost = [event for event in events_of(readings, "findings") if (about(event["kind"]) or ("", ""))[1] == LOST]
+    lost = [event for event in events_of(readings, "findings") if (about(event.kind) or ("", ""))[1] == LOST]
     if not readings.flag("kernel_log", "whole"):
         return cut()
     if not readings.number("kernel_log", "lines"):
         return unknown("the kernel's log is empty", expected="none", action=LOOK)
     if lost:
-        number = sum(event["count"] for event in lost)
-        words = f"{number} messages of the kernel are missing: {lost[0]['text']}"
+        number = sum(event.times for event in lost)
+        words = f"{number} messages of the kernel are missing: {lost[0].text}"
         return warned(number, 0, words)
     return quiet(readings, "the log is whole")
 

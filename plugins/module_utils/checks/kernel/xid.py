@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the errors that GPUs and NVSwitches report in the kernel's log of this boot: Xid, SXid, a lost GPU."""
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ...gpu.xid.overrides import PATH, without_effect
 from ...gpu.xid.policy import Judged, judge_sxid, judge_xid
 from ...gpu.xid.table import COMPANION, GPU_LOST, HARMLESS, WARN
 from ...gpu.xid.table import FAIL as FAIL_CLASS
-from ...verdict.check import FAIL, POWER_CYCLE, QUICK, RESET, Check, Outcome, failed, skipped, warned
+from ...verdict.check import FAIL, POWER_CYCLE, QUICK, RESET, Check, Judge, Outcome, failed, skipped, warned
 from ...verdict.evidence import Evidence, Unreadable
-from .event_names import event_id, filled
-from .evidence import ACKNOWLEDGED, LOOK, NO_LOG, Event, closed_words, cut, events_of, quiet, worst
+from .event_names import Event, event_id, filled
+from .evidence import ACKNOWLEDGED, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
 
 XID_TABLE = "https://docs.nvidia.com/deploy/xid-errors"
 FABRIC = "Restart nvidia-fabricmanager when no GPU is in use: systemctl restart nvidia-fabricmanager"
@@ -30,9 +30,7 @@ def xid(readings: Evidence, expected: Evidence) -> Outcome:
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)
     overrides = overrides_of(readings)
-    pairs = [
-        (event, judge_xid(event["code"], event["text"], event["count"], overrides or ())) for event in xids_of(readings)
-    ]
+    pairs = [(event, judge_xid(event.code, event.text, event.times, overrides or ())) for event in xids_of(readings)]
     return _outcome(readings, "xid", _companions(readings, pairs), overrides, "no Xid since the boot")
 
 
@@ -44,9 +42,7 @@ def sxid(readings: Evidence, expected: Evidence) -> Outcome:
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)
     overrides = overrides_of(readings)
-    pairs = [
-        (event, judge_sxid(event["code"], event["text"], overrides or ())) for event in events_of(readings, "sxids")
-    ]
+    pairs = [(event, judge_sxid(event.code, event.text, overrides or ())) for event in events_of(readings, "sxids")]
     return _outcome(readings, "sxid", pairs, overrides, "no SXid since the boot")
 
 
@@ -57,15 +53,15 @@ def gpu_lost(readings: Evidence, expected: Evidence) -> Outcome:
     """
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)
-    xids = [event for event in xids_of(readings) if event["code"] == GPU_LOST or LOST_WORDS in event["text"]]
-    said = [event for event in events_of(readings, "findings") if event["kind"] == "gpu_lost"]
+    xids = [event for event in xids_of(readings) if event.code == GPU_LOST or LOST_WORDS in event.text]
+    said = [event for event in events_of(readings, "findings") if event.kind == "gpu_lost"]
     lost = [(event, event_id("kernel.xid", event)) for event in xids]
     lost += [(event, event_id("kernel.gpu_lost", event)) for event in said]
     if not lost:
         return quiet(readings, "no GPU was lost since the boot")
     event, name = lost[0]
-    cards = ", ".join(sorted({event["pci_id"] for event, _name in lost}))
-    message = f"{cards} fell off the bus ({event['count']} times; {event['text']}; event {name})"
+    cards = ", ".join(sorted({event.pci_id for event, _name in lost}))
+    message = f"{cards} fell off the bus ({event.times} times; {event.text}; event {name})"
     return failed(cards, "none", message)
 
 
@@ -89,7 +85,7 @@ def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair
     if found.kind != COMPANION:
         return found
     beside = any(
-        other["pci_id"] == event["pci_id"] and judged.kind in (FAIL_CLASS, WARN) and not other["closed_by"]
+        other.pci_id == event.pci_id and judged.kind in (FAIL_CLASS, WARN) and not other.closed_by
         for other, judged in pairs
     )
     if beside or "switches" not in readings.names() or not readings.number("switches"):
@@ -99,9 +95,9 @@ def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair
 
 
 def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, nothing: str) -> Outcome:
-    standing = [(event, found) for event, found in pairs if not event["closed_by"]]
-    ended = [event for event, found in pairs if event["closed_by"] and found.kind in (FAIL_CLASS, WARN)]
-    rest = closed_words([(event_id("kernel." + kind, event), event["closed_by"]) for event in ended])
+    standing = [(event, found) for event, found in pairs if not event.closed_by]
+    ended = [event for event, found in pairs if event.closed_by and found.kind in (FAIL_CLASS, WARN)]
+    rest = closed_words([(event_id("kernel." + kind, event), event.closed_by) for event in ended])
     bad = [pair for pair in standing if pair[1].kind == FAIL_CLASS]
     if bad:
         event, found = bad[worst([judged.remedy for _event, judged in bad])]
@@ -121,17 +117,17 @@ def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, 
         raise Unreadable("readings.xid_policy was not read", "readings.xid_policy")
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
     words = f"no event that needs an action ({_short(remarks[0])})" if remarks else nothing
-    acknowledged = any(event["closed_by"].startswith(ACKNOWLEDGED) for event in ended)
+    acknowledged = any(event.closed_by.startswith(ACKNOWLEDGED) for event in ended)
     return quiet(readings, words + rest, acknowledged)
 
 
 def _codes(pairs: List[Pair]) -> str:
-    return ", ".join(str(code) for code in sorted({event["code"] for event, _found in pairs}))
+    return ", ".join(str(code) for code in sorted({event.code for event, _found in pairs}))
 
 
 def _short(pair: Pair) -> str:
     event, found = pair
-    return f"{event['code']} on {event['pci_id']}: {found.meaning}"
+    return f"{event.code} on {event.pci_id}: {found.meaning}"
 
 
 def _sentence(kind: str, pair: Pair, number: int) -> str:
@@ -140,18 +136,18 @@ def _sentence(kind: str, pair: Pair, number: int) -> str:
     more = f"; {number - 1} more" if number != 1 else ""
     why = f"; judged by {PATH}: {found.reason}" if found.reason else ""
     return "{} ({} times; {}; event {}){}{}".format(
-        _short(pair), event["count"], event["text"], event_id("kernel." + kind, event), why, more
+        _short(pair), event.times, event.text, event_id("kernel." + kind, event), why, more
     )
 
 
 def _refused(kind: str, bad: List[Pair], overrides: Rows) -> str:
     """What an override asks for and cannot have: a lost GPU stays a failure."""
-    codes = {(kind, event["code"]) for event, _found in bad}
+    codes = {(kind, event.code) for event, _found in bad}
     rows = [row["code"] for row in overrides or () if (row["kind"], row["code"]) in codes if without_effect(row)]
     return "".join(f"; the row for {n} in {PATH} has no effect: a lost GPU stays a failure" for n in rows)
 
 
-def _check(name: str, remedy: str, question: str, judge: Callable, action: str, firm_because: str = "") -> Check:
+def _check(name: str, remedy: str, question: str, judge: Judge, action: str, firm_because: str = "") -> Check:
     return Check(
         id=name,
         layer="system",

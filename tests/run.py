@@ -87,7 +87,8 @@ def call(*command: str, **variables: str) -> bool:
 # The tests of one file stay in one process: they share what is costly to make. For the smallest machine's two cores:
 # torch fills them with two processes; what waits for Ansible and ssh needs more to do so.
 TWO_SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
-FOUR_SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
+# Without the last word pytest would begin with the files that have the most tests, not with those that take longest.
+FOUR_SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
 
 
 def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:

@@ -61,6 +61,34 @@ def open_umask() -> Iterator[int]:
     os.umask(before)
 
 
+# Files that take longest, longest first: with those at the end one core would wait for another.
+LONGEST = (
+    "training/test_environment_switch.py",
+    "playbooks/test_left_out.py",
+    "roles/test_system_repository.py",
+    "training/test_environment_damage.py",
+    "training/test_environment_modes.py",
+    "roles/test_busy_layers.py",
+    "plan/test_matrix_refresh.py",
+    "doctor/test_gpu_doctor.py",
+    "playbooks/test_screen_callback.py",
+    "roles/test_system_busy.py",
+    "playbooks/test_summary_callback.py",
+    "doctor/test_acceptance_gate.py",
+    "playbooks/test_bad_inventory.py",
+    "training/test_trainer_wheel.py",
+    "operator/test_operator_lock.py",
+    "checks/waivers/test_acknowledge.py",
+    "playbooks/test_any_folder.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, the others in their order; tests/run.py has pytest keep it."""
+    place = {REPOSITORY / "tests/unit" / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """After a run of test_advice.py: what was followed, in how many steps, and what was not."""
     reports = [one for outcome in ("passed", "failed") for one in terminalreporter.stats.get(outcome, [])]

@@ -5,8 +5,8 @@ Put together from the parts beside the rows of each family of checks: `checks/<f
 
 from __future__ import annotations
 
-import copy
 import importlib
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +27,30 @@ for part in PARTS:
 ELSEWHERE = ("expectations", "smoke")
 
 
+def copied(value: Any) -> Any:
+    """As copy.deepcopy, and several times faster for records of plain values: tests ask for ten thousands of them."""
+    return pickle.loads(pickle.dumps(value))
+
+
 def readings(check_id: str = "") -> dict:
     """The node's readings; with the name of a check, those of a healthy node on which it is no SKIP."""
-    found = copy.deepcopy(READINGS)
+    found = copied(READINGS)
     for path, value in OTHER_NODES.get(check_id, {}).items():
         if path[0] not in ELSEWHERE:
-            put(found, path, copy.deepcopy(value))
+            put(found, path, copied(value))
     return found
 
 
 def expectations(**changes: object) -> dict:
-    return {**copy.deepcopy(EXPECTATIONS), **changes}
+    return {**copied(EXPECTATIONS), **changes}
 
 
 def elsewhere(check_id: str, part: str) -> dict:
     """The expectations of, or the smoke test on, a healthy node on which that check is no SKIP."""
-    found = copy.deepcopy({"expectations": EXPECTATIONS, "smoke": SMOKE}[part])
+    found = copied({"expectations": EXPECTATIONS, "smoke": SMOKE}[part])
     for path, value in OTHER_NODES.get(check_id, {}).items():
         if path[0] == part:
-            put(found, path[1:], copy.deepcopy(value))
+            put(found, path[1:], copied(value))
     return found
 
 
@@ -66,4 +71,4 @@ def leaves(record: object, path: tuple = ()) -> list[tuple]:
 
 
 def smoke() -> dict:
-    return copy.deepcopy(SMOKE)
+    return copied(SMOKE)

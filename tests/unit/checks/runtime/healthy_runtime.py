@@ -29,14 +29,14 @@ RANKS: list[dict[str, Any]] = [
         "memory_mib": 4096,
         "far_mib": 255,
     },
-],
-"allocators": {
-    "jemalloc": {"path": "/usr/lib64/libjemalloc.so.2", "problem": "none"},
-    "tcmalloc": {"path": "/usr/lib64/libtcmalloc_minimal.so.4", "problem": "none"},
-}
+]
 
 READINGS: dict[str, Any] = {
     "ranks": [],
+    "allocators": {
+        "jemalloc": {"path": "/usr/lib64/libjemalloc.so.2", "problem": "none"},
+        "tcmalloc": {"path": "/usr/lib64/libtcmalloc_minimal.so.4", "problem": "none"},
+    },
     "launcher": {
         "file": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""},
         "policy": "ok",

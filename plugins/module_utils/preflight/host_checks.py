@@ -54,9 +54,10 @@ def read_facts(
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
-    driver = plan["driver"]["packages"] + plan["driver"]["version_lock"]
-    version = "-" + plan["driver"]["version"]
-    names = sorted({name.split(version)[0] if len(version) > 1 else name for name in driver})
+    driver = plan["driver"]
+    # rpm takes a version, also a pattern of one: under two names a package would be there twice.
+    version = "-" + (driver["version"] or driver["branch"] + ".*")
+    names = sorted({name.split(version)[0] for name in driver["packages"] + driver["version_lock"]})
     by_rpm = family == "redhat"
     rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
     needed = [row for row in repositories if _lacks(row["packages"], family, missing)]

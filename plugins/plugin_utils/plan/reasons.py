@@ -85,7 +85,7 @@ def find_warnings(
             text = "Dnf has no module streams there: only a version lock keeps dnf to branch {}"
             found.append(text.format(answer["driver"].pins["driver_branch"]))
         if not family["distribution"] and not family["cuda_repository"]["key_fingerprint"]:
-            text = "No fingerprint of {key_url} is known here: set system_driver_repository_key_fingerprint"
+            text = "No fingerprint of {key_url} is known here: system_driver_repository_key_fingerprint must say it"
             found.append(text.format(**family["cuda_repository"]))
         found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
     if "tensorflow" in answer:

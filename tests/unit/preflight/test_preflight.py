@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpuwright.node.plugins.filter import problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems, read_facts
-from test_plan_questions import MATRIX, make_host
+from test_plan_questions import MATRIX, ask, make_host
 
 GIB = 1024
 PLENTY = {"device": 1, "free_mib": 78 * GIB, "free_inodes": 5_000_000, "read_only": False}
@@ -173,6 +173,16 @@ def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
     assert read["has"] == {"cuda": True, "cudnn": False, "environment": False}
     assert read["filesystems"]["/opt"] is None and read["filesystems"]["/var"]["free_mib"] >= 0
     assert asked[0][:2] == ["rpm", "-q"] and "nvidia-driver-cuda" in asked[0]
+
+
+@pytest.mark.parametrize("pins", [{"driver_branch": "580"}, {"driver_version": "580.95.05"}])
+@pytest.mark.parametrize("system", ["rhel 8.10", "rhel 10.1"])
+def test_rpm_is_asked_once_for_each_package(tmp_path: Any, system: str, pins: dict[str, str]) -> None:
+    """rpm takes a version, also a pattern of one: under two names a package would be called installed twice."""
+    asked = []
+    read_facts(ask("T4", system, **pins), lambda command: asked.append(command) or "", root=str(tmp_path))
+    names = asked[0][asked[0].index("%{NAME}\\n") + 1 :]
+    assert "nvidia-driver-cuda" in names and not any("580" in name for name in names)
 
 
 def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:

@@ -51,8 +51,10 @@ class CachedImages(Dataset):
         return np.frombuffer(self.pages, np.uint8).reshape(self.count, 3, self.size, self.size)
 
     def take(self, indices: list[int]) -> np.ndarray:
-        """A copy of these images. Their pages are asked for as long as some come from the disk: of what is in memory the
-        asking would only cost time."""
+        """A copy of these images.
+
+        Their pages are asked for as long as some come from the disk: of what is in memory the asking only costs time.
+        """
         before = pages_read()
         if self.from_disk:
             self.fetch(indices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import RANKS
+from healthy_runtime import RANKS
 from row_values import NVIDIA
 
 STAMP = ("stamp", "pytorch")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import sys
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def test_el10_has_no_streams_and_begins_with_580_and_cuda_13(tmp_path: Path, mon
 
 @pytest.mark.parametrize(("name", "number"), [("el9-01", "9"), ("el10-01", "10")])
 def test_a_host_is_called_and_served_as_its_system(name: str, number: str) -> None:
-    host = containers.Host(name, ipaddress.IPv4Address("10.9.8.10"), HOSTS[name])
+    host = containers.Host(name, "10.9.8.10", HOSTS[name])
     fingerprints = dict.fromkeys(("epel", "nvidia", "redhat"), "1" * 40)
     group = inventory.inventory([host], Path("/state"), fingerprints, {})["gpu_nodes"]
     assert group["hosts"][name]["system_driver_repository_url"].endswith(f"/cuda-rhel{number}-x86_64")

@@ -147,7 +147,7 @@ def choose(
     **more: Any,
 ) -> Decision:
     """What gpu-run decides there; `more` are options of the command line and keys of the policy."""
-    options = types.SimpleNamespace(**{option: more.pop(name, None) for name, option in OPTIONS.items()})
+    options: Any = types.SimpleNamespace(**{option: more.pop(name, None) for name, option in OPTIONS.items()})
     for flag in FLAGS:
         setattr(options, flag, more.pop(flag, False))
     policy = {**DEFAULTS, **more}

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_run_machines import build, dgx1, relate, two_sockets, write
@@ -52,7 +53,7 @@ def machine(root: Path) -> Path:
     return root
 
 
-def rank(index: int, threads: int = 10, **more: str) -> dict[str, str]:
+def rank(index: int, threads: int = 10, **more: str) -> dict[str, Any]:
     return {"LOCAL_RANK": str(index), "LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": str(threads), **more}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_run_machines import build, choose, two_sockets, write
@@ -42,7 +43,7 @@ def rank(index: int, count: int = 2) -> dict[str, str]:
     return {"LOCAL_RANK": str(index), "LOCAL_WORLD_SIZE": str(count)}
 
 
-def shown(decision: object) -> list:
+def shown(decision: Any) -> list:
     return [row[1] for row in decision.rows if row[0] == "nearest InfiniBand"]
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_run_machines import build, choose, dgx1, memory, spread_over, two_sockets, with_driver, write
@@ -398,7 +399,7 @@ def test_ranks_that_nobody_has_counted_are_not_divided_and_one_line_says_so(tmp_
 
 def test_nested_ranks_share_the_host_and_number_their_own_gpus(tmp_path: Path) -> None:
     """mpirun -n 2, and in each of them torchrun with four ranks: eight processes, whose GPUs are cuda:0 to 3 twice."""
-    root, taken = dgx1(tmp_path), []
+    root, taken = dgx1(tmp_path), list[Any]()
     for outer in range(2):
         for inner in range(4):
             environ = {**TORCHRUN, "LOCAL_RANK": str(inner), "LOCAL_WORLD_SIZE": "4", **mpirun(outer, 2)}

@@ -5,8 +5,9 @@ CPU, together they have all CPUs that the row names, and none leaves the socket 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from gpu_run_machines import build, choose, memory, relate, write
@@ -30,10 +31,10 @@ class Machine(NamedTuple):
     nodes: dict[int, str]
     sockets: dict[int, int]
     gpus: list[int]
-    expect: list[str]
+    expect: Collection[str]
     apart: int = 0
     allowed: str = ""
-    near: object = (12, 32)
+    near: Any = (12, 32)
     mode: str | None = None
     memory: list[int | None] | None = None
     with_memory: str | None = None
@@ -311,7 +312,7 @@ def test_distances_stand_in_the_order_of_the_online_nodes(tmp_path: Path) -> Non
 def test_one_process_takes_its_node_or_its_socket_and_says_what_is_left(tmp_path: Path) -> None:
     root = make(tmp_path, MACHINES["DGX A100, NPS4"])
 
-    def alone(**options: object) -> tuple:
+    def alone(**options: Any) -> tuple:
         decision = choose(root, allowed="0-255", gpus="0", **options)
         return format_cpu_list(decision.cpus), memory(decision), decision
 

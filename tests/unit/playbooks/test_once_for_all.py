@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
+from typing import Any
 
 import ansible
 import pytest
 from ansible.executor.module_common import ModuleDepFinder
 from conftest import REPOSITORY
+from module_files import load_file
 
 UTILS = Path(ansible.__file__).parent / "module_utils"
 SOURCES = [
@@ -23,12 +24,10 @@ SOURCES = [
 
 
 @pytest.fixture
-def once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The file as a module of another name, with a folder of its own."""
-    spec = importlib.util.spec_from_file_location("once_for_all", REPOSITORY / "tests/once_for_all/sitecustomize.py")
-    module = importlib.util.module_from_spec(spec)
     monkeypatch.delenv("ONCE_FOR_ALL")
-    spec.loader.exec_module(module)
+    module = load_file("tests/once_for_all/sitecustomize.py")
     monkeypatch.setattr(module, "FOLDER", str(tmp_path))
     return module
 
@@ -39,7 +38,7 @@ def packed(tree: ast.AST, path: Path) -> tuple[set, set]:
     return found.submodules, found.optional_imports
 
 
-def test_a_module_is_packed_with_what_it_imports(once: ModuleType) -> None:
+def test_a_module_is_packed_with_what_it_imports(once: Any) -> None:
     module_common = SimpleNamespace()
     once.of_packing(module_common)
     needed = 0
@@ -54,7 +53,7 @@ def test_a_module_is_packed_with_what_it_imports(once: ModuleType) -> None:
         module_common.compile(b"import (", "<unknown>", "exec", ast.PyCF_ONLY_AST)
 
 
-def test_kept_code_runs_under_the_name_of_its_file(once: ModuleType) -> None:
+def test_kept_code_runs_under_the_name_of_its_file(once: Any) -> None:
     source = "def who():\n    raise ValueError('x')\n"
     for name in ("/first.py", "/second.py"):
         space: dict = {}
@@ -65,7 +64,7 @@ def test_kept_code_runs_under_the_name_of_its_file(once: ModuleType) -> None:
         space["who"]()
 
 
-def test_what_cannot_be_kept_is_worked_out_each_time(once: ModuleType, tmp_path: Path) -> None:
+def test_what_cannot_be_kept_is_worked_out_each_time(once: Any, tmp_path: Path) -> None:
     answers = iter([object, object])
     assert [once.kept("yaml", "x", lambda: next(answers)) for _ in range(2)] == [object, object]
     assert list(tmp_path.iterdir()) == []

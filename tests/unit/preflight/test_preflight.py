@@ -179,8 +179,13 @@ def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
 @pytest.mark.parametrize("system", ["rhel 8.10", "rhel 10.1"])
 def test_rpm_is_asked_once_for_each_package(tmp_path: Any, system: str, pins: dict[str, str]) -> None:
     """rpm takes a version, also a pattern of one: under two names a package would be called installed twice."""
-    asked = []
-    read_facts(ask("T4", system, **pins), lambda command: asked.append(command) or "", root=str(tmp_path))
+    asked: list[list[str]] = []
+
+    def answer(command: list[str]) -> str:
+        asked.append(command)
+        return ""
+
+    read_facts(ask("T4", system, **pins), answer, root=str(tmp_path))
     names = asked[0][asked[0].index("%{NAME}\\n") + 1 :]
     assert "nvidia-driver-cuda" in names and not any("580" in name for name in names)
 

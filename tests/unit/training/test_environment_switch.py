@@ -179,6 +179,7 @@ def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(done: Nod
 
 def test_an_environment_that_cannot_be_built_leaves_the_old_one(done: Node) -> None:
     old = done.current
+    assert old is not None
     assert done.run("framework", "model", lock="no-such-thing==1.0 --hash=sha256:" + "0" * 64 + "\n") != 0
     assert done.current == old and done.trainer_of(old) == "trainer"
 

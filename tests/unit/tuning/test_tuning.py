@@ -253,13 +253,19 @@ PARENTS = [
 ]
 
 
+class CasedParser(configparser.ConfigParser):
+    """Names of settings are not made lower case."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
 @pytest.mark.parametrize("parent", PARENTS)
 def test_tuned_verifies_its_own_profile(host, parent):
     """As tuned merges: options of the child go before, and `drop` takes the parent's away."""
     host.tuned("balanced")
     plan = tune(host)[1]
-    child = configparser.ConfigParser(delimiters=("=",))
-    child.optionxform = str
+    child = CasedParser(delimiters=("=",))
     child.read_string(text(host, "etc/tuned/gpuwright/tuned.conf"))
     merged = {}
     for section, options in parent.items():

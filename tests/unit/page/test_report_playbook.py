@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import page_samples
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 INVENTORY = """\
 gpu_nodes:
   hosts:
@@ -31,7 +33,7 @@ def run(tmp_path: Path):
     ssh.chmod(0o755)
 
     def play(*arguments: str) -> subprocess.CompletedProcess:
-        command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), *arguments]
+        command = [str(PLAYBOOK), "-i", str(tmp_path / "hosts.yml"), *arguments]
         command += ["-e", f"verify_report_dir={tmp_path}/reports"]
         environment = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1"}
         environment["ANSIBLE_SSH_EXECUTABLE"] = str(ssh)

@@ -52,7 +52,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 gpu_node_plan:
-  description: The plan, as docs/plan.md describes it. It is returned as a fact. Every part is in
+  description: The plan, as docs/parts/plan.md describes it. It is returned as a fact. Every part is in
     roles/preflight/files/gpu_node_plan.schema.json of the collection.
   type: dict
   returned: success

@@ -16,7 +16,7 @@ options:
   expectations:
     description:
       - What the node should be - C(schema) (1), C(gpu_count), C(gpu_model) (empty for any), C(plan) (what C(gpu_plan)
-        returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(trainer_user).
+        returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(training_user).
       - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
         (lists of names); without them nothing of the kind is expected.
       - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that cannot be switched off,
@@ -73,7 +73,7 @@ EXAMPLES = r"""
       plan: "{{ gpu_node_plan }}"
       venv: /opt/gpuwright/venvs/current
       smoke_device: cuda
-      trainer_user: trainer
+      training_user: trainer
     smoke: "{{ smoke_result }}"
     report_path: /var/lib/gpuwright/report.json
     verified_path: /var/lib/gpuwright/verified.json

@@ -76,7 +76,7 @@ options:
     description: Name of the folder of the plan's environment below /opt/gpuwright/venvs. Empty, it is not there.
     type: str
     default: ""
-  trainer_user:
+  training_user:
     description: User that the model layer will make; an account of somebody else under that name stops. Empty, none.
     type: str
     default: ""
@@ -149,7 +149,7 @@ def main() -> None:
             "allow_downgrade": {"type": "bool", "default": False},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "environment": {"type": "str", "default": ""},
-            "trainer_user": {"type": "str", "default": ""},
+            "training_user": {"type": "str", "default": ""},
             "researchers": {"type": "list", "elements": "str", "default": []},
             "passwords": {"type": "dict", "default": {}, "no_log": True},
             "controller_time": {"type": "float"},
@@ -167,7 +167,7 @@ def main() -> None:
             system=host["os"],
             passwords=passwords,
             environment=module.params["environment"],
-            accounts=[name for name in [wishes["trainer_user"]] + wishes["researchers"] if name],
+            accounts=[name for name in [wishes["training_user"]] + wishes["researchers"] if name],
         )
         problems = find_problems(host, plan, facts, wishes)
     except KeyError as error:

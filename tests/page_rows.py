@@ -51,7 +51,6 @@ class Row:
 
 
 CONTROLLER, NODE, FLEET, LANE, NOT_HERE = Place
-OWN_LANE = "a lane of its own, which takes longer than all of make test"
 CONFIG = "tests/molecule/config.yml"
 
 README = (
@@ -106,11 +105,8 @@ README = (
     ),
     Row("make collection", LANE, file=("tests/collection/conftest.py", '[*galaxy, "build", ')),
     Row("make test", NOT_HERE, reason="it is what runs this"),
+    Row("make test-real", NOT_HERE, reason="a lane of its own, which takes as long as all of make test"),
     Row("FLEET=off make test", NOT_HERE, reason="it is what runs this"),
-    *(
-        Row(f"make {lane}", NOT_HERE, reason=OWN_LANE)
-        for lane in ("faults", "test-deep", "test-real", "test-container", "test-vm", "bench-runtime")
-    ),
     Row(
         "pip download --only-binary :all: --python-version 3.11 --require-hashes"
         " -r roles/framework_pytorch/files/locks/py3.11-torch2.10.0-cu128.txt",
@@ -146,9 +142,14 @@ README = (
 # In the order of the page. The reader is in the group, and `flowers` is configured.
 TRAIN = (
     Row(
+        "ansible-playbook site.yml --tags system_training",
+        LANE,
+        file=("tests/molecule/el8-alternative/group_vars/gpu_nodes.yml", "system_training_researchers: [daemon]"),
+    ),
+    Row(
         "ansible-playbook site.yml --tags model",
         LANE,
-        file=("tests/molecule/el8-alternative/group_vars/gpu_nodes.yml", "model_trainer_researchers: [daemon]"),
+        file=("tests/molecule/el8-alternative/group_vars/gpu_nodes.yml", "model_trainer_configs:"),
     ),
     Row(
         "mkdir /srv/gan/data/flowers", NODE, (r"drwxr-sr-x \S+ \S+ trainer ",), then=" && ls -ld /srv/gan/data/flowers"

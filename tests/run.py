@@ -21,6 +21,8 @@ CACHE = Path(
 SCENARIOS = ("el8", "el8-alternative")
 # Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
 REAL_SCENARIOS = ("debian12", "debian12-alternative")
+# EL 9 and EL 10, in stand-ins.
+SYSTEM_SCENARIOS = ("el9", "el10")
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
 # Of the output of a scenario that failed.
@@ -85,7 +87,8 @@ def call(*command: str, **variables: str) -> bool:
 # The tests of one file stay in one process: they share what is costly to make. For the smallest machine's two cores:
 # torch fills them with two processes; what waits for Ansible and ssh needs more to do so.
 TWO_SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
-FOUR_SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
+# Without the last word pytest would begin with the files that have the most tests, not with those that take longest.
+FOUR_SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
 
 
 def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
@@ -172,6 +175,10 @@ def real(suite: Suite) -> None:
     run_scenarios(suite, REAL_SCENARIOS)
 
 
+def systems(suite: Suite) -> None:
+    run_scenarios(suite, SYSTEM_SCENARIOS)
+
+
 def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
     """All at once: each waits for its hosts most of the time. Their output goes to files; a failure shows it."""
     if not fleet_ready(suite):
@@ -240,11 +247,12 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "world": world,
     "container": container,
     "real": real,
+    "systems": systems,
     "vm": vm,
 }
-NEEDS_FLEET = ("molecule", "collection", "faults", "world", "real", "container")
+NEEDS_FLEET = ("molecule", "collection", "faults", "world", "real", "systems", "container")
 # Lanes of their own beside `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "world", "real", "container", "vm")
+SLOW = ("faults", "world", "real", "systems", "container", "vm")
 # As an administrator of a hardened site has it: nothing may depend on UTC, or on files being open by themselves.
 ZONE, UMASK = "America/New_York", 0o027
 
@@ -254,6 +262,8 @@ def main(wanted: str) -> int:
     os.environ["TZ"] = ZONE
     time.tzset()
     os.umask(UMASK)
+    # What the tests import is compiled once; images of containers often forbid it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     RESULTS.mkdir(parents=True, exist_ok=True)
     done = []
     for kind in [kind for kind in SUITES if kind not in SLOW] if wanted == "all" else [wanted]:

@@ -117,6 +117,16 @@ def systems(releases: list[dict[str, Any]]) -> list[list[str]]:
     return [[f"{row['name']} {row['version']}", row["eol"], ", ".join(row["pythons"]), mark(row)] for row in releases]
 
 
+def repository(family: dict[str, Any]) -> list[str]:
+    """The cells of a family's row of os_families."""
+    streams = family["format"] == "rpm" and family.get("streams", True)
+    key = family["cuda_repository"]["key_fingerprint"] or "not known here, set it"
+    return [
+        family["name"], ", ".join(family["machines"]), family.get("driver_from", ""), family["cuda_from"],
+        "yes" if streams else "", "yes" if family.get("dcgm", True) else "no", key, mark(family),
+    ]  # fmt: skip
+
+
 def page(matrix: dict[str, Any]) -> str:
     lines = [
         "# Compatibility",
@@ -201,10 +211,12 @@ def page(matrix: dict[str, Any]) -> str:
     titles = ["system", "updates until", "Python", "source"]
     lines += ["## Systems", "", *table(titles, systems(matrix["os_releases"]))]
     elsewhere = (
-        "Nothing is installed on these, nor on aarch64: `tools/gpu-plan --os` and `--machine` say what would "
-        "fit, and the plan marks what was not tried. A version stands for all of its minor releases."
+        "9 and 10 stand for the minor releases that have no row of their own. On aarch64 nothing is installed: "
+        "`tools/gpu-plan --machine` says what would fit, and the plan marks it."
     )
-    lines += ["### Planned for only", "", elsewhere, "", *table(titles, systems(matrix["planned_releases"]))]
+    lines += [elsewhere, "", "### NVIDIA's repositories", ""]
+    titles = ["systems", "processors", "from driver", "from CUDA", "module streams", "DCGM", "fingerprint of the key"]
+    lines += table([*titles, "source"], [repository(family) for family in matrix["os_families"].values()])
     return "\n".join(line.rstrip() for line in lines)
 
 

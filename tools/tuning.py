@@ -43,10 +43,19 @@ A profile `gpuwright` is written to `/etc/tuned/gpuwright`, includes the one tha
 
 ## Limits
 
-PAM gives the limits to logins of members of `system_tuning_limits_group`, systemd gives them to the services in
-`system_tuning_limits_units` through drop-ins; nobody else gets them. If you rename `model_trainer_group`, name it
-here too: a lower layer does not read variables of a higher one. A running service keeps its limits until it is
+PAM gives the limits to logins of members of `system_training_group`, systemd gives them to the services in
+`system_tuning_limits_units` through drop-ins; nobody else gets them. A running service keeps its limits until it is
 restarted.
+
+## Left alone
+
+* **RestrictProfilingToAdminUsers**, the driver's module option that keeps performance counters from users: they are a
+  side channel between users of one GPU (CVE-2018-6260), so it stays on. Who is alone on a node sets
+  `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in `/etc/modprobe.d` and reboots; the check
+  `driver.parameters` then holds the driver against it.
+* **Sleep states as a kernel parameter** (`intel_idle.max_cstate=1`, `idle=poll`): they hold for all CPUs until the next
+  reboot, and keep the others from their highest clock. `cpu_wake_latency` can be tried and undone.
+* **TasksMax of user slices**: logins share `user-UID.slice`, whose 33 % of `kernel.pid_max` protect the host from them.
 
 ## Power limit and application clocks
 

@@ -65,6 +65,11 @@ OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock")
 RENAMED = {
     "system_driver_reboot": "system_reboot_policy",
     "system_driver_reboot_timeout": "system_reboot_timeout",
+    "model_trainer_user": "system_training_user",
+    "model_trainer_adopt_user": "system_training_adopt_user",
+    "model_trainer_group": "system_training_group",
+    "model_trainer_researchers": "system_training_researchers",
+    "system_tuning_limits_group": "system_training_group",
 }
 # A name this close to a known one is a slip, even where the name of the role itself is misspelt.
 CLOSE = 0.85

@@ -13,14 +13,14 @@ description:
   - The default is that of the role's argument specs, which is the one place of it beside the role's C(defaults).
 options:
   _terms:
-    description: Names of variables, such as C(model_trainer_user).
+    description: Names of variables, such as C(system_training_user).
     type: list
     elements: str
     required: true
 """
 EXAMPLES = """
 - ansible.builtin.debug:
-    msg: "{{ lookup('gpuwright.node.setting', 'model_trainer_user') }}"
+    msg: "{{ lookup('gpuwright.node.setting', 'system_training_user') }}"
 """
 RETURN = """
 _raw:
@@ -50,7 +50,7 @@ def defaults(roles: Path = ROLES) -> dict[str, Any]:
 
 
 class LookupModule(LookupBase):
-    """`lookup('gpuwright.node.setting', 'model_trainer_user')`."""
+    """`lookup('gpuwright.node.setting', 'system_training_user')`."""
 
     def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[Any]:
         known, found = defaults(), []

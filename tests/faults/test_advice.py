@@ -62,7 +62,7 @@ BREAKAGES = (
     Breakage(
         "setting changed by hand", "host.tuning", "sed -i s/1048576/4096/ /etc/security/limits.d/95-gpuwright.conf"
     ),
-    Breakage("shell given to the trainer", "model.trainer_user", "usermod -s /bin/bash trainer"),
+    Breakage("shell given to the trainer", "host.training_user", "usermod -s /bin/bash trainer"),
     Breakage("link to the toolkit deleted", "cuda.link", "rm -f /usr/local/cuda"),
     Breakage("timer switched off", "host.services", "systemctl disable --now gpuwright-check.timer"),
     Breakage("folder of the runs deleted", "host.writable", "rm -r /srv/gan/runs"),

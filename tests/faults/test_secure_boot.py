@@ -139,7 +139,7 @@ def test_gpu_doctor_passes_it() -> None:
     """Verification, which comes in a later layer, would leave the expectations."""
     expected = {
         "schema": 1, "gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "smoke_device": "cuda", "runs_dir": "/srv",
-        "venv": "/opt/gpuwright/venvs/current", "trainer_user": "trainer",
+        "venv": "/opt/gpuwright/venvs/current", "training_user": "trainer",
         "plan": {part: {} for part in PLAN_PARTS},
     }  # fmt: skip
     on_node(f"cat > /etc/gpuwright/expectations.json <<'END'\n{json.dumps(expected)}\nEND")

@@ -8,7 +8,7 @@ import pytest
 from testinfra.host import Host
 
 # One marker for each Molecule scenario; a test without a marker holds for every finished node.
-SCENARIOS = ("el8", "el8_alternative", "debian12", "debian12_alternative")
+SCENARIOS = ("el8", "el8_alternative", "el9", "el10", "debian12", "debian12_alternative")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,7 +41,7 @@ def wish(host: Host) -> dict:
 @pytest.fixture
 def trainer(wish: dict) -> str:
     """Name of the training user."""
-    return wish.get("model_trainer_user", "trainer")
+    return wish.get("system_training_user", "trainer")
 
 
 @pytest.fixture

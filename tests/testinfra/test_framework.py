@@ -22,7 +22,7 @@ def test_current_is_a_complete_environment(host: Host, wish: dict) -> None:
     assert stamp["pytorch"]["version"] == wish["framework_pytorch_version"]
 
 
-def test_trainer_user_can_import_the_framework(as_trainer, wish: dict) -> None:
+def test_training_user_can_import_the_framework(as_trainer, wish: dict) -> None:
     done = as_trainer(f"cd / && {VENV}/bin/python -c 'import torch, numpy, PIL; print(torch.__version__)'")
     assert done.rc == 0, done.stderr
     assert done.stdout.split("+")[0].strip() == wish["framework_pytorch_version"]
@@ -39,7 +39,7 @@ def test_nobody_but_root_may_write_below_opt_gpuwright(host: Host) -> None:
         assert host.check_output("find /opt/gpuwright /usr/local/lib/gpuwright -not -type l -perm /022") == ""
 
 
-def test_trainer_user_cannot_write_into_it(as_trainer) -> None:
+def test_training_user_cannot_write_into_it(as_trainer) -> None:
     assert as_trainer(f"touch {VENV}/bin/intruder").rc != 0
 
 

@@ -11,7 +11,7 @@ from testinfra.host import Host
 TRAIN_GAN = "/opt/gpuwright/venvs/current/bin/train-gan"
 
 
-def test_trainer_user_has_no_password_no_shell_no_sudo(host: Host, trainer: str) -> None:
+def test_training_user_has_no_password_no_shell_no_sudo(host: Host, trainer: str) -> None:
     user = host.user(trainer)
     assert user.shell in ("/sbin/nologin", "/usr/sbin/nologin")
     with host.sudo():
@@ -32,7 +32,7 @@ def test_folders_belong_to_the_trainer(host: Host, trainer: str, wish: dict) -> 
         wish.get("model_trainer_runs_dir", "/srv/gan/runs"),
     ):
         file = host.file(folder)
-        assert (file.user, file.group) == (trainer, wish.get("model_trainer_group", "trainer"))
+        assert (file.user, file.group) == (trainer, wish.get("system_training_group", "trainer"))
         assert file.mode == 0o2770
 
 

@@ -50,7 +50,7 @@ def highest(host: Host) -> dict[str, float]:
 
 
 def test_the_training_service_has_the_limits(host: Host, limits: dict, highest: dict, wish: dict) -> None:
-    """The unit's own limits, read from the process that systemd starts under its drop-in, as the trainer user."""
+    """The unit's own limits, read from the process that systemd starts under its drop-in, as the training user."""
     with host.sudo():
         host.check_output("mkdir -p /run/systemd/system/train-gan@limits.service.d")
         shown = "[Service]\nExecStart=\nExecStart=/bin/sleep 60\nRestart=no\n"
@@ -58,7 +58,7 @@ def test_the_training_service_has_the_limits(host: Host, limits: dict, highest: 
         try:
             host.check_output("systemctl daemon-reload && systemctl start train-gan@limits")
             pid = host.check_output("systemctl show --property=MainPID --value train-gan@limits")
-            assert host.check_output("stat -c %%U /proc/%s", pid) == wish.get("model_trainer_user", "trainer")
+            assert host.check_output("stat -c %%U /proc/%s", pid) == wish.get("system_training_user", "trainer")
             found = limits_of(host.check_output("cat /proc/%s/limits", pid))
             # systemd takes the highest it may give, where it may not give all.
             assert {name: number(found[name]) for name in found} == {

@@ -24,6 +24,9 @@ MODULE_UTILS = REPOSITORY / "tests/node_library"
 sys.path[:0] = [str(MODULE_UTILS), str(REPOSITORY / "collections")]
 # What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
 sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
+# Compiled once and not by each of some thousand programs that tests start; a container's image often forbids it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A shell without job control starts what it puts into the background (make test &) with SIGINT ignored, and so would be
 # all that a test starts and then interrupts. From Python's own handler it comes back to the default there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -38,12 +41,52 @@ def logs_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def once_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Ansible works out in every run is worked out once for all workers: tests/once_for_all/sitecustomize.py."""
+    top = tmp_path_factory.getbasetemp()
+    folder = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "once_for_all"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONCE_FOR_ALL", str(folder))
+        patch.setenv("PYTHONPATH", str(REPOSITORY / "tests/once_for_all"), prepend=os.pathsep)
+        yield
+
+
 @pytest.fixture
 def open_umask() -> Iterator[int]:
     """For what a test makes and another user reads or runs. The value: what the tests themselves run under."""
     before = os.umask(0o022)
     yield before
     os.umask(before)
+
+
+# Files that take longest, longest first: with those at the end one core would wait for another.
+LONGEST = (
+    "training/test_environment_switch.py",
+    "playbooks/test_left_out.py",
+    "roles/test_system_repository.py",
+    "training/test_environment_damage.py",
+    "training/test_environment_modes.py",
+    "roles/test_busy_layers.py",
+    "plan/test_matrix_refresh.py",
+    "doctor/test_gpu_doctor.py",
+    "playbooks/test_screen_callback.py",
+    "roles/test_system_busy.py",
+    "playbooks/test_summary_callback.py",
+    "doctor/test_acceptance_gate.py",
+    "playbooks/test_bad_inventory.py",
+    "training/test_trainer_wheel.py",
+    "operator/test_operator_lock.py",
+    "checks/waivers/test_acknowledge.py",
+    "playbooks/test_any_folder.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, the others in their order; tests/run.py has pytest keep it."""
+    place = {REPOSITORY / "tests/unit" / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.filter import tree_files as filters
-from conftest import MODULE_UTILS, REPOSITORY
+from conftest import LONGEST, MODULE_UTILS, REPOSITORY
 from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.doctor.bundle.make import NOT_ON_NODES, identity
 from module_files import load_file
@@ -104,8 +104,12 @@ def test_the_id_of_a_check_says_where_it_is() -> None:
 
 
 def test_tests_lie_in_folders_of_the_packages_names() -> None:
-    for name in {path.parent.relative_to(UNIT).parts[0] for path in UNIT.glob("*/**/test_*.py")}:
-        assert name in graph() or name in {"docs", "fleet", "nodes", "playbooks", "roles"}, name
+    names = {path.parent.relative_to(UNIT).parts[0] for path in UNIT.glob("*/**/test_*.py")}
+    assert names <= {*graph(), "docs", "fleet", "nodes", "playbooks", "roles"}
+
+
+def test_the_longest_files_are_there() -> None:
+    assert [name for name in LONGEST if not (UNIT / name).is_file()] == [] and len(set(LONGEST)) == len(LONGEST)
 
 
 def imported_by_tools() -> set[str]:

@@ -122,12 +122,12 @@ def test_an_account_of_somebody_else_is_left_alone(mixes: Callable[[str], Mix], 
     mix = mixes("ipv6")
     as_root(mix.world.container, "useradd --create-home --shell /bin/bash --comment 'Bob Example' bob")
     own = Condition(
-        "an existing trainer account", variables={"model_trainer_user": "bob", "model_trainer_adopt_user": False}
+        "an existing trainer account", variables={"system_training_user": "bob", "system_training_adopt_user": False}
     )
     conditions = [*mix.conditions, own]
     outcome = run_job(mix.shell, mix.world.inventory, conditions, mix.world.words, "playbooks/preflight.yml")
     words = "There is an account bob"
     row(own.name, "refused", outcome.sentence(words) or outcome.text[-200:], outcome.seconds)
     assert outcome.rc != 0 and outcome.changed == 0, outcome.output
-    assert words in outcome.text and "model_trainer_adopt_user: true" in outcome.text
+    assert words in outcome.text and "system_training_adopt_user: true" in outcome.text
     assert as_root(mix.world.container, "getent passwd bob")[1].endswith("Bob Example:/home/bob:/bin/bash")

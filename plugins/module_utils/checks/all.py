@@ -14,13 +14,13 @@ from .driver import loaded, memory_errors, modules, next_boot, packages
 from .framework import files, pytorch
 from .gpu import bus, cards, clocks, fabric, firmware, heat, identity, isolation, links, memory, power, repair, strikes
 from .gpu.strikes_kept import counted
-from .host import disks, infiniband, services, size, space, system, tuning
+from .host import disks, infiniband, services, size, space, system, training_user, tuning
 from .kernel import log, xid
 from .model import limits, trainer
 from .nccl import version as nccl
 from .performance import speed
 from .reboot import pending
-from .runtime import launcher
+from .runtime import launcher, ranks
 from .secure_boot import key
 from .smoke import training
 from .smoke.training import smoke_record
@@ -57,12 +57,14 @@ MODULES = (
     infiniband,
     isolation,
     disks,
+    training_user,
     limits,
     services,
     toolkit,
     cudnn,
     nccl,
     launcher,
+    ranks,
     files,
     pytorch,
     trainer,

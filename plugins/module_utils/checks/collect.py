@@ -26,6 +26,7 @@ from .containers.reading import read_containers
 from .driver.modules_reading import read_asked, read_kernel_modules, read_parameters
 from .gpu.strikes_kept import read_strikes
 from .host.file_systems import read_file_systems
+from .runtime.ranks_reading import read_running
 from .waivers.acknowledgements import read_acknowledgements
 
 SYSTEMCTL_SECONDS = 10
@@ -36,7 +37,7 @@ QUICK_NVIDIA_SMI_SECONDS = 3
 def collect(
     expectations: Record, root: str = "/", nvidia_smi_seconds: float = DEFAULT_TIMEOUT_SECONDS, level: str = STANDARD
 ) -> Dict[str, Any]:
-    """Read the node below `root`. `expectations` (see docs/report.md) says where to look, not what to find.
+    """Read the node below `root`. `expectations` (see docs/parts/report.md) says where to look, not what to find.
 
     At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
     speed of the GPUs is measured last, when nothing else of these readings uses them.
@@ -44,7 +45,7 @@ def collect(
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
     not a failure to read.
     """
-    user = expectations["trainer_user"]
+    user = expectations["training_user"]
     host = attempt(probe, root)
     readings = {
         "probe": host,
@@ -75,6 +76,7 @@ def collect(
     busy = who_computes(host, readings["nvidia_smi"])
     readings.update(collect_software(expectations, root, host, busy))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
+    readings["ranks"] = attempt(read_running, root, readings["nvidia_smi"])
     if level == DEEP:
         readings["environment"] = attempt(read_environment, root, expectations["venv"], True)
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])

@@ -42,13 +42,13 @@ def collect_software(expectations: Record, root: str, host: Record, busy: Sequen
     """What lies above the driver, from the toolkit to the trainer's files. `busy`: who computes on the cards."""
     plan = expectations["plan"]
     found = {
-        "trainer_user": attempt(read_trainer_user, root, expectations["trainer_user"]),
+        "training_user": attempt(read_training_user, root, expectations["training_user"]),
         "cuda": attempt(read_cuda, root, plan),
-        "cudnn": attempt(read_cudnn, root, plan, expectations["trainer_user"]),
+        "cudnn": attempt(read_cudnn, root, plan, expectations["training_user"]),
         "nccl": attempt(read_nccl, root, plan),
         "allocators": attempt(read_allocators, root, plan),
         "launcher": attempt(read_launcher, root),
-        "venv": attempt(read_venv, root, expectations["venv"], expectations["trainer_user"], busy),
+        "venv": attempt(read_venv, root, expectations["venv"], expectations["training_user"], busy),
         "environment": attempt(read_environment, root, expectations["venv"]),
         "stamp": attempt(read_stamp, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
@@ -87,7 +87,7 @@ def collect_links(root: str, host: Record, nvidia_smi: Optional[Record] = None) 
     }
 
 
-def read_trainer_user(root: str, name: str) -> Optional[Dict[str, Any]]:
+def read_training_user(root: str, name: str) -> Optional[Dict[str, Any]]:
     account = read_account(root, name)
     if account is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what on the node: the trainer user, the device files, and files that only root may change.
+"""Who may do what on the node: the training user, the device files, and files that only root may change.
 
 Functions raise OSError or ValueError for what cannot be read; `attempt.attempt` turns that into an unreadable reading.
 """

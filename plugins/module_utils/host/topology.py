@@ -116,10 +116,33 @@ def node_cpus(node: int, root: str = "/") -> "Optional[Set[int]]":
 
 
 def all_node_cpus(root: str = "/") -> "Dict[int, Set[int]]":
-    """{node: its CPUs} of every NUMA node that has CPUs."""
+    """{node: its CPUs} of every NUMA node that can be read; an empty set for a node without CPUs."""
     numbers = [to_int(name[4:]) for name in names_in(root, NODE_FOLDER) if name.startswith("node")]
     found = {number: node_cpus(number, root) for number in numbers if number is not None}
-    return {number: cpus for number, cpus in found.items() if cpus}
+    return {number: cpus for number, cpus in found.items() if cpus is not None}
+
+
+def node_distances(root: str = "/") -> "Dict[int, Dict[int, int]]":
+    """{node: {node: distance}} of the online NUMA nodes as the firmware tells them, 10 to itself (ACPI 6.5, SLIT).
+
+    A node is left out whose line cannot be read, or has not one number for each online node: they stand in ascending
+    order, holes in the numbering left out.
+    """
+    named = (to_int(name[4:]) for name in names_in(root, NODE_FOLDER) if name.startswith("node"))
+    online = sorted(read_list(root, NODE_FOLDER + "/online") or {node for node in named if node is not None})
+    found = {}
+    for node in online:
+        words = [to_int(word) for word in (read_text(root, f"{NODE_FOLDER}/node{node}/distance") or "").split()]
+        known = [word for word in words if word is not None and word > 0]
+        if len(known) == len(words) == len(online):
+            found[node] = {other: known[place] for place, other in enumerate(online)}
+    return found
+
+
+def socket_of(cpu: int, root: str = "/") -> "Optional[int]":
+    """The processor package that a CPU lies on, None where that cannot be read or the firmware names none."""
+    package = read_int(root, f"/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id")
+    return package if package is not None and package >= 0 else None
 
 
 def memory_nodes(root: str = "/") -> "Optional[Set[int]]":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocator that `gpu-run --calibrate` chose on this machine, /etc/gpuwright/runtime-calibrated.json.
+"""What `gpu-run --calibrate` chose on this machine, /etc/gpuwright/runtime-calibrated.json: the allocator, and for each
+command that was measured the placement.
 
 The choice holds for the machine and the libraries that were measured. When one of them is another now, gpu-run goes
 back to malloc and says so.
@@ -10,10 +11,18 @@ import os
 from ..host.files import below, read_text
 from ..host.record import Record
 from . import fast_json
-from .runtime_policy import LaunchError
+from .runtime_policy import MEMORY_POLICIES, NUMA_MODES, LaunchError
+
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Sequence, Tuple
 
 CALIBRATED_PATH = "/etc/gpuwright/runtime-calibrated.json"
 ALLOCATOR_NAMES = ("none", "jemalloc", "tcmalloc")
+# As many OpenMP threads as cores, or what the program takes when nobody tells it.
+CORES, UNSET = "cores", "unset"
+THREADS = (CORES, UNSET)
 # /proc/cpuinfo of a large machine takes milliseconds; its first entry holds the name.
 CPUINFO_BYTES = 4096
 
@@ -28,11 +37,64 @@ class Arm(Record):
     problem: str
 
 
-def calibrated_arm(root="/"):
+def calibrated_placement(command: "Sequence[str]", root: str = "/") -> "Tuple[Optional[Dict[str, str]], str]":
+    """({arm, numa, memory, threads, why} that was measured for such a command, a warning or "").
+
+    None where nothing was measured for it, or where the measurement no longer holds.
+    """
+    try:
+        saved = _read(root)
+        found = saved.get("placements", {}).get(command_key(command))
+        if found is None:
+            return None, ""
+        allowed = {"numa": NUMA_MODES, "memory": MEMORY_POLICIES, "threads": THREADS}
+        texts = all(isinstance(found[name], str) for name in ("arm", "why"))
+        if saved["schema"] != 1 or not texts or any(found[name] not in values for name, values in allowed.items()):
+            raise ValueError("not of this gpu-run's making")
+        fault = _other_machine(saved, root)
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        return None, _lost(f"cannot be read: {error.strerror}").problem
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, _lost("is damaged").problem
+    return (None, _lost("no longer holds: " + fault).problem) if fault else (found, "")
+
+
+def kept_placements(root: str = "/") -> "Dict[str, Any]":
+    """The placements of other commands that still hold, to be kept beside a new one."""
+    try:
+        saved = _read(root)
+        kept: "Dict[str, Any]" = dict(saved["placements"])
+        return {} if _other_machine(saved, root) else kept
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def command_key(command: "Sequence[str]") -> str:
+    """What a placement is kept under: the program and, of an interpreter, what it runs; options and data do not count.
+
+    "python train.py --epochs 3" is "python train.py", "python3 -u -m gan_trainer x.yml" is "python3 -m gan_trainer".
+    """
+    words = [os.path.basename(command[0])]
+    rest = list(command[1:])
+    if words[0].startswith(("python", "pypy")) or words[0] in ("bash", "sh"):
+        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
+            rest.pop(0)
+        words += rest[:2] if rest[:1] in (["-m"], ["-c"]) else rest[:1]
+    return " ".join(words)
+
+
+def _read(root: str) -> "Dict[str, Any]":
+    with open(below(root, CALIBRATED_PATH), "rb") as file:
+        saved: "Dict[str, Any]" = fast_json.loads(file.read().decode("utf-8"))
+    return saved
+
+
+def calibrated_arm(root: str = "/") -> Arm:
     """The `Arm` to use now; malloc where nothing was measured, or where the measurement no longer holds."""
     try:
-        with open(below(root, CALIBRATED_PATH), "rb") as file:
-            saved = fast_json.loads(file.read().decode("utf-8"))
+        saved = _read(root)
         arm = Arm(saved["allocator"], saved["malloc_conf"], saved["why"], "")
         broken = saved["schema"] != 1 or arm.allocator not in ALLOCATOR_NAMES
         if broken or not all(isinstance(text, str) and "\0" not in text for text in arm.as_dict().values()):
@@ -47,17 +109,25 @@ def calibrated_arm(root="/"):
     return _lost("no longer holds: " + fault) if fault else arm
 
 
-def _lost(fault):
-    problem = f"{CALIBRATED_PATH} {fault}; malloc is used until gpu-run --calibrate has run again"
+def _lost(fault: str) -> Arm:
+    problem = f"{CALIBRATED_PATH} {fault}; what is usual is used until gpu-run --calibrate has run again"
     return Arm("none", "", "the calibration " + fault, problem)
 
 
-def _out_of_date(saved, root):
-    """What is another than when it was measured, "" when nothing is."""
+def _other_machine(saved: "Dict[str, Any]", root: str) -> str:
+    """What of the machine is another than when it was measured, "" when nothing is."""
     machine = machine_identity(root)
     for name in sorted(machine):
         if saved["machine"][name] != machine[name]:
             return f"{name} is {machine[name]}, it was {saved['machine'][name]}"
+    return ""
+
+
+def _out_of_date(saved: "Dict[str, Any]", root: str) -> str:
+    """The same, and whether the library is another."""
+    fault = _other_machine(saved, root)
+    if fault:
+        return fault
     if saved["allocator"] != "none":
         # Imported here, as most starts preload nothing.
         from .library_identity import library_identity
@@ -68,7 +138,7 @@ def _out_of_date(saved, root):
     return ""
 
 
-def machine_identity(root="/"):
+def machine_identity(root: str = "/") -> "Dict[str, Optional[str]]":
     """What an allocator's speed hangs on: {cpu, cpus, nodes, libc}; None for what cannot be read."""
     try:
         with open(below(root, "/proc/cpuinfo"), "rb") as file:
@@ -84,7 +154,7 @@ def machine_identity(root="/"):
     }
 
 
-def save(choice, root="/"):
+def save(choice: "Dict[str, Any]", root: str = "/") -> None:
     """Write the calibration in one step, readable by all; LaunchError where that cannot be done."""
     import json
 
@@ -102,7 +172,7 @@ def save(choice, root="/"):
         raise LaunchError(f"{CALIBRATED_PATH}: cannot be written: {error.strerror}")
 
 
-def check_writable(root="/"):
+def check_writable(root: str = "/") -> None:
     """Raise LaunchError at once, and not after an hour of measuring, where the result could not be written."""
     folder = os.path.dirname(below(root, CALIBRATED_PATH))
     if not os.access(folder, os.W_OK):

@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-run --calibrate: run a command with each allocator in turn and write down which one is proven faster.
+"""gpu-run --calibrate: run a command with each placement and then each allocator in turn, and write down what is
+proven faster.
 
 Root keeps the result; the command, and the proof that an allocator loads, run as the user who called sudo.
 """
 
 import json
-import os
-import re
-import signal
-import subprocess
 import sys
-import tempfile
 import time
+from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Pattern, Sequence
 
 from ..host.as_user import giving_up_root
 from ..host.terminal import escape_output
-from .calibrated import CALIBRATED_PATH, check_writable, machine_identity, save
-from .calibration_rule import BASE, CONTROL, LEAST_ROUNDS, judge
+from .calibrated import CALIBRATED_PATH, check_writable, command_key, kept_placements, machine_identity, save
+from .calibration_placement import AGAIN, BARE, PLACEMENTS, different, placing, refusal, why_not_measured
+from .calibration_rule import BASE, CONTROL, LEAST_ROUNDS, judge, rounds_needed
 from .calibration_user import command_account, environment_for
-from .decision import decide
+from .decision import Decision, decide
 from .library_identity import library_identity
+from .measuring import Way, compiled, measure, say
+from .options import Options
+from .placement import Placement
 from .preload import prove_preload
+from .program import take_program
+from .ranks import Launcher, Rank, find_rank
 from .runtime_policy import LaunchError
 
 TUNED = "jemalloc tuned"
@@ -32,10 +35,69 @@ ARMS = {
     TUNED: ("jemalloc", True),
     "tcmalloc": ("tcmalloc", False),
 }
-TAIL_LINES = 3
 
 
-def calibrate(options, command, environ, allowed_cpus, policy, root="/", launcher=None):
+class Setting(NamedTuple):
+    """All that does not change between the arms; `environ` is that of the account, `become` makes a child its."""
+
+    options: Options
+    command: List[str]
+    environ: Dict[str, str]
+    allowed_cpus: AbstractSet[int]
+    policy: Dict[str, Any]
+    root: str
+    launcher: Optional[Launcher]
+    rank: Optional[Rank]
+    become: Optional[Callable[[], None]]
+    metric: Optional[Pattern[str]]
+    whose: str
+
+    def decide(self, allocator: str, conf: str, placement: Optional[Placement]) -> Decision:
+        """The `Decision` with this allocator and placement, None for the usual one."""
+        self.options.allocator = allocator
+        policy = dict(self.policy, malloc_conf=conf)
+        decision = decide(
+            self.options,
+            self.command,
+            self.environ,
+            self.allowed_cpus,
+            policy,
+            self.root,
+            self.launcher,
+            self.rank,
+            placement,
+        )
+        take_program(self.command[0], decision, self.root)
+        return decision
+
+    def measure(
+        self, decisions: Dict[str, Decision], firm: Sequence[str], left_out: Dict[str, str], count: int
+    ) -> List[Dict[str, float]]:
+        """The rounds of these arms; an arm that fails is taken out of `decisions`."""
+        say(f"{count} round(s){self.whose} of: {', '.join(decisions)}")
+        for arm, reason in left_out.items():
+            say(f"left out: {arm}: {reason}")
+        ways = {arm: Way(found.environment, placing(found, self.become)) for arm, found in decisions.items()}
+        rounds = measure(ways, firm, left_out, self.command, count, self.metric)
+        for arm in set(decisions) - set(ways):
+            del decisions[arm]
+        return rounds
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self.metric is not None and not self.options.lower_is_better
+
+
+def calibrate(
+    options: Options,
+    command: List[str],
+    environ: Mapping[str, str],
+    allowed_cpus: AbstractSet[int],
+    policy: Dict[str, Any],
+    root: str = "/",
+    launcher: Optional[Launcher] = None,
+    rank: Optional[Rank] = None,
+) -> int:
     """Measure, report on stdout, write the choice; returns the exit code. Raises LaunchError for what cannot be."""
     if not command:
         raise LaunchError("--calibrate needs a command to measure: gpu-run --calibrate -- command [argument ...]")
@@ -44,162 +106,135 @@ def calibrate(options, command, environ, allowed_cpus, policy, root="/", launche
             raise LaunchError(f"--calibrate: {name} is set and would be part of every arm; unset it")
     if options.rounds < LEAST_ROUNDS:
         raise LaunchError(f"--rounds {options.rounds}: at least {LEAST_ROUNDS} are needed to prove anything")
-    metric = _compiled(options.metric)
+    metric = compiled(options.metric)
     if not options.dry_run:
         check_writable(root)
-    account = command_account(options.user, environ)
-    environ = environment_for(account, environ)
-    become = None if account is None else giving_up_root(account)
-    plans, left_out = {}, {}
+    account = command_account(options.user, dict(environ))
+    setting = Setting(
+        options=options,
+        command=command,
+        environ=environment_for(account, dict(environ)),
+        allowed_cpus=allowed_cpus,
+        policy=policy,
+        root=root,
+        launcher=launcher,
+        rank=rank or find_rank(environ),
+        become=None if account is None else giving_up_root(account),
+        metric=metric,
+        whose="" if account is None else f" as user {account.name}",
+    )
+    placement = _choose_placement(setting)
+    chosen = Placement(*(placement[name] for name in Placement.__slots__)) if placement else None
+    result = _choose_allocator(setting, chosen)
+    result["placement"] = placement
+    result["placements"] = kept_placements(root)
+    if placement:
+        result["placements"][command_key(command)] = placement
+    _report(result, options.json)
+    if options.dry_run:
+        say(f"--dry-run: {CALIBRATED_PATH} is left as it is")
+    else:
+        save(result, root)
+        if policy["allocator"] != "calibrated":
+            say(f"written, but the policy names {policy['allocator']}, which takes precedence")
+    return 0
+
+
+def _choose_placement(setting: Setting) -> Dict[str, Any]:
+    """The placement of this command as it is kept, {} where none is compared."""
+    why = why_not_measured(setting.options, setting.command, setting.environ, setting.policy["numa"], setting.rank)
+    if why:
+        say(f"placement: {why}")
+        return {}
+    decisions = {arm: setting.decide("none", "", placement) for arm, placement in PLACEMENTS.items()}
+    decisions, left_out = different(decisions)
+    for arm, decision in list(decisions.items()):
+        fault = "" if arm in (BARE, AGAIN) else refusal(decision)
+        if fault:
+            left_out[arm] = fault
+            del decisions[arm]
+    candidates = [arm for arm in decisions if arm not in (BARE, AGAIN)]
+    arm, why, spread = BARE, "no other placement is possible on this machine", 0.0
+    rounds: List[Dict[str, float]] = []
+    table: Dict[str, Dict[str, Any]] = {}
+    if candidates:
+        count = max(setting.options.rounds, rounds_needed(len(candidates)))
+        rounds = setting.measure(decisions, (BARE, AGAIN), left_out, count)
+        candidates = [name for name in candidates if name in decisions]
+        arm, why, table, spread = judge(rounds, candidates, setting.higher_is_better, BARE, AGAIN, "placement")
+    kept = {
+        "arm": arm,
+        "why": why,
+        "rounds": rounds,
+        "ratios": table,
+        "spread_of_bare": round(spread, 4),
+        "left_out": left_out,
+    }
+    return dict(kept, **PLACEMENTS[arm].as_dict())
+
+
+def _choose_allocator(setting: Setting, placement: Optional[Placement]) -> Dict[str, Any]:
+    """The result as it is kept, with this placement in all arms."""
+    decisions: Dict[str, Decision] = {}
+    left_out: Dict[str, str] = {}
     for arm, (allocator, tuned) in ARMS.items():
-        conf = policy["malloc_conf"] if tuned else ""
+        conf = setting.policy["malloc_conf"] if tuned else ""
         if tuned and not conf:
             left_out[arm] = "the policy has no malloc_conf"
             continue
-        options.allocator = allocator
         try:
-            decision = decide(options, command, environ, allowed_cpus, dict(policy, malloc_conf=conf), root, launcher)
+            decision = setting.decide(allocator, conf, placement)
         except LaunchError as error:
             if allocator == "none":
                 raise
             left_out[arm] = str(error)
             continue
-        fault = prove_preload(decision.allocator, decision.environment, become) if decision.allocator else ""
+        library = decision.allocator
+        fault = prove_preload(library, decision.environment, setting.become) if library else ""
         if fault:
             left_out[arm] = fault
         else:
-            plans[arm] = decision
-    whose = "" if account is None else f" as user {account.name}"
-    _say(f"{options.rounds} round(s){whose} of: {', '.join(plans)}")
-    for arm, reason in left_out.items():
-        _say(f"left out: {arm}: {reason}")
-    rounds = _measure(plans, left_out, command, options.rounds, metric, become)
-    higher = metric is not None and not options.lower_is_better
-    candidates = [arm for arm in plans if arm not in (BASE, CONTROL)]
-    chosen, why, table, spread = judge(rounds, candidates, higher)
+            decisions[arm] = decision
+    rounds = setting.measure(decisions, (BASE, CONTROL), left_out, setting.options.rounds)
+    candidates = [arm for arm in decisions if arm not in (BASE, CONTROL)]
+    chosen, why, table, spread = judge(rounds, candidates, setting.higher_is_better)
     allocator, tuned = ARMS[chosen]
-    result = {
+    library = decisions[chosen].allocator
+    return {
         "schema": 1,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "arm": chosen,
         "allocator": allocator,
-        "malloc_conf": policy["malloc_conf"] if tuned else "",
+        "malloc_conf": setting.policy["malloc_conf"] if tuned else "",
         "why": why,
-        "metric": options.metric or "wall time in s",
-        "command": command,
+        "metric": setting.options.metric or "wall time in s",
+        "command": setting.command,
         "rounds": rounds,
         "ratios": table,
         "spread_of_malloc": round(spread, 4),
         "left_out": left_out,
-        "machine": machine_identity(root),
-        "library": library_identity(plans[chosen].allocator, root) if plans[chosen].allocator else {},
+        "machine": machine_identity(setting.root),
+        "library": library_identity(library, setting.root) if library else {},
     }
-    _report(result, options.json)
-    if options.dry_run:
-        _say(f"--dry-run: {CALIBRATED_PATH} is left as it is")
-    else:
-        save(result, root)
-        if policy["allocator"] != "calibrated":
-            _say(f"written, but the policy names {policy['allocator']}, which takes precedence")
-    return 0
 
 
-def _compiled(text):
-    if text is None:
-        return None
-    try:
-        metric = re.compile(text)
-    except re.error as error:
-        raise LaunchError(f"--metric {text!r}: is no regular expression: {error}")
-    if metric.groups != 1:
-        raise LaunchError(f"--metric {text!r}: put the number, and nothing else, in one pair of parentheses")
-    return metric
-
-
-def _measure(plans, left_out, command, count, metric, become):
-    """A list of {arm: value}; an arm that fails is taken out of `plans`, malloc's failure is a LaunchError."""
-    rounds = []
-    # The first run fills the page cache for all.
-    _run(plans[BASE], command, metric, become)
-    for number in range(count):
-        # Every arm is first, last and in the middle equally often.
-        names = list(plans)
-        order = names[number % len(names) :] + names[: number % len(names)]
-        values = {}
-        for arm in order[:: -1 if number % 2 else 1]:
-            try:
-                values[arm] = _run(plans[arm], command, metric, become)
-            except LaunchError as error:
-                if arm in (BASE, CONTROL):
-                    raise
-                left_out[arm] = str(error)
-                del plans[arm]
-                _say(f"left out from now on: {arm}: {error}")
-        rounds.append(values)
-        _say("round {}: {}".format(number + 1, ", ".join(f"{arm} {values[arm]:.4g}" for arm in names if arm in values)))
-    return [{arm: values[arm] for arm in plans} for values in rounds]
-
-
-def _run(decision, command, metric, become):
-    """Seconds that the command took, or the last number that it printed for `metric`; LaunchError when it fails.
-
-    `become` is called in the child before the command starts; None leaves it the caller's.
-    """
-    with tempfile.TemporaryFile() as output:
-        start = time.perf_counter()
-        try:
-            code = _call(command, decision.environment, output, become)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise LaunchError(f"{command[0]}: cannot be executed: {getattr(error, 'strerror', error)}")
-        seconds = time.perf_counter() - start
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
-    if code != 0:
-        tail = " | ".join(text.strip().splitlines()[-TAIL_LINES:])
-        raise LaunchError(f"the command ended with exit code {code}: {tail or 'it printed nothing'}")
-    if metric is None:
-        return seconds
-    found = metric.findall(text)
-    try:
-        value = float(found[-1])
-    except (IndexError, ValueError):
-        raise LaunchError(f"--metric: the command printed no number for {metric.pattern!r}")
-    if not 0 < value < float("inf"):
-        raise LaunchError(f"--metric: expected a positive number, the command printed {found[-1]}")
-    return value
-
-
-def _call(command, environment, output, become):
-    """The exit code of the command, which has no terminal: as another user it could type into root's."""
-    child = subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=become,
-    )
-    try:
-        return child.wait()
-    except BaseException:
-        # Its session is its own, so Ctrl-C did not reach it.
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        raise
-
-
-def _say(text):
-    sys.stderr.write(f"gpu-run: {text}\n")
-    sys.stderr.flush()
-
-
-def _report(result, as_json):
+def _report(result: Dict[str, Any], as_json: bool) -> None:
     escape_output()
     if as_json:
         print(json.dumps(result, indent=2, sort_keys=True))
         return
-    for arm, row in sorted(result["ratios"].items()):
-        print(f"{arm:16} {row['median_ratio']:.3f}x malloc, faster in {row['wins']} of {len(result['rounds'])} rounds")
+    placement = result["placement"]
+    if placement:
+        _lines(placement, BARE)
+        print(f"placement: {placement['arm']}: {placement['why']}")
+    _lines(result, BASE)
     print(f"chosen: {result['arm']}: {result['why']}")
     sys.stdout.flush()
+
+
+def _lines(result: Dict[str, Any], base: str) -> None:
+    for arm, row in sorted(result["ratios"].items()):
+        low, high = row["interval"]
+        rounds, ends = len(result["rounds"]), f"{low:.3f} to {'?' if high is None else format(high, '.3f')}"
+        figures = f"{row['median_ratio']:.3f}x {base} ({ends})"
+        print(f"{arm:16} {figures}, faster in {row['wins']} of {rounds} rounds")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a measured allocator may replace malloc: paired rounds, a sign test, and a control that shows the noise.
+"""When a measured allocator may replace malloc, or a placement none: rounds, an interval, a control for the noise.
 
 Every round runs every arm once, and malloc twice. An arm is compared with the malloc of its own round, so that what
 changes slowly (other users, clocks, page cache) falls out. The ratio of the two mallocs is pure noise.
 """
 
 import statistics
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 CONTROL = "malloc again"
 BASE = "malloc"
@@ -18,11 +19,11 @@ MOST_SPREAD = 0.15
 LEAST_ROUNDS = 6
 
 
-def spread(values):
+def spread(values: Sequence[float]) -> float:
     """Distance of the quartiles (interpolated linearly) over the median."""
     ordered = sorted(values)
 
-    def quantile(part):
+    def quantile(part: float) -> float:
         place = part * (len(ordered) - 1)
         low = ordered[int(place)]
         return low + (place - int(place)) * (ordered[min(int(place) + 1, len(ordered) - 1)] - low)
@@ -31,14 +32,16 @@ def spread(values):
     return (quantile(0.75) - quantile(0.25)) / middle if middle else float("inf")
 
 
-def speed_ratios(rounds, arm, higher_is_better):
-    """For every round how many times as fast as malloc the arm was."""
+def speed_ratios(
+    rounds: Sequence[Mapping[str, float]], arm: str, higher_is_better: bool, base: str = BASE
+) -> List[float]:
+    """For every round how many times as fast as the base the arm was."""
     if higher_is_better:
-        return [values[arm] / values[BASE] for values in rounds]
-    return [values[BASE] / values[arm] for values in rounds]
+        return [values[arm] / values[base] for values in rounds]
+    return [values[base] / values[arm] for values in rounds]
 
 
-def chance(wins, rounds):
+def chance(wins: int, rounds: int) -> float:
     """Probability of at least `wins` of `rounds` tosses of a fair coin (one-sided sign test)."""
     ways, favourable = 1, 0
     for count in range(rounds + 1):
@@ -48,29 +51,64 @@ def chance(wins, rounds):
     return favourable / 2.0**rounds
 
 
-def judge(rounds, arms, higher_is_better):
-    """(chosen arm, why, {arm: {median_ratio, wins, chance}}, malloc's spread) of measured rounds.
+def rounds_needed(arms: int) -> int:
+    """The fewest rounds in which one of `arms` candidates can be proven better."""
+    count = LEAST_ROUNDS
+    while chance(count, count) > ERROR_RATE / max(1, arms):
+        count += 1
+    return count
 
-    `rounds` is a list of {arm: positive number}; `arms` the candidates beside malloc, all present in every round.
+
+def interval(ratios: Sequence[float], error: float) -> Tuple[float, float]:
+    """Between which bounds the true median ratio lies, each wrong by chance in at most `error` of the cases.
+
+    They are ratios that were measured (order statistics; the sign test turned around), 0 and infinity where there are
+    too few.
     """
-    noise_of_base = spread([values[BASE] for values in rounds])
-    control = speed_ratios(rounds, CONTROL, higher_is_better)
+    ordered = sorted(ratios)
+    beyond = sum(1 for wins in range(1, len(ordered) + 1) if chance(wins, len(ordered)) <= error)
+    return (ordered[beyond - 1], ordered[-beyond]) if beyond else (0.0, float("inf"))
+
+
+def judge(
+    rounds: Sequence[Mapping[str, float]],
+    arms: Sequence[str],
+    higher_is_better: bool,
+    base: str = BASE,
+    again: str = CONTROL,
+    kind: str = "allocator",
+) -> Tuple[str, str, Dict[str, Dict[str, Any]], float]:
+    """(chosen arm, why, {arm: {median_ratio, interval, wins, chance}}, the base's spread) of measured rounds.
+
+    `rounds` is a list of {arm: positive number}; `arms` the candidates beside the base and the base `again`, which all
+    have a number in every round. The base stays unless the whole interval of another lies above it, and its median
+    above the noise.
+    """
+    noise_of_base = spread([values[base] for values in rounds])
+    control = speed_ratios(rounds, again, higher_is_better, base)
     noise = max(abs(statistics.median(control) - 1), statistics.median([abs(ratio - 1) for ratio in control]))
-    table, proven = {}, []
+    table: Dict[str, Dict[str, Any]] = {}
+    proven = []
     for arm in arms:
-        ratios = speed_ratios(rounds, arm, higher_is_better)
+        ratios = speed_ratios(rounds, arm, higher_is_better, base)
         median, wins = statistics.median(ratios), sum(ratio > 1 for ratio in ratios)
-        table[arm] = {"median_ratio": round(median, 4), "wins": wins, "chance": round(chance(wins, len(rounds)), 5)}
-        if chance(wins, len(rounds)) <= ERROR_RATE / len(arms) and median - 1 > max(noise, LEAST_GAIN):
+        low, high = interval(ratios, ERROR_RATE / len(arms))
+        table[arm] = {
+            "median_ratio": round(median, 4),
+            "interval": [round(low, 4), round(high, 4) if high != float("inf") else None],
+            "wins": wins,
+            "chance": round(chance(wins, len(rounds)), 5),
+        }
+        if low > 1 and median - 1 > max(noise, LEAST_GAIN):
             proven.append((median, arm))
     if noise_of_base > MOST_SPREAD:
-        why = "malloc itself varied by {:.0%} between {} rounds: too noisy to tell"
-        return BASE, why.format(noise_of_base, len(rounds)), table, noise_of_base
+        why = "{} itself varied by {:.0%} between {} rounds: too noisy to tell"
+        return base, why.format(base, noise_of_base, len(rounds)), table, noise_of_base
     if not proven:
         best = max(((row["median_ratio"], arm) for arm, row in table.items()), default=None)
         closest = f"; the best was {best[1]} with {best[0]:.3f}x" if best else ""
-        why = "no allocator was faster outside the noise of {:.1%} in {} rounds{}"
-        return BASE, why.format(noise, len(rounds), closest), table, noise_of_base
+        why = "no {} was faster outside the noise of {:.1%} in {} rounds{}"
+        return base, why.format(kind, noise, len(rounds), closest), table, noise_of_base
     ratio, arm = max(proven)
-    why = "{:.3f}x malloc in the median of {} rounds, faster in {} of them, noise {:.1%}"
-    return arm, why.format(ratio, len(rounds), table[arm]["wins"], noise), table, noise_of_base
+    why = "{:.3f}x {} in the median of {} rounds, faster in {} of them, noise {:.1%}"
+    return arm, why.format(ratio, base, len(rounds), table[arm]["wins"], noise), table, noise_of_base

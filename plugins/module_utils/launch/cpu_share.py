@@ -1,10 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divide the CPUs of a host among the processes that share it, so that none leaves its node and no two overlap.
+"""Divide the CPUs of a host among the processes that share it, so that none leaves its socket and no two overlap.
 
 Every rank computes the same division from the same facts and takes its own part; they do not talk to each other.
 """
 
 from ..host.record import Record
+
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import AbstractSet, Callable, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
+
+    from .layout import Layout
+
+    Core = List[int]
+    CoresOf = Callable[[AbstractSet[int]], List[Core]]
+    Item = TypeVar("Item")
+
+NODE, SOCKET, NONE = "node", "socket", "none"
 
 
 class Share(Record):
@@ -12,60 +25,150 @@ class Share(Record):
 
     cpus     set of CPUs, never empty
     sharing  number of processes that run on exactly these CPUs: above 1 only where there are fewer CPUs than processes
-    at_home  the CPUs lie on the wanted NUMA nodes
+    at_home  the CPUs lie on the wanted NUMA nodes, or on their sockets
+    idle     NUMA nodes with CPUs that the caller may use and that no process gets
     """
 
-    __slots__ = ("cpus", "sharing", "at_home")
+    __slots__ = ("cpus", "sharing", "at_home", "idle")
+    cpus: "Set[int]"
+    sharing: int
+    at_home: bool
+    idle: "List[int]"
 
 
-def nearest(nodes, allowed, node_cpus):
-    """The `Share` of a process that is alone: the allowed CPUs of `nodes`, or all allowed ones where there are none.
+def nearest(nodes: "Sequence[int]", allowed: "Set[int]", layout: "Layout", mode: str = NODE) -> Share:
+    """The `Share` of a process that is alone: the allowed CPUs of `nodes` or of their sockets.
 
-    `node_cpus` is {node: set of CPUs}; a node that is not in it is unknown.
+    Where the caller may use none of these, or a node has no CPU, those of the nodes at the least distance; all allowed
+    ones where `nodes` is empty, and where that is not known.
     """
-    known = bool(nodes) and all(node in node_cpus for node in nodes)
-    near = allowed & set().union(*(node_cpus[node] for node in nodes)) if known else set()
-    return Share(near or set(allowed), 1, bool(near))
+    pools = _pools(allowed, layout)
+    known = bool(nodes) and mode != NONE and all(node in layout.cpus for node in nodes)
+    there = set(nodes) & set(pools) if known else set()
+    at_home = bool(there)
+    if known and not there:
+        there = {near for node in nodes for near in _nearest_nodes(node, pools, layout)}
+    if mode == SOCKET:
+        there = {node for near in there for node in _same_socket(near, pools, layout)}
+    cpus = set().union(*(pools[node] for node in there))
+    return Share(cpus or set(allowed), 1, at_home, sorted(set(pools) - there) if cpus else [])
 
 
-def divide(wanted, mine, allowed, node_cpus, cores_of):
+def divide(
+    wanted: "Sequence[Optional[int]]",
+    mine: "Sequence[int]",
+    allowed: "Set[int]",
+    layout: "Layout",
+    cores_of: "CoresOf",
+    mode: str = NODE,
+) -> Share:
     """The `Share` of the units `mine` (indices into `wanted`).
 
-    wanted     for every unit (a rank, or a GPU of a rank) the NUMA node that it wants, None where nobody knows
-    node_cpus  {node: set of CPUs}, all nodes of the machine
-    cores_of   function: set of CPUs -> list of lists, the CPUs of each physical core
+    wanted    for every unit (a rank, or a GPU of a rank) the NUMA node that it wants, None where nobody knows
+    layout    the nodes of the machine
+    cores_of  function: set of CPUs -> list of lists, the CPUs of each physical core
+    mode      NODE: each node is divided among its units, and what else its socket has, where no unit lives, goes to
+              those who have least; SOCKET: all units of a socket get equally much; NONE: the same of the whole host
     """
-    pools = {node: cpus & allowed for node, cpus in node_cpus.items() if cpus & allowed}
-    places = _places(wanted, pools)
-    cpus, sharing = set(), 1
+    pools = _pools(allowed, layout)
+    places = _places(wanted, pools, layout) if mode != NONE else []
+    cpus: "Set[int]" = set()
+    sharing = 1
+    if not places:
+        cores = cores_of(allowed)
+        for unit in mine:
+            part, crowd = _part(cores, unit, len(wanted))
+            cpus, sharing = cpus | part, max(sharing, crowd)
+        return Share(cpus, sharing, False, [])
+    reached = {node for place in places for node in _same_socket(place, pools, layout)}
+    given: "Dict[int, Tuple[Set[int], int]]" = {}
     for unit in mine:
-        companions = [other for other, place in enumerate(places) if place == places[unit]]
-        pool = allowed if places[unit] is None else pools[places[unit]]
-        part, crowd = _part(cores_of(pool), companions.index(unit), len(companions))
-        cpus |= part
-        sharing = max(sharing, crowd)
-    at_home = all(places[unit] is not None and places[unit] == wanted[unit] for unit in mine)
-    return Share(cpus, sharing, at_home)
+        if unit not in given:
+            nodes = _same_socket(places[unit], pools, layout)
+            given.update(_spread(places, {node: cores_of(pools[node]) for node in nodes}, layout, mode))
+        cpus, sharing = cpus | given[unit][0], max(sharing, given[unit][1])
+    at_home = all(places[unit] == wanted[unit] for unit in mine)
+    return Share(cpus, sharing, at_home, sorted(set(pools) - reached))
 
 
-def _places(wanted, pools):
-    """For every unit the node whose CPUs it gets; all None where no unit can have its node.
+def _pools(allowed: "Set[int]", layout: "Layout") -> "Dict[int, Set[int]]":
+    """{node: its allowed CPUs} of the nodes that have such."""
+    return {node: cpus & allowed for node, cpus in layout.cpus.items() if cpus & allowed}
 
-    A unit whose node is unknown or forbidden goes to the node with the most CPUs for each unit already there.
+
+def _same_socket(node: int, pools: "Dict[int, Set[int]]", layout: "Layout") -> "List[int]":
+    """The nodes of `pools` on the socket of `node`; the node alone where its socket is unknown."""
+    socket = layout.sockets.get(node)
+    if socket is None:
+        return [node]
+    return sorted(other for other in pools if layout.sockets.get(other) == socket)
+
+
+def _nearest_nodes(node: int, pools: "Dict[int, Set[int]]", layout: "Layout") -> "List[int]":
+    """The nodes of `pools` at the least distance from `node`, [] where the firmware tells none."""
+    known = layout.distances.get(node, {})
+    least = min((known[other] for other in pools if other in known), default=None)
+    return sorted(other for other in pools if other in known and known[other] == least)
+
+
+def _places(wanted: "Sequence[Optional[int]]", pools: "Dict[int, Set[int]]", layout: "Layout") -> "List[int]":
+    """For every unit the node that it lives on; [] where nothing is known of any unit.
+
+    A unit whose node has no allowed CPU goes to the nearest that has, one whose node is unknown to any: among several
+    to the one with the most CPUs for each unit already there.
     """
-    if not any(node in pools for node in wanted):
-        return [None] * len(wanted)
-    load = {node: wanted.count(node) for node in pools}
+    near = {node: _nearest_nodes(node, pools, layout) for node in set(wanted) if node is not None}
+    if not any(node in pools or near.get(node) for node in wanted if node is not None):
+        return []
+    load = {node: sum(1 for other in wanted if other == node) for node in pools}
     places = []
     for node in wanted:
-        if node not in pools:
-            node = max(sorted(pools), key=lambda candidate: len(pools[candidate]) / (load[candidate] + 1.0))
+        if node is None or node not in pools:
+            choice = near.get(node) if node is not None else None
+            node = max(choice or sorted(pools), key=lambda candidate: len(pools[candidate]) / (load[candidate] + 1.0))
             load[node] += 1
         places.append(node)
     return places
 
 
-def _part(cores, position, count):
+def _spread(
+    places: "Sequence[int]", cores: "Dict[int, List[Core]]", layout: "Layout", mode: str
+) -> "Dict[int, Tuple[Set[int], int]]":
+    """{unit: (CPUs, processes on them)} of the units that live on the nodes of one socket; `cores` is {node: cores}."""
+    units = [unit for unit, place in enumerate(places) if place in cores]
+    homes = {node: [unit for unit in units if places[unit] == node] for node in cores}
+    parts = {}
+    for node, living in homes.items():
+        for position, unit in enumerate(living):
+            parts[unit] = list(_slice(cores[node], position, len(living)))
+    spare = [node for node, living in homes.items() if not living]
+    if mode == SOCKET:
+        total = sum(len(found) for found in cores.values())
+        sizes = {unit: len(_slice(range(total), number, len(units))) for number, unit in enumerate(units)}
+        parts = {unit: part[: sizes[unit]] for unit, part in parts.items()}
+    else:
+        sizes = {unit: len(part) for unit, part in parts.items()}
+        for _ in range(sum(len(cores[node]) for node in spare)):
+            sizes[min(units, key=lambda unit: (sizes[unit], unit))] += 1
+    taken = {core[0] for part in parts.values() for core in part}
+    left = {node: [core for core in found if core[0] not in taken] for node, found in cores.items()}
+    for unit in units:
+        known = layout.distances.get(places[unit], {})
+        for node in sorted(left, key=lambda other: (known.get(other, 0), other)):
+            missing = sizes[unit] - len(parts[unit])
+            parts[unit] = parts[unit] + left[node][:missing]
+            left[node] = left[node][missing:]
+    given = {unit: ({cpu for core in part for cpu in core}, 1) for unit, part in parts.items()}
+    for node, living in homes.items():
+        # Fewer cores than units: they divide the threads of what is theirs, and then share it.
+        if not all(parts[unit] for unit in living):
+            own = cores[node] if mode == NODE else [core for found in cores.values() for core in found]
+            crowd = living if mode == NODE else units
+            given.update({unit: _part(own, position, len(crowd)) for position, unit in enumerate(crowd)})
+    return given
+
+
+def _part(cores: "Sequence[Core]", position: int, count: int) -> "Tuple[Set[int], int]":
     """(CPUs, processes on them) of one of `count` processes: whole cores, else single CPUs, else all of them."""
     if len(cores) >= count:
         return {cpu for core in _slice(cores, position, count) for cpu in core}, 1
@@ -75,7 +178,7 @@ def _part(cores, position, count):
     return set(cpus), count
 
 
-def _slice(items, position, count):
+def _slice(items: "Sequence[Item]", position: int, count: int) -> "Sequence[Item]":
     """Part `position` of `count` consecutive parts, whose sizes differ by one at most."""
     size, rest = divmod(len(items), count)
     start = position * size + min(position, rest)

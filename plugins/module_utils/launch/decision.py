@@ -5,20 +5,28 @@ Nothing here changes the process. Who wins: an option, then what the caller's en
 /etc/gpuwright/runtime.json, then the defaults.
 """
 
-from ..host.topology import UNKNOWN_NODE, all_node_cpus, cores_of, format_cpu_list, node_cpus, parse_cpu_list
-from .cpu_share import divide, nearest
+from .calibrated import UNSET
+from .cpu_choice import choose_cpus, keep_cores, nodes_for_bind
 from .gpu_choice import BY_CALLER, choose_visible_gpus, place_ranks
-from .ranks import bound_by, find_rank, is_launcher, is_script, ranks_on
-from .runtime_policy import LaunchError
+from .network import check_interface, choose_cards
+from .placement import choose_placement
+from .ranks import find_rank, is_launcher, is_script
 from .settings import choose_allocator, choose_cuda_allocator, choose_memory, choose_threads
+
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Set
+
+    from ..host.topology import Gpu
+    from .cpu_share import Share
+    from .options import Options
+    from .placement import Placement
+    from .ranks import Launcher, Rank
 
 # libgomp ties the main thread to one core at `import torch`, and every DataLoader worker inherits that core.
 PINNING_VARIABLES = ("GOMP_CPU_AFFINITY", "OMP_PROC_BIND")
 
-BOUND_AWAY = (
-    "rank {} is bound by {} to no CPU of NUMA node {}, where its GPU is; leave the choice to gpu-run: "
-    "mpirun --bind-to none, srun --cpu-bind=none"
-)
 MAY_START_RANKS = (
     "{} may start ranks that nobody has counted, so OMP_NUM_THREADS is left to them; put gpu-run before each rank, or "
     "set it by --threads"
@@ -39,21 +47,21 @@ class Decision:
     warnings       sentences
     """
 
-    def __init__(self, environ):
-        self.environment = dict(environ)
-        self.changed = {}
-        self.gpus = []
-        self.cpus = set()
-        self.memory_nodes = []
+    def __init__(self, environ: "Mapping[str, str]") -> None:
+        self.environment: "Dict[str, str]" = dict(environ)
+        self.changed: "Dict[str, str]" = {}
+        self.gpus: "List[Gpu]" = []
+        self.cpus: "Set[int]" = set()
+        self.memory_nodes: "List[int]" = []
         self.memory_policy = "none"
         self.allocator = ""
-        self.rows = []
-        self.warnings = []
+        self.rows: "List[List[str]]" = []
+        self.warnings: "List[str]" = []
 
-    def note(self, setting, value, why):
+    def note(self, setting: str, value: str, why: str) -> None:
         self.rows.append([setting, value, why])
 
-    def set_variable(self, name, value, why, even_if_set=False):
+    def set_variable(self, name: str, value: str, why: str, even_if_set: bool = False) -> None:
         """Give the command `name`=`value`, unless the caller already has a say in it."""
         if name in self.environment and not even_if_set:
             self.note(name, self.environment[name], BY_CALLER)
@@ -62,35 +70,49 @@ class Decision:
         self.note(name, value, why)
 
 
-def decide(options, command, environ, allowed_cpus, policy, root="/", launcher=None):
-    """The `Decision` for `options` (gpus, node, memory, threads, allocator), the command's words, the caller's
-    `environ`, the CPUs that it may use and the `ranks.Launcher` of this rank, where there is one.
+def decide(
+    options: "Options",
+    command: "Sequence[str]",
+    environ: "Mapping[str, str]",
+    allowed_cpus: "AbstractSet[int]",
+    policy: "Dict[str, Any]",
+    root: str = "/",
+    launcher: "Optional[Launcher]" = None,
+    rank: "Optional[Rank]" = None,
+    placement: "Optional[Placement]" = None,
+) -> Decision:
+    """The `Decision` for `options` (gpus, node, numa, memory, threads, allocator), the command's words, the caller's
+    `environ`, the CPUs that it may use, the `ranks.Launcher` of this rank, where there is one, and the rank itself,
+    where somebody has looked at more than the environment. A `placement` goes before all that is said of one.
 
     Raises LaunchError, one sentence, for an option, variable or library that cannot be honoured.
     """
     decision = Decision(environ)
-    rank = find_rank(environ)
+    rank = rank or find_rank(environ)
     starts_ranks = rank is None and is_launcher(command)
-    visible = choose_visible_gpus(decision, options.gpus, root)
-    units, mine = place_ranks(decision, visible, rank, root)
-    share, nodes = choose_cpus(decision, options.node, units, mine, set(allowed_cpus), rank, launcher, root)
+    visible = choose_visible_gpus(decision, options.gpus, policy["gpu_nodes"], root)
+    units, mine = place_ranks(decision, visible, rank, policy["gpu_nodes"], root)
+    if placement is None:
+        placement = choose_placement(decision, options, command, policy, rank, starts_ranks, root)
+    share, nodes = choose_cpus(
+        decision, options.node, placement.numa, units, mine, set(allowed_cpus), rank, launcher, root
+    )
+    keep_cores(decision, share, set(allowed_cpus), rank, options, root)
+    share = share.changed(cpus=decision.cpus)
     if starts_ranks and options.memory is None:
         decision.note("memory policy", "unchanged", "the command starts the ranks; put gpu-run before each of them too")
     else:
-        choose_memory(decision, nodes, options.memory or policy["memory_policy"], root)
-    if starts_ranks and options.threads is None:
-        decision.note("OMP_NUM_THREADS", environ.get("OMP_NUM_THREADS", "unset"), "left to the ranks")
-    elif rank is None and options.threads is None and len(visible) > 1 and is_script(command):
-        decision.note("OMP_NUM_THREADS", environ.get("OMP_NUM_THREADS", "unset"), "left to what the script starts")
-        decision.warnings.append(MAY_START_RANKS.format(command[0]))
-    else:
-        choose_threads(decision, options.threads, policy, share, rank, launcher, root)
+        nodes = nodes_for_bind(nodes, share, placement.numa, root) if placement.memory == "bind" else nodes
+        choose_memory(decision, nodes, placement.memory, root)
+    _choose_threads(decision, options, command, policy, placement, share, len(visible), rank, launcher, root)
     choose_allocator(decision, options.allocator, policy, root)
     if decision.gpus:
         choose_cuda_allocator(decision, policy["cuda_alloc_conf"])
     if rank is not None or starts_ranks or len(decision.gpus) > 1:
         for name, value in sorted(policy["nccl"].items()):
             decision.set_variable(name, value, "policy, for several ranks")
+        check_interface(decision, root)
+    choose_cards(decision, options.nic, root)
     for name in PINNING_VARIABLES:
         if environ.get(name, "").lower() not in ("", "false"):
             warning = "{}={} ties every DataLoader worker to one core; unset it, gpu-run binds to a set of CPUs"
@@ -98,75 +120,30 @@ def decide(options, command, environ, allowed_cpus, policy, root="/", launcher=N
     return decision
 
 
-def choose_cpus(decision, option, units, mine, allowed, rank, launcher, root):
-    """Choose the CPUs of this process; return its `Share` and its NUMA nodes, [] when nothing is bound to a node."""
-    binder = bound_by(rank, decision.environment, allowed, launcher) if rank is not None else ""
-    if option is not None:
-        nodes, pool = _demanded_nodes(option, allowed, root)
-        # One pool for all ranks, so that they divide it.
-        one_place = {0: pool}
-        share = divide([0] * len(units), mine, pool, one_place, lambda cpus: cores_of(cpus, root))
-        why = "option --node"
-    elif len(units) == 1 or binder:
-        nodes = sorted({gpu.numa_node for gpu in decision.gpus} - {UNKNOWN_NODE})
-        unknown = any(gpu.numa_node == UNKNOWN_NODE for gpu in decision.gpus)
-        local = {} if unknown else {node: node_cpus(node, root) for node in nodes}
-        share = nearest(nodes, allowed, {node: cpus for node, cpus in local.items() if cpus is not None})
-        why = _why_near(decision, nodes, unknown, local, share)
-        if binder:
-            share = share.changed(sharing=ranks_on(allowed, rank, launcher))
-            if nodes and not unknown and not share.at_home:
-                decision.warnings.append(BOUND_AWAY.format(rank.index, binder, format_cpu_list(set(nodes))))
+def _choose_threads(
+    decision: Decision,
+    options: "Options",
+    command: "Sequence[str]",
+    policy: "Dict[str, Any]",
+    placement: "Placement",
+    share: "Share",
+    visible: int,
+    rank: "Optional[Rank]",
+    launcher: "Optional[Launcher]",
+    root: str,
+) -> None:
+    """OMP_NUM_THREADS, unless it is for others to set it: for ranks that the command starts or that nobody counted."""
+    left = ""
+    if options.threads is None and rank is None and is_launcher(command):
+        left = "left to the ranks"
+    elif options.threads is None and rank is None and visible > 1 and is_script(command):
+        left = "left to what the script starts"
+        decision.warnings.append(MAY_START_RANKS.format(command[0]))
+    elif options.threads is None and not policy["omp_num_threads"] and rank is not None and rank.count is None:
+        left = "nobody says how many ranks there are"
+    elif options.threads is None and not policy["omp_num_threads"] and placement.threads == UNSET:
+        left = "as it was fastest in the calibration"
+    if left:
+        decision.note("OMP_NUM_THREADS", decision.environment.get("OMP_NUM_THREADS", "unset"), left)
     else:
-        wanted = [unit[0].numa_node if unit and unit[0].numa_node != UNKNOWN_NODE else None for unit in units]
-        share = divide(wanted, mine, allowed, all_node_cpus(root), lambda cpus: cores_of(cpus, root))
-        nodes = sorted({wanted[index] for index in mine} - {None})
-        why = _why_divided(nodes, share, len(units))
-    if binder:
-        why = f"bound by {binder}; {why}"
-    decision.cpus = share.cpus
-    decision.note("CPU set", format_cpu_list(share.cpus), why)
-    return share, nodes if share.at_home else []
-
-
-def _demanded_nodes(option, allowed, root):
-    """(nodes, their allowed CPUs) of --node; LaunchError for what is not there or not allowed."""
-    try:
-        # No kernel knows more than 1024 nodes; a range of thousands of millions would fill the memory.
-        short = all(len(word) <= 4 for word in option.replace("-", ",").split(","))
-        nodes = sorted(parse_cpu_list(option)) if short else []
-    except ValueError:
-        nodes = []
-    if not nodes:
-        raise LaunchError(f"--node {option!r}: expected NUMA nodes such as 0 or 0,1")
-    there = all_node_cpus(root)
-    for node in nodes:
-        if node not in there:
-            known = format_cpu_list(set(there)) or "none"
-            raise LaunchError(f"--node {option}: there is no node {node} with CPUs; this host shows {known}")
-        if not there[node] & allowed:
-            message = "--node {}: the caller may use none of the CPUs of node {}, {}"
-            raise LaunchError(message.format(option, node, format_cpu_list(there[node])))
-    return nodes, allowed & set().union(*(there[node] for node in nodes))
-
-
-def _why_near(decision, nodes, unknown, local, share):
-    if not decision.gpus:
-        return "no GPU to be near to: all CPUs that the caller may use"
-    if unknown or None in local.values():
-        return "the NUMA node of a GPU is unknown (usual in a virtual machine): all CPUs that the caller may use"
-    names = format_cpu_list(set(nodes))
-    if not share.at_home:
-        return f"the caller may use no CPU of NUMA node {names}: all that it may use"
-    return f"NUMA node {names} of the GPUs"
-
-
-def _why_divided(nodes, share, count):
-    if share.sharing > 1:
-        return f"fewer CPUs than ranks: {share.sharing} of {count} ranks share them"
-    if share.at_home:
-        return f"part of NUMA node {format_cpu_list(set(nodes))} for this of {count} ranks"
-    if nodes:
-        names = format_cpu_list(set(nodes))
-        return f"the caller may use no CPU of NUMA node {names}: part of the others for this of {count} ranks"
-    return f"part of all CPUs for this of {count} ranks: no NUMA node to be near to"
+        choose_threads(decision, options.threads, policy, share, rank, launcher, root)

@@ -5,9 +5,19 @@ Sources: CUDA C++ Programming Guide (environment variables), NVIDIA MIG User Gui
 """
 
 from ..host.files import is_digits
-from ..host.topology import UNKNOWN_NODE, find_all_gpus, gpu_model, reachable_gpus
-from .ranks import MOST_DIGITS, SLURM_RANK
-from .runtime_policy import LaunchError
+from ..host.topology import UNKNOWN_NODE, all_node_cpus, find_all_gpus, gpu_model, reachable_gpus
+from .cpu_choice import NO_COUNT
+from .ranks import MOST_DIGITS, RANK_VARIABLES, SLURM_COUNT, SLURM_RANK
+from .runtime_policy import LaunchError, pci_address
+
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Mapping, Optional, Tuple
+
+    from ..host.topology import Gpu
+    from .decision import Decision
+    from .ranks import Rank
 
 BY_CALLER = "set by the caller"
 SLURM_GPUS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
@@ -15,9 +25,16 @@ NVIDIA_SMI_SECONDS = 10
 UUID_STARTS = ("GPU-", "MIG-")
 
 
-def choose_visible_gpus(decision, option, root):
-    """The GPUs that CUDA will show the command, in its order; sets CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER."""
-    gpus = reachable_gpus(find_all_gpus(root), root)
+def choose_visible_gpus(
+    decision: "Decision", option: "Optional[str]", nodes: "Dict[str, int]", root: str
+) -> "List[Gpu]":
+    """The GPUs that CUDA will show the command, in its order; sets CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+
+    `nodes` is {PCI address: NUMA node} of cards whose firmware names none, or a wrong one.
+    """
+    told = reachable_gpus(find_all_gpus(root), root)
+    gpus = _corrected(told, nodes, root)
+    _tell_corrected(decision, gpus, told, nodes)
     listed = decision.environment.get("CUDA_VISIBLE_DEVICES")
     granted = _granted(decision.environment, gpus) if listed is None else []
     visible = _listed_gpus(decision, listed, gpus) if listed is not None else granted or gpus
@@ -34,7 +51,30 @@ def choose_visible_gpus(decision, option, root):
     return visible
 
 
-def _in_cuda_order(decision, visible, gpus, listed, root):
+def _corrected(gpus: "List[Gpu]", nodes: "Dict[str, int]", root: str) -> "List[Gpu]":
+    """The GPUs with the NUMA nodes that the policy names, where this host has such a node."""
+    named = {pci_address(name): node for name, node in nodes.items()}
+    there = all_node_cpus(root) if named else {}
+    known = {address: node for address, node in named.items() if node in there}
+    return [gpu.changed(numa_node=known.get(gpu.pci_id, gpu.numa_node)) for gpu in gpus]
+
+
+def _tell_corrected(decision: "Decision", gpus: "List[Gpu]", told: "List[Gpu]", nodes: "Dict[str, int]") -> None:
+    """A row for each GPU with another node than the firmware says, a warning for one that the policy cannot have."""
+    named = {pci_address(name): node for name, node in nodes.items()}
+    for place, gpu in enumerate(gpus):
+        before = told[place]
+        if gpu.numa_node != before.numa_node:
+            says = "names none" if before.numa_node == UNKNOWN_NODE else f"says {before.numa_node}"
+            decision.note(f"node of GPU {gpu.index}", str(gpu.numa_node), f"policy; the firmware {says}")
+        elif named.get(gpu.pci_id, gpu.numa_node) != gpu.numa_node:
+            message = "the policy puts GPU {} on NUMA node {}, which is not there: the firmware's word is used"
+            decision.warnings.append(message.format(gpu.pci_id, named[gpu.pci_id]))
+
+
+def _in_cuda_order(
+    decision: "Decision", visible: "List[Gpu]", gpus: "List[Gpu]", listed: "Optional[str]", root: str
+) -> "List[Gpu]":
     """`visible`, with unknown nodes where CUDA may number the GPUs in another way than PCI order."""
     order = decision.environment["CUDA_DEVICE_ORDER"]
     by_number = listed is None or any(word.strip().isdigit() for word in listed.split(","))
@@ -55,12 +95,12 @@ def _in_cuda_order(decision, visible, gpus, listed, root):
     return visible
 
 
-def _one_model(gpus, root):
+def _one_model(gpus: "List[Gpu]", root: str) -> bool:
     models = {gpu_model(gpu.pci_id, root) for gpu in gpus}
     return len(models) == 1 and None not in models
 
 
-def demanded_gpus(option, gpus, allowed):
+def demanded_gpus(option: str, gpus: "List[Gpu]", allowed: "List[Gpu]") -> "List[Gpu]":
     """The GPUs of --gpus; LaunchError when one does not exist or the caller's environment excludes it."""
     words = option.split(",")
     if not all(is_digits(word, MOST_DIGITS) or word.startswith(UUID_STARTS) for word in words):
@@ -80,7 +120,7 @@ def demanded_gpus(option, gpus, allowed):
     return [gpus[number] for number in numbers]
 
 
-def _number_of(option, word, gpus):
+def _number_of(option: str, word: str, gpus: "List[Gpu]") -> int:
     """The index of the GPU that one word of --gpus names."""
     if is_digits(word, MOST_DIGITS):
         return int(word)
@@ -91,7 +131,7 @@ def _number_of(option, word, gpus):
     return matches[0].index
 
 
-def _listed_gpus(decision, value, gpus):
+def _listed_gpus(decision: "Decision", value: str, gpus: "List[Gpu]") -> "List[Gpu]":
     """The GPUs of CUDA_VISIBLE_DEVICES; as in CUDA, the first word that names no GPU ends the list."""
     found = []
     for word in [word.strip() for word in value.split(",")]:
@@ -107,12 +147,12 @@ def _listed_gpus(decision, value, gpus):
     return found
 
 
-def _named(word, gpus):
+def _named(word: str, gpus: "List[Gpu]") -> "List[Gpu]":
     by_uuid = [gpu for gpu in gpus if word.startswith("GPU-") and gpu.uuid.startswith(word)]
     return [gpu for gpu in gpus if word == str(gpu.index)] + by_uuid
 
 
-def _mig_parents(word, gpus):
+def _mig_parents(word: str, gpus: "List[Gpu]") -> "List[Gpu]":
     """The GPU that a MIG device is a slice of, in a list: MIG-GPU-<uuid of the GPU>/gi/ci or MIG-<uuid of its own>."""
     if word.startswith("MIG-GPU-"):
         return [gpu for gpu in gpus if gpu.uuid and gpu.uuid == word[4:].split("/")[0]]
@@ -131,55 +171,72 @@ def _mig_parents(word, gpus):
     return []
 
 
-def _granted(environ, gpus):
+def _granted(environ: "Mapping[str, str]", gpus: "List[Gpu]") -> "List[Gpu]":
     """The GPUs that Slurm granted to the step or job, [] where it named none or one that is not here."""
     numbers = slurm_minors(environ)
     by_minor = {gpu.minor: gpu for gpu in gpus}
     return [by_minor[number] for number in numbers] if numbers and set(numbers) <= set(by_minor) else []
 
 
-def slurm_minors(environ):
+def slurm_minors(environ: "Mapping[str, str]") -> "List[int]":
     """Numbers N of the devices /dev/nvidiaN that Slurm granted; [] when it named none."""
     text = next((environ[name] for name in SLURM_GPUS if environ.get(name)), "")
     words = [word.strip() for word in text.split(",")]
     return [int(word) for word in words] if text and all(is_digits(word, MOST_DIGITS) for word in words) else []
 
 
-def place_ranks(decision, visible, rank, root):
+def place_ranks(
+    decision: "Decision", visible: "List[Gpu]", rank: "Optional[Rank]", nodes: "Dict[str, int]", root: str
+) -> "Tuple[List[List[Gpu]], List[int]]":
     """(units, mine): the GPUs of every unit that shares this host, and the indices of this process's units.
 
-    A unit is a rank; where Slurm hands every rank GPUs of its own, whose siblings it cannot see, a unit is a GPU.
+    A unit is a rank; where Slurm hands every rank GPUs of its own, whose siblings it cannot see, a unit is a GPU. Where
+    nobody says how many ranks there are, this one is the only unit. `nodes` as for choose_visible_gpus.
     """
     if rank is None:
-        why = "all GPUs that the command sees"
-        units, mine, decision.gpus = [visible], [0], visible
-    elif not visible:
-        why, units, mine = "", [[]] * rank.count, [rank.index]
-    else:
-        handed = _handed_out(decision.environment, visible, rank, root)
-        if handed:
-            why = f"handed to this rank by Slurm, {len(visible)} of {len(handed)}"
-            units, decision.gpus = [[gpu] for gpu in handed], visible
-            mine = [index for index, gpu in enumerate(handed) if gpu.pci_id in {seen.pci_id for seen in visible}]
-        else:
-            why = f"{rank.variable}={rank.index} of {rank.count}"
-            units = [[visible[index % len(visible)]] for index in range(rank.count)]
-            mine, decision.gpus = [rank.index], units[rank.index]
-            if 1 < len(visible) < rank.count:
-                message = "{} ranks for {} GPUs: taken in turn, rank {} has GPU {}"
-                owner = units[rank.index][0].index
-                decision.warnings.append(message.format(rank.count, len(visible), rank.index, owner))
-    names = ", ".join(f"{gpu.index} ({gpu.pci_id})" for gpu in decision.gpus)
+        return _tell_gpus(decision, visible, "all GPUs that the command sees", [visible], [0])
+    if rank.count is None:
+        counts = dict(RANK_VARIABLES).get(rank.variable, (SLURM_COUNT,))
+        decision.warnings.append(NO_COUNT.format(rank.variable, rank.index, counts[0]))
+        own = visible[rank.index % len(visible) :][:1] if visible else []
+        return _tell_gpus(decision, own, f"{rank.variable}={rank.index} of an unknown number", [own], [0])
+    if not visible:
+        return _tell_gpus(decision, [], "", [[]] * rank.count, [rank.index])
+    handed = _handed_out(decision.environment, visible, rank, nodes, root)
+    if handed:
+        why = f"handed to this rank by Slurm, {len(visible)} of {len(handed)}"
+        ours = {gpu.pci_id for gpu in visible}
+        mine = [index for index, gpu in enumerate(handed) if gpu.pci_id in ours]
+        return _tell_gpus(decision, visible, why, [[gpu] for gpu in handed], mine)
+    # A nested launcher counts its own ranks, and these number the GPUs that they see.
+    each = rank.each or rank.count
+    units = [[visible[index % each % len(visible)]] for index in range(rank.count)]
+    own = units[rank.index]
+    if 1 < len(visible) < each:
+        message = "{} ranks for {} GPUs: taken in turn, rank {} has GPU {}"
+        decision.warnings.append(message.format(each, len(visible), rank.index % each, own[0].index))
+    nested = f", and {rank.count} with those of the launcher around it" if rank.count != each else ""
+    why = f"{rank.variable}={rank.index % each} of {each}{nested}"
+    return _tell_gpus(decision, own, why, units, [rank.index])
+
+
+def _tell_gpus(
+    decision: "Decision", gpus: "List[Gpu]", why: str, units: "List[List[Gpu]]", mine: "List[int]"
+) -> "Tuple[List[List[Gpu]], List[int]]":
+    decision.gpus = gpus
+    names = ", ".join(f"{gpu.index} ({gpu.pci_id})" for gpu in gpus)
     decision.note("GPUs", names or "none", why if names else "no NVIDIA GPU is visible")
     return units, mine
 
 
-def _handed_out(environ, visible, rank, root):
+def _handed_out(
+    environ: "Mapping[str, str]", visible: "List[Gpu]", rank: "Rank", nodes: "Dict[str, int]", root: str
+) -> "List[Gpu]":
     """All GPUs of the step when each of its ranks has been handed an equal part of them, else []."""
     minors = slurm_minors(environ) if rank.variable == SLURM_RANK else []
-    if not minors or len(minors) != rank.count * len(visible):
+    if not minors or len(minors) != (rank.count or 0) * len(visible):
         return []
-    by_minor = {gpu.minor: gpu for gpu in find_all_gpus(root)}
+    by_minor = {gpu.minor: gpu for gpu in _corrected(find_all_gpus(root), nodes, root)}
     handed = [by_minor[minor] for minor in minors if minor in by_minor]
     ours = {gpu.pci_id for gpu in visible} <= {gpu.pci_id for gpu in handed}
     return handed if ours and len(handed) == len(minors) else []

@@ -12,8 +12,16 @@ import sys
 from .decision import decide
 from .options import help_text, parse
 from .program import find_in, not_found, take_program
-from .ranks import find_launcher, find_rank
+from .ranks import find_place
 from .runtime_policy import LaunchError, load_policy
+
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Mapping, Optional, Sequence
+
+    from .decision import Decision
+    from .options import Options
 
 VERSION = "0.2.0"
 # As env, nice and timeout have them, so that no command's own status is taken for gpu-run's.
@@ -25,7 +33,7 @@ EXIT_INTERRUPTED = 130
 NO_FORMAT = 8
 
 
-def caller_environment():
+def caller_environment() -> "Dict[str, str]":
     """The environment as the caller gave it: Python itself adds LC_CTYPE under the C locale."""
     environ = dict(os.environ)
     try:
@@ -37,7 +45,7 @@ def caller_environment():
     return environ
 
 
-def apply(decision):
+def apply(decision: "Decision") -> None:
     """Bind this process; what the kernel refuses stays as it was, and its row then says so."""
     if decision.cpus != os.sched_getaffinity(0):
         try:
@@ -54,13 +62,13 @@ def apply(decision):
             _amend(decision, "memory policy", fault)
 
 
-def _amend(decision, setting, why):
+def _amend(decision: "Decision", setting: str, why: str) -> None:
     for row in decision.rows:
         if row[0] == setting:
             row[1:] = ["unchanged", why]
 
 
-def start(command, environment, root="/", ignored=0):
+def start(command: "List[str]", environment: "Mapping[str, str]", root: str = "/", ignored: int = 0) -> int:
     """Become `command`; returns a shell's exit code, with one line on stderr, only when that fails.
 
     `ignored` has the bits of the signals that the caller ignores, as SigIgn in /proc/self/status (proc(5)).
@@ -86,7 +94,7 @@ def start(command, environment, root="/", ignored=0):
         return _complain(f"{command[0]}: cannot be executed: {error.strerror}", EXIT_NOT_EXECUTABLE)
 
 
-def _complain(message, code):
+def _complain(message: str, code: int) -> int:
     # One line, whatever a variable of the caller's holds.
     sys.stderr.write(f"gpu-run: {' '.join(message.splitlines())}\n")
     # exec would drop what is still in the buffer.
@@ -94,28 +102,32 @@ def _complain(message, code):
     return code
 
 
-def main(arguments=None, root="/", ignored=0):
+def main(arguments: "Optional[Sequence[str]]" = None, root: str = "/", ignored: int = 0) -> int:
     """The program: returns an exit code, or does not return because it has become the command."""
     try:
         options, command = parse(sys.argv[1:] if arguments is None else arguments)
         if options.help or options.version:
             print(help_text() if options.help else "gpu-run " + VERSION)
             return 0
+        if options.check:
+            from .running_report import check
+
+            return check(int(command[0]) if command else None, options.json, root)
         environ, allowed = caller_environment(), os.sched_getaffinity(0)
-        rank = find_rank(environ)
-        launcher = find_launcher(rank) if rank else None
+        rank, launcher = find_place(environ)
         policy = load_policy(root)
-        decision = decide(options, command, environ, allowed, policy, root, launcher)
+        decision = decide(options, command, environ, allowed, policy, root, launcher, rank)
         if command:
             take_program(command[0], decision, root)
-        apply(decision)
-        if options.calibrate:
+        if not options.calibrate:
+            apply(decision)
+        else:
             from .calibration import calibrate
 
             # A start ends by the signal, as the command itself would; a calibration has measured something.
             if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
                 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-            return calibrate(options, command, environ, allowed, policy, root, launcher)
+            return calibrate(options, command, environ, allowed, policy, root, launcher, rank)
     except LaunchError as error:
         return _complain(str(error), EXIT_REFUSED)
     except KeyboardInterrupt:
@@ -127,7 +139,7 @@ def main(arguments=None, root="/", ignored=0):
     return start(command, decision.environment, root, ignored)
 
 
-def _explain(options, decision, command):
+def _explain(options: "Options", decision: "Decision", command: "List[str]") -> int:
     # Imported here: a start needs none of it.
     from . import report as launch_report
 

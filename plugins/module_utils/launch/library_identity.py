@@ -6,8 +6,13 @@ import struct
 
 from ..host.files import resolve
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, Dict
 
-def library_identity(path, root="/"):
+
+def library_identity(path: str, root: str = "/") -> "Dict[str, Any]":
     """{path, file, size, build_id} of a library; nothing but the path of one that cannot be read."""
     real = resolve(root, path) or ""
     try:
@@ -27,10 +32,10 @@ class _Elf:
     NOTE = struct.Struct("<III")
     PT_NOTE, NT_GNU_BUILD_ID = 4, 3
 
-    def __init__(self, file):
+    def __init__(self, file: "BinaryIO") -> None:
         self.file = file
 
-    def build_id(self):
+    def build_id(self) -> str:
         """Hexadecimal build id, "" where the file has none."""
         head = self.file.read(self.HEADER.size)
         if len(head) < self.HEADER.size or head[:6] != b"\x7fELF\x02\x01":
@@ -50,7 +55,7 @@ class _Elf:
                     return found
         return ""
 
-    def _in_notes(self, notes):
+    def _in_notes(self, notes: bytes) -> str:
         while len(notes) >= self.NOTE.size:
             name_size, size, kind = self.NOTE.unpack(notes[: self.NOTE.size])
             name_end = self.NOTE.size + (name_size + 3) // 4 * 4

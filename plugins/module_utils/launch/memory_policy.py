@@ -4,13 +4,18 @@
 import ctypes
 import os
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Sequence
+
 MODES = {"preferred": 1, "bind": 2}
 DEFAULT_MODE = 0
 # (set_mempolicy, get_mempolicy) from the kernel's system call tables.
 CALLS = {"x86_64": (238, 239), "aarch64": (237, 236), "ppc64le": (261, 260), "s390x": (269, 268)}
 
 
-def set_memory_policy(mode, nodes):
+def set_memory_policy(mode: str, nodes: "Sequence[int]") -> str:
     """Give this process and what it execs a memory policy; returns "" or why it stays as it was.
 
     `mode` is "preferred" or "bind", `nodes` a non-empty list of NUMA nodes. A policy that the caller has already set,

@@ -2,11 +2,11 @@
 """gpu-run's command line. By hand and not by argparse, whose import takes as long as all the rest of a start."""
 
 from ..host.files import to_int
-from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, LaunchError
+from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, NUMA_MODES, LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import List, Optional, Sequence, Tuple, Union
 
 USAGE = "usage: gpu-run [options] -- command [argument ...]"
 DESCRIPTION = "Run a command on the CPUs, memory and allocator that suit its GPUs."
@@ -17,11 +17,19 @@ FLAG, TEXT, COUNT = "flag", "text", "count"
 OPTIONS = {
     "--gpus": (TEXT, "0,1", "GPUs to use, numbered in PCI order, or their UUIDs (default: all visible ones)"),
     "--node": (TEXT, "0", "NUMA nodes to run on (default: those of the GPUs)"),
+    "--numa": (
+        NUMA_MODES,
+        "MODE",
+        "CPUs of the GPU's node (default; ranks also get nodes of its socket that have no GPU), socket, none: any CPUs",
+    ),
     "--memory": (
         MEMORY_POLICIES,
         "MODE",
         "memory of those nodes: preferred (the others when it is full), bind (never the others), none",
     ),
+    "--exclusive": (FLAG, "", "refuse to start a rank that would share a core with another"),
+    "--no-smt": (FLAG, "", "use one CPU of each core"),
+    "--nic": (FLAG, "", "give NCCL the InfiniBand cards nearest to the GPUs (NCCL_IB_HCA); else it chooses by itself"),
     "--threads": (COUNT, "N", "OMP_NUM_THREADS (default: physical cores of the CPU set)"),
     "--allocator": (
         ALLOCATORS,
@@ -31,6 +39,7 @@ OPTIONS = {
     "--explain": (FLAG, "", "print every setting and its reason, run nothing"),
     "--json": (FLAG, "", "like --explain, for programs"),
     "--dry-run": (FLAG, "", "print the equivalent shell line, run nothing; with --calibrate: write nothing"),
+    "--check": (FLAG, "", "look at the ranks that run now, or at those of the process PID: gpu-run --check [PID]"),
     "--calibrate": (FLAG, "", "measure the command with each allocator, keep the one proven faster than malloc"),
     "--user": (TEXT, "NAME", "with --calibrate as root: who runs the command (default: who called sudo)"),
     "--rounds": (COUNT, "N", f"with --calibrate: rounds (default: {DEFAULT_ROUNDS})"),
@@ -50,12 +59,17 @@ class Options:
 
     gpus: "Optional[str]"
     node: "Optional[str]"
+    numa: "Optional[str]"
     memory: "Optional[str]"
+    exclusive: bool
+    no_smt: bool
+    nic: bool
     threads: "Optional[int]"
     allocator: "Optional[str]"
     explain: bool
     json: bool
     dry_run: bool
+    check: bool
     calibrate: bool
     user: "Optional[str]"
     rounds: int
@@ -69,11 +83,11 @@ class Options:
             setattr(self, _attribute(name), False if kind == FLAG else None)
 
 
-def _attribute(name):
+def _attribute(name: str) -> str:
     return name[2:].replace("-", "_")
 
 
-def parse(arguments):
+def parse(arguments: "Sequence[str]") -> "Tuple[Options, List[str]]":
     """(`Options`, command) of a command line; what follows the first "--" or begins with a bare word is the command's.
 
     The bare word is for torchrun, which takes the "--" out of the command line that it starts.
@@ -94,19 +108,20 @@ def parse(arguments):
         if kind == FLAG:
             if equals:
                 raise LaunchError(f"{name} takes no value")
-            value = True
-        elif not equals:
+            setattr(options, _attribute(name), True)
+            continue
+        if not equals:
             if not words or words[0] == "--":
                 raise LaunchError(f"{name} needs a value; see gpu-run --help")
             value = words.pop(0)
-        setattr(options, _attribute(name), value if kind == FLAG else _checked(name, kind, value))
+        setattr(options, _attribute(name), _checked(name, kind, value))
     if not (options.help or options.version):
         _check_together(options, command)
     options.rounds = options.rounds or DEFAULT_ROUNDS
     return options, command
 
 
-def _checked(name, kind, value):
+def _checked(name: str, kind: "Union[str, Sequence[str]]", value: str) -> "Union[str, int]":
     if kind == TEXT:
         return value
     if kind == COUNT:
@@ -119,20 +134,26 @@ def _checked(name, kind, value):
     return value
 
 
-def _check_together(options, command):
+def _check_together(options: Options, command: "Sequence[str]") -> None:
     if not options.calibrate and (options.rounds or options.metric is not None or options.lower_is_better):
         raise LaunchError("--rounds, --metric and --lower-is-better go with --calibrate")
     if not options.calibrate and options.user is not None:
         raise LaunchError("--user goes with --calibrate; to run a command as another user: sudo -u NAME gpu-run ...")
     if options.lower_is_better and options.metric is None:
         raise LaunchError("--lower-is-better goes with --metric; of wall time less is always better")
+    if options.node is not None and options.numa is not None:
+        raise LaunchError("--node names the nodes, --numa says how to find them: choose one")
     if options.calibrate and options.explain:
         raise LaunchError("--calibrate and --explain: choose one")
-    if not command and not (options.explain or options.json or options.dry_run or options.calibrate):
+    if options.check:
+        others = [name for name in OPTIONS if name not in ("--check", "--json") and getattr(options, _attribute(name))]
+        if others or len(command) > 1 or not all(to_int(word) for word in command):
+            raise LaunchError("--check takes the id of a process at most, and beside it --json alone")
+    elif not command and not (options.explain or options.json or options.dry_run or options.calibrate):
         raise LaunchError("no command given: gpu-run [options] -- command [argument ...]")
 
 
-def help_text():
+def help_text() -> str:
     """What --help prints."""
     lines = [USAGE, "", DESCRIPTION, "", "options:"]
     for name, (_, value, text) in OPTIONS.items():

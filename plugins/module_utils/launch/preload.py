@@ -13,6 +13,13 @@ import sys
 from ..host.files import exists, resolve
 from .runtime_policy import KNOWN_LIBRARIES, LaunchError
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Mapping, Optional
+
+    from .decision import Decision
+
 PACKAGES = {
     "jemalloc": "jemalloc (RHEL 8: EPEL) or libjemalloc2 (Debian, Ubuntu)",
     "tcmalloc": "gperftools-libs (RHEL 8: EPEL) or libtcmalloc-minimal4 (Debian, Ubuntu)",
@@ -26,7 +33,7 @@ ELF_CLASSES = {1: "32-bit", 2: "64-bit"}
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "s390x": 22}
 
 
-def find_library(name, policy, root="/"):
+def find_library(name: str, policy: "Dict[str, Any]", root: str = "/") -> str:
     """The proved path of an allocator's library; LaunchError names the file, the fault and the cure."""
     path = policy["libraries"].get(name)
     if not path:
@@ -37,7 +44,7 @@ def find_library(name, policy, root="/"):
     return path
 
 
-def check_library(path, package, root="/"):
+def check_library(path: str, package: str, root: str = "/") -> None:
     """Raise LaunchError unless `path` is safe to preload and the loader will take it."""
     # The loader splits LD_PRELOAD at spaces and colons.
     if not os.path.isabs(path) or set(path) & set(" :\t\n\0"):
@@ -61,7 +68,7 @@ def check_library(path, package, root="/"):
         raise LaunchError(f"library {path}: {fault}; install {package}")
 
 
-def _elf_fault(header):
+def _elf_fault(header: bytes) -> str:
     """Why the loader would refuse a file with these first bytes, "" when it would not."""
     if len(header) < ELF_HEADER.size or header[:4] != b"\x7fELF":
         return "is not an ELF library"
@@ -76,7 +83,7 @@ def _elf_fault(header):
     return ""
 
 
-def check_callers_preload(decision, value, root="/"):
+def check_callers_preload(decision: "Decision", value: str, root: str = "/") -> None:
     """Refuse a library of the caller's that others could put code into; a missing one is only a warning."""
     for path in value.strip().replace(":", " ").split(" "):
         # A bare name is looked up in the system's own folders.
@@ -98,7 +105,9 @@ def check_callers_preload(decision, value, root="/"):
             raise LaunchError(message.format(value, path))
 
 
-def prove_preload(library, environment, before_start=None):
+def prove_preload(
+    library: str, environment: "Mapping[str, str]", before_start: "Optional[Callable[[], None]]" = None
+) -> str:
     """ "" when a process with this environment has the library in its memory and the allocator is silent, else why not.
 
     Runs `cat /proc/self/maps`: nothing of the command is started. `before_start` is `bounded.run_bounded`'s.

@@ -6,6 +6,13 @@ Loaded at every start of gpu-run, so it imports next to nothing.
 
 import os
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable, Mapping, Tuple
+
+    from .decision import Decision
+
 ENVIRONMENT = "/opt/gpuwright/venvs/current/bin"
 # Where a system keeps its own Python, which has no torch. A program from elsewhere was chosen by somebody.
 SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/libexec")
@@ -16,7 +23,7 @@ TOOLS = ("activate", "Activate", "pip", "f2py", "numpy-config", "isympy", "pyftm
 NAMED = 8
 
 
-def find_in(folders, name):
+def find_in(folders: "Iterable[str]", name: str) -> str:
     """The first of `folders` that has an executable of that name, or ""."""
     for folder in folders:
         path = os.path.join(folder, name)
@@ -25,7 +32,7 @@ def find_in(folders, name):
     return ""
 
 
-def environment_folder(name, environ, root="/"):
+def environment_folder(name: str, environ: "Mapping[str, str]", root: str = "/") -> "Tuple[str, str]":
     """`(folder, why)`: the environment's bin where a bare `name` means a program of it, else ("", why)."""
     ours = os.path.join(root, ENVIRONMENT.lstrip("/"))
     if os.path.dirname(name) or not find_in([ours], name):
@@ -39,7 +46,7 @@ def environment_folder(name, environ, root="/"):
     return ours, "of the current environment, since PATH has {}".format("the system's own" if elsewhere else "none")
 
 
-def take_program(name, decision, root="/"):
+def take_program(name: str, decision: "Decision", root: str = "/") -> None:
     """Let the `Decision` find a program of the environment first, and say so in a row."""
     folder, why = environment_folder(name, decision.environment, root)
     if not folder:
@@ -50,7 +57,7 @@ def take_program(name, decision, root="/"):
     decision.note("program", os.path.join(folder, name), why)
 
 
-def not_found(name, root="/"):
+def not_found(name: str, root: str = "/") -> str:
     """One sentence for a command that is not there, with what the environment has."""
     if os.path.dirname(name) or not name:
         return f"{name}: command not found"

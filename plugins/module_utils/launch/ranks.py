@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of the processes on this host this one is, and what the launcher that started it has already arranged.
 
-Sources: torchrun (environment variables), Open MPI, MVAPICH2 and Intel MPI (local rank), srun(1) (output environment).
+docs/runtime.md has the launchers with their variables in a table, which a test holds against RANK_VARIABLES.
+Sources: torchrun (environment variables), DeepSpeed (launcher/launch.py), Open MPI, MVAPICH2, MPICH and Intel MPI
+(Hydra), Cray PALS and PMI (local rank), srun(1) (output environment).
 """
 
 import os
@@ -10,37 +12,90 @@ from ..host.files import is_digits, read_colon_lines, read_text, to_int
 from ..host.record import Record
 from .runtime_policy import LaunchError
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import AbstractSet, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
 # Digits of a rank or a device.
 MOST_DIGITS = 9
-# (rank on this host, names of the number of ranks on this host) as the launchers call them, most specific first:
+TORCH_RANK = "LOCAL_RANK"
+# (rank on this host, names of the number of ranks on this host) as the launchers call them, the innermost first:
 # torchrun may run below srun or mpirun. LOCAL_SIZE is DeepSpeed's.
 RANK_VARIABLES = (
-    ("LOCAL_RANK", ("LOCAL_WORLD_SIZE", "LOCAL_SIZE")),
+    (TORCH_RANK, ("LOCAL_WORLD_SIZE", "LOCAL_SIZE")),
     ("OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_LOCAL_SIZE",)),
     ("MV2_COMM_WORLD_LOCAL_RANK", ("MV2_COMM_WORLD_LOCAL_SIZE",)),
     ("MPI_LOCALRANKID", ("MPI_LOCALNRANKS",)),
+    ("PALS_LOCAL_RANKID", ("PALS_LOCAL_SIZE",)),
+    ("PMI_LOCAL_RANK", ("PMI_LOCAL_SIZE",)),
 )
 SLURM_RANK = "SLURM_LOCALID"
-LAUNCHER_PROGRAMS = ("torchrun", "mpirun", "mpiexec", "orterun", "srun", "deepspeed", "accelerate")
-LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+SLURM_COUNT = "SLURM_STEP_TASKS_PER_NODE"
+# Set by launchers that set LOCAL_RANK themselves; without them it may be a copy of another launcher's, by a script.
+OF_TORCH = ("TORCHELASTIC_RUN_ID", "LOCAL_SIZE")
+LAUNCHER_PROGRAMS = ("torchrun", "mpirun", "mpiexec", "orterun", "prterun", "srun", "deepspeed", "accelerate")
+LAUNCHER_MODULES = (
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.runner",
+)
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 MAX_ANCESTORS = 8
 
 
 class Rank(Record):
-    """This process among the ranks on this host: 0 <= index < count; the variable that told."""
+    """This process among the ranks on this host.
 
-    __slots__ = ("index", "count", "variable")
+    index     0 <= index < count
+    count     number of ranks on this host, None where the launcher does not say
+    variable  the one that told, of the innermost launcher
+    each      ranks that the innermost launcher started on this host; less than `count` where launchers are nested
+    """
+
+    __slots__ = ("index", "count", "variable", "each")
+    index: int
+    count: "Optional[int]"
+    variable: str
+    each: "Optional[int]"
+
+    def __init__(self, index: int, count: "Optional[int]", variable: str, each: "Optional[int]" = None) -> None:
+        super().__init__(index, count, variable, each or count)
 
 
 class Launcher(Record):
     """The process that started the ranks: CPUs it may use, its words, the environment it was born with."""
 
     __slots__ = ("cpus", "command", "environment")
+    cpus: "Set[int]"
+    command: "List[str]"
+    environment: "Dict[str, str]"
 
 
-def find_rank(environ):
-    """The `Rank` that the environment names, None for a process on its own; LaunchError for numbers that cannot be."""
+def find_rank(environ: "Mapping[str, str]") -> "Optional[Rank]":
+    """The `Rank` that the environment names, None for a process on its own; LaunchError for numbers that cannot be.
+
+    Where several launchers have set one, the ranks of the inner one are counted within each of the outer one's.
+    """
+    return combined(find_ranks(environ))
+
+
+def combined(ranks: "Sequence[Rank]") -> "Optional[Rank]":
+    """One `Rank` for those of nested launchers, the innermost first."""
+    if not ranks:
+        return None
+    inner, index, count = ranks[0], ranks[0].index, ranks[0].count
+    for outer in ranks[1:]:
+        if count is None or outer.count is None:
+            return Rank(inner.index, None, inner.variable)
+        index, count = outer.index * count + index, outer.count * count
+    return Rank(index, count, inner.variable, inner.count)
+
+
+def find_ranks(environ: "Mapping[str, str]") -> "List[Rank]":
+    """A `Rank` for every launcher that has set one, in the order of RANK_VARIABLES; no single processes."""
+    found = []
     for rank_name, count_names in RANK_VARIABLES:
         count_name = next((name for name in count_names if environ.get(name)), count_names[0])
         index, count = _whole_number(environ, rank_name, 0), _whole_number(environ, count_name, 1)
@@ -49,26 +104,42 @@ def find_rank(environ):
         if count is not None and index >= count:
             raise LaunchError(f"{rank_name}={index} is not below {count_name}={count}")
         # One process of mpirun's has all GPUs; torchrun's takes the first even when it is alone.
-        if rank_name == "LOCAL_RANK" or (count or index + 1) > 1:
-            return Rank(index, count or index + 1, rank_name)
-    return _slurm_rank(environ)
+        if rank_name == TORCH_RANK or count != 1:
+            found.append(Rank(index, count, rank_name))
+    slurm = _slurm_rank(environ)
+    found += [slurm] if slurm else []
+    torch, rest = found[:1], found[1:]
+    if torch and torch[0].variable != TORCH_RANK:
+        torch, rest = [], found
+    # One launcher often sets several variables to the same numbers.
+    outer = [rank for place, rank in enumerate(rest) if not any(_alike(rank, other) for other in rest[:place])]
+    if torch and not any(environ.get(name) for name in OF_TORCH):
+        torch = [] if any(_alike(torch[0], rank) for rank in outer) else torch
+    return torch + outer
 
 
-def _slurm_rank(environ):
+def _alike(rank: Rank, other: Rank) -> bool:
+    return rank.index == other.index and (rank.count == other.count or None in (rank.count, other.count))
+
+
+def _slurm_rank(environ: "Mapping[str, str]") -> "Optional[Rank]":
     """The rank of a task that srun started; the batch script itself has a SLURM_LOCALID too, but is no step."""
     index = _whole_number(environ, SLURM_RANK, 0)
     if index is None or not (environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID")):
         return None
-    count = _slurm_count(environ) or index + 1
-    if index >= count:
-        raise LaunchError(f"{SLURM_RANK}={index}, but this node has {count} task(s) by SLURM_STEP_TASKS_PER_NODE")
-    return Rank(index, count, SLURM_RANK) if count > 1 else None
+    # srun --pty: a person's shell is task 0, and the others have ended.
+    if environ.get("SLURM_PTY_PORT"):
+        return None
+    count = _slurm_count(environ)
+    if count is not None and index >= count:
+        raise LaunchError(f"{SLURM_RANK}={index}, but this node has {count} task(s) by {SLURM_COUNT}")
+    return Rank(index, count, SLURM_RANK) if count != 1 else None
 
 
-def _slurm_count(environ):
+def _slurm_count(environ: "Mapping[str, str]") -> "Optional[int]":
     """Tasks of this step on this node: entry SLURM_NODEID of a list such as "4(x2),3"."""
     node = _whole_number(environ, "SLURM_NODEID", 0) or 0
-    for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+    for part in environ.get(SLURM_COUNT, "").split(","):
         tasks, repeated, times = part.partition("(x")
         times = times[:-1] if times.endswith(")") else ""
         if not is_digits(tasks, 6) or (repeated and not is_digits(times, 6)):
@@ -76,10 +147,12 @@ def _slurm_count(environ):
         node -= int(times) if repeated else 1
         if node < 0:
             return int(tasks) or None
+    if environ.get("SLURM_STEP_NUM_TASKS") == "1":
+        return 1
     return to_int(environ.get("SLURM_NTASKS_PER_NODE")) or None
 
 
-def _whole_number(environ, name, least):
+def _whole_number(environ: "Mapping[str, str]", name: str, least: int) -> "Optional[int]":
     """The number in a variable that launchers set, None when it is not set or empty."""
     text = environ.get(name)
     if not text:
@@ -89,43 +162,69 @@ def _whole_number(environ, name, least):
     return int(text)
 
 
-def is_launcher(command):
+def is_launcher(command: "Sequence[str]") -> bool:
     """Whether the command starts the ranks itself, such as torchrun or python -m torch.distributed.run."""
-    if not command:
+    names = [os.path.basename(word) for word in command[:2]]
+    if not names:
         return False
-    named = os.path.basename(command[0]) in LAUNCHER_PROGRAMS
+    # mpiexec.hydra, mpirun.openmpi; and torchrun called by a Python, as the file that it is.
+    named = names[0].split(".")[0] in LAUNCHER_PROGRAMS
+    named = named or (names[0].startswith("python") and names[-1] in LAUNCHER_PROGRAMS)
     return named or ("-m" in command and any(word in LAUNCHER_MODULES for word in command))
 
 
-def is_script(command):
+def is_script(command: "Sequence[str]") -> bool:
     """Whether the command is a script of a shell, which may start a launcher, and with it any number of ranks."""
     return bool(command) and (os.path.basename(command[0]) in SHELLS or command[0].endswith(".sh"))
 
 
-def ranks_on(cpus, rank, launcher):
+def ranks_on(cpus: "AbstractSet[int]", rank: Rank, launcher: "Optional[Launcher]") -> int:
     """How many ranks run on this rank's `cpus`, where who bound it has given all ranks equally many of its own."""
-    if launcher is None or not launcher.cpus:
+    if launcher is None or not launcher.cpus or rank.each is None:
         return 1
-    return min(rank.count, max(1, -(-len(cpus) * rank.count // len(launcher.cpus))))
+    return min(rank.each, max(1, -(-len(cpus) * rank.each // len(launcher.cpus))))
 
 
-def find_launcher(rank):
+def find_place(environ: "Mapping[str, str]") -> "Tuple[Optional[Rank], Optional[Launcher]]":
+    """The `Rank` of this process and its innermost `Launcher`, by the environment and the processes above this one.
+
+    Which launcher is the inner one, and whether the outer one has given each of its ranks CPUs of its own, only the
+    processes tell.
+    """
+    ranks = find_ranks(environ)
+    above = {rank.variable: _launcher_above(rank) for rank in ranks}
+    if len(ranks) > 1 and all(launcher for launcher, _ in above.values()):
+        ranks.sort(key=lambda rank: above[rank.variable][1])
+        for place, rank in enumerate(ranks[1:], 1):
+            inner, outer = above[ranks[place - 1].variable][0], above[rank.variable][0]
+            if inner and outer and inner.cpus < outer.cpus:
+                ranks = ranks[:place]
+                break
+    return combined(ranks), above[ranks[0].variable][0] if ranks else None
+
+
+def find_launcher(rank: Rank) -> "Optional[Launcher]":
     """The `Launcher` of this rank: the nearest ancestor that was born without the rank's variable; None if unseen."""
+    return _launcher_above(rank)[0]
+
+
+def _launcher_above(rank: Rank) -> "Tuple[Optional[Launcher], int]":
+    """(the `Launcher`, how many processes above this one it is)."""
     pid = os.getppid()
-    for _ in range(MAX_ANCESTORS):
+    for steps in range(MAX_ANCESTORS):
         environment = _pairs(_read_zeros(pid, "environ"))
         if not pid or not environment:
-            return None
+            break
         if rank.variable not in environment:
             try:
-                return Launcher(os.sched_getaffinity(pid), _read_zeros(pid, "cmdline"), environment)
+                return Launcher(os.sched_getaffinity(pid), _read_zeros(pid, "cmdline"), environment), steps
             except OSError:
-                return None
+                break
         pid = to_int(read_colon_lines(read_text("/", f"/proc/{pid}/status")).get("PPid")) or 0
-    return None
+    return None, MAX_ANCESTORS
 
 
-def _read_zeros(pid, name):
+def _read_zeros(pid: int, name: str) -> "List[str]":
     """The strings of a file of /proc that separates them with zeros; [] when it cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
@@ -134,11 +233,13 @@ def _read_zeros(pid, name):
         return []
 
 
-def _pairs(words):
+def _pairs(words: "Sequence[str]") -> "Dict[str, str]":
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def bound_by(rank, environ, allowed_cpus, launcher):
+def bound_by(
+    rank: Rank, environ: "Mapping[str, str]", allowed_cpus: "AbstractSet[int]", launcher: "Optional[Launcher]"
+) -> str:
     """What has already given this rank CPUs of its own, "" when nothing has: then gpu-run must not divide again."""
     if rank.variable == SLURM_RANK:
         kind = environ.get("SLURM_CPU_BIND_TYPE", "")
@@ -153,7 +254,7 @@ def bound_by(rank, environ, allowed_cpus, launcher):
     return "the launcher" if allowed_cpus < launcher.cpus else ""
 
 
-def is_torchruns_filler(environ, launcher):
+def is_torchruns_filler(environ: "Mapping[str, str]", launcher: "Optional[Launcher]") -> bool:
     """Whether OMP_NUM_THREADS=1 comes from torchrun, which sets it for several ranks when nobody else has."""
     ours = environ.get("OMP_NUM_THREADS") == "1" and "TORCHELASTIC_RUN_ID" in environ
     return bool(ours and launcher and "OMP_NUM_THREADS" not in launcher.environment)

@@ -4,25 +4,27 @@
 import json
 import os
 from shlex import quote
+from typing import Sequence
 
 from ..host.topology import format_cpu_list
+from .decision import Decision
 from .preload import prove_preload
 
 # DataLoader workers and NCCL hand data over in shared memory; containers get 64 MiB unless told otherwise.
 SMALL_SHARED_MEMORY = 1 << 30
 
 
-def shell_line(decision, command):
+def shell_line(decision: Decision, command: Sequence[str]) -> str:
     """The same by hand: env and numactl in front of the command."""
     words = ["env"] + [f"{name}={value}" for name, value in sorted(decision.changed.items())]
     words += ["numactl", "--physcpubind=" + format_cpu_list(decision.cpus)]
     if decision.memory_policy != "none":
         option = "--preferred=" if decision.memory_policy == "preferred" else "--membind="
         words.append(option + format_cpu_list(decision.memory_nodes))
-    return " ".join(quote(word) for word in words + ["--"] + (command or ["command"]))
+    return " ".join(quote(word) for word in words + ["--"] + list(command or ["command"]))
 
 
-def examine(decision):
+def examine(decision: Decision) -> None:
     """Add what only an explanation can afford: the proof that the allocator is loaded, the size of shared memory."""
     if decision.allocator:
         fault = prove_preload(decision.allocator, decision.environment)
@@ -38,7 +40,7 @@ def examine(decision):
         decision.warnings.append(message.format(total >> 20))
 
 
-def as_table(decision, command):
+def as_table(decision: Decision, command: Sequence[str]) -> str:
     """All settings with their reasons for a human reader."""
     rows = [["setting", "value", "why"]] + decision.rows
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
@@ -47,7 +49,7 @@ def as_table(decision, command):
     return "\n".join(lines + ["warning: " + warning for warning in decision.warnings])
 
 
-def as_json(decision, command):
+def as_json(decision: Decision, command: Sequence[str]) -> str:
     """The same for programs."""
     answer = {
         "schema": 1,

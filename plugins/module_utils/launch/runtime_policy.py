@@ -4,9 +4,19 @@
 from ..host.files import below
 from . import fast_json
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
 POLICY_PATH = "/etc/gpuwright/runtime.json"
 ALLOCATORS = ("calibrated", "jemalloc", "tcmalloc", "none")
 MEMORY_POLICIES = ("preferred", "bind", "none")
+NUMA_MODES = ("node", "socket", "none")
+
+HEXADECIMAL = frozenset("0123456789abcdef")
+# MAX_NUMNODES of a kernel for large machines.
+MOST_NODES = 1024
 
 # "calibrated" is malloc until `gpu-run --calibrate` has proved another allocator faster on this machine.
 DEFAULTS = {
@@ -15,6 +25,8 @@ DEFAULTS = {
     "libraries": {},
     "malloc_conf": "",
     "memory_policy": "preferred",
+    "numa": "calibrated",
+    "gpu_nodes": {},
     "omp_num_threads": 0,
     "cuda_alloc_conf": "expandable_segments:True",
     "nccl": {},
@@ -31,7 +43,17 @@ class LaunchError(Exception):
     """The command cannot be started as asked; the text is one sentence with the way out."""
 
 
-def load_policy(root="/"):
+def pci_address(text: str) -> str:
+    """A card's address as sysfs writes it, "0000:3b:00.0", from that or from what nvidia-smi prints; "" for others."""
+    words = text.lower().replace(".", ":").split(":")
+    words = ["0"] * (4 - len(words)) + words if len(words) == 3 else words
+    if len(words) != 4 or not all(word and len(word) <= 8 and set(word) <= HEXADECIMAL for word in words):
+        return ""
+    domain, bus, device, function = (int(word, 16) for word in words)
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
+def load_policy(root: str = "/") -> "Dict[str, Any]":
     """The host's policy with defaults filled in, the defaults alone without a file; LaunchError on a bad one."""
     try:
         with open(below(root, POLICY_PATH), "rb") as file:
@@ -54,7 +76,7 @@ def load_policy(root="/"):
     return dict(DEFAULTS, **policy)
 
 
-def _expectation(key, value):
+def _expectation(key: str, value: object) -> str:
     """What `key` should have held, "" when `value` is fine."""
     if key == "schema":
         return "" if value == 1 else "1, the only schema this gpu-run knows"
@@ -62,11 +84,19 @@ def _expectation(key, value):
         return "" if value in ALLOCATORS else "one of " + ", ".join(ALLOCATORS)
     if key == "memory_policy":
         return "" if value in MEMORY_POLICIES else "one of " + ", ".join(MEMORY_POLICIES)
+    if key == "numa":
+        return "" if value in ("calibrated",) + NUMA_MODES else "one of calibrated, " + ", ".join(NUMA_MODES)
+    if key == "gpu_nodes":
+        fine = isinstance(value, dict) and all(
+            pci_address(name) and type(node) is int and 0 <= node < MOST_NODES for name, node in value.items()
+        )
+        return "" if fine else 'NUMA nodes of PCI addresses, such as {"0000:3b:00.0": 0}'
     if key == "omp_num_threads":
         return "" if type(value) is int and value >= 0 else "a whole number, 0 for automatic"
     if key == "libraries":
+        known = isinstance(value, dict) and set(value) <= set(KNOWN_LIBRARIES)
         fine = isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
-        return "" if fine and set(value) <= set(KNOWN_LIBRARIES) else "paths for " + ", ".join(sorted(KNOWN_LIBRARIES))
+        return "" if fine and known else "paths for " + ", ".join(sorted(KNOWN_LIBRARIES))
     if key == "nccl":
         fine = isinstance(value, dict) and all(
             name.startswith("NCCL_") and isinstance(text, str) and "\0" not in text for name, text in value.items()

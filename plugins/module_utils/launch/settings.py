@@ -10,6 +10,15 @@ from .calibrated import calibrated_arm
 from .gpu_choice import BY_CALLER
 from .ranks import is_torchruns_filler
 
+# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+    from .cpu_share import Share
+    from .decision import Decision
+    from .ranks import Launcher, Rank
+
 # Never bound unasked: the kernel kills what has filled its node, however much of the others is free.
 WHY = {
     "preferred": "from there while there is room, then from the other nodes",
@@ -17,7 +26,7 @@ WHY = {
 }
 
 
-def choose_memory(decision, nodes, mode, root):
+def choose_memory(decision: "Decision", nodes: "List[int]", mode: str, root: str) -> None:
     """Choose the NUMA nodes that memory should come from."""
     present = memory_nodes(root)
     without_memory = set() if present is None else set(nodes) - present
@@ -38,7 +47,15 @@ def choose_memory(decision, nodes, mode, root):
     decision.note("memory policy", "unchanged", why)
 
 
-def choose_threads(decision, option, policy, share, rank, launcher, root):
+def choose_threads(
+    decision: "Decision",
+    option: "Optional[int]",
+    policy: "Dict[str, Any]",
+    share: "Share",
+    rank: "Optional[Rank]",
+    launcher: "Optional[Launcher]",
+    root: str,
+) -> None:
     """OMP_NUM_THREADS: what was asked for, or the physical cores of the CPU set within the quota of the cgroup."""
     if option is not None:
         decision.set_variable("OMP_NUM_THREADS", str(option), "option --threads", even_if_set=True)
@@ -54,16 +71,17 @@ def choose_threads(decision, option, policy, share, rank, launcher, root):
         why += f" for {share.sharing} processes"
     quota = cpu_quota(root)
     if quota is not None:
-        granted = max(1, int(quota / (rank.count if rank else 1)))
+        count = (rank.count if rank else None) or 1
+        granted = max(1, int(quota / count))
         if granted < threads:
             threads, why = (
                 granted,
-                f"the cgroup grants {quota:g} CPU(s) to {rank.count if rank else 1} process(es)",
+                f"the cgroup grants {quota:g} CPU(s) to {count} process(es)",
             )
     decision.set_variable("OMP_NUM_THREADS", str(threads), why + note, even_if_set=filler)
 
 
-def choose_allocator(decision, option, policy, root):
+def choose_allocator(decision: "Decision", option: "Optional[str]", policy: "Dict[str, Any]", root: str) -> None:
     """Preload the allocator's library after proving the file; a library of the caller's own stays."""
     name, source = (option, "option --allocator") if option else (policy["allocator"], "policy")
     conf = policy["malloc_conf"]
@@ -96,7 +114,7 @@ def choose_allocator(decision, option, policy, root):
         decision.set_variable("MALLOC_CONF", conf, "for jemalloc")
 
 
-def choose_cuda_allocator(decision, value):
+def choose_cuda_allocator(decision: "Decision", value: str) -> None:
     """Both names: torch before 2.9 knows only the old one, and 2.9.1 ignores expandable_segments under the new one.
 
     When the caller has set either, the other stays unset: two values would contradict each other.

@@ -35,8 +35,8 @@ FAMILIES = ("redhat", "debian")
 def missing_packages(names: Sequence[str], family: str) -> List[str]:
     """The members of `names` that are not installed, neither by name nor as something provided, in the order given.
 
-    family  redhat: names as dnf understands them; debian: as apt does, `name` or `name=version`, the version may be a
-            pattern such as 535.261.03-*
+    family  redhat: names as dnf understands them, `name` or `name-version`, the version may be a pattern such as 580.*;
+            debian: as apt does, `name` or `name=version`, the version may be a pattern such as 535.261.03-*
     Raises OSError when the package database cannot be asked.
     """
     if not names:
@@ -45,9 +45,25 @@ def missing_packages(names: Sequence[str], family: str) -> List[str]:
 
 
 def _missing_rpms(names: Sequence[str]) -> List[str]:
-    if _rpm_knows(names):
-        return []
-    return [name for name in names if not (_rpm_knows([name]) or _rpm_knows(["--whatprovides", name]))]
+    patterns = [name for name in names if "*" in name]
+    plain = [name for name in names if "*" not in name]
+    missing = set(missing_patterns(patterns, _all_rpms()) if patterns else [])
+    if plain and not _rpm_knows(plain):
+        missing.update(name for name in plain if not (_rpm_knows([name]) or _rpm_knows(["--whatprovides", name])))
+    return [name for name in names if name in missing]
+
+
+def missing_patterns(patterns: Sequence[str], listing: str) -> List[str]:
+    """Those of `patterns` (name-version, with stars) that no line of a listing (name-version) has."""
+    installed = listing.split()
+    return [pattern for pattern in patterns if not fnmatch.filter(installed, pattern)]
+
+
+def _all_rpms() -> str:
+    done = run_bounded(["rpm", "-qa", "--qf", "%{NAME}-%{VERSION}\n"], timeout=QUERY_SECONDS)
+    if done.rc != 0:
+        raise OSError("rpm cannot say what is installed: " + (done.problem or done.stderr.strip()))
+    return done.stdout
 
 
 def _rpm_knows(arguments: Sequence[str]) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounts that the model layer will use, looked at before the driver is changed."""
+"""Accounts that trainings will use, looked at before the driver is changed."""
 
 from typing import Any, Callable, Dict, Iterable, List, Mapping
 
@@ -8,7 +8,7 @@ from .problem import (
     problem,
 )
 
-# The comment by which an account that the role model_trainer made is known again.
+# The comment by which an account that the role system_training made is known again.
 COMMENT = "gpuwright trainer"
 
 
@@ -23,22 +23,22 @@ def read_accounts(ask: Callable[..., Any], names: Iterable[str]) -> Dict[str, An
 
 
 def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any) -> List[Problem]:
-    """Somebody's own account under the trainer's name, and researchers whom the node does not know.
+    """Somebody's own account under the training user's name, and researchers whom the node does not know.
 
-    trainer  user that will be made; "" where it may be anybody's, or the model layer is not asked for
+    trainer  user that will be made; "" where it may be anybody's, or this run makes none
     """
     found = []
     if trainer in accounts and accounts[trainer][4] != COMMENT:
         _name, _password, uid, _gid, comment, home, shell = accounts[trainer]
         step = (
-            "Name another one in model_trainer_user, or set model_trainer_adopt_user: true to lock its password and "
-            "take its shell away."
+            "Name another one in system_training_user, or set system_training_adopt_user: true to lock its password "
+            "and take its shell away."
         )
         seen = f"uid {uid}, {comment or 'no comment'}, {home}, {shell}"
         found.append(problem(f"There is an account {trainer} that was not made here", seen, step))
     unknown = sorted(set(researchers) - set(accounts))
     if unknown:
-        text = f"model_trainer_researchers names {', '.join(unknown)}, which is no account of this node"
+        text = f"system_training_researchers names {', '.join(unknown)}, which is no account of this node"
         step = "Make it (`useradd`, or your directory service), or correct the name."
         found.append(problem(text, f"getent passwd {' '.join(unknown)}", step))
     return found

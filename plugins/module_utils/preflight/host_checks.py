@@ -54,14 +54,16 @@ def read_facts(
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
-    driver = plan["driver"]["packages"] + plan["driver"]["version_lock"]
-    version = "-" + plan["driver"]["version"]
-    names = sorted({name.split(version)[0] if len(version) > 1 else name for name in driver})
+    driver = plan["driver"]
+    # rpm takes a version, also a pattern of one: under two names a package would be there twice.
+    version = "-" + (driver["version"] or driver["branch"] + ".*")
+    names = sorted({name.split(version)[0] for name in driver["packages"] + driver["version_lock"]})
     by_rpm = family == "redhat"
     rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
     needed = [row for row in repositories if _lacks(row["packages"], family, missing)]
     return {
         "unreachable": look(needed, major, root, family, passwords) if needed else [],
+        "unpinned": [row for row in needed if not row.get("key_fingerprint")],
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: read_filesystem(root, folder) for folder in FOLDERS},
@@ -96,7 +98,7 @@ def find_problems(
     wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
             busy (gpuwright_busy), time (s since 1970 on the controller, None: not told), space (rows of the matrix),
             space_percent (of that, 0: not checked), prepare_secure_boot, secure_boot_password_hash (""),
-            trainer_user (""), researchers
+            training_user (""), researchers
     """
     found = hardware_problems(host["gpus"], wishes)
     found += secure_boot_problems(host, plan, wishes)
@@ -104,10 +106,11 @@ def find_problems(
     found += downgrade_problems(host, plan, wishes)
     found += guard_remarks(host, plan, facts)
     found += fapolicyd_problems(facts)
-    found += account_problems(facts["accounts"], wishes["trainer_user"], wishes["researchers"])
+    found += account_problems(facts["accounts"], wishes["training_user"], wishes["researchers"])
     found += lock_file_problems(plan, wishes)
     found += clock_problems(facts, wishes, _family(host))
     found += package_manager_problems(facts)
+    found += key_problems(facts)
     found += repository_problems(facts)
     needs = space_needed(plan, facts, wishes)
     found += read_only_problems(facts, needs)
@@ -222,6 +225,21 @@ def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
     if facts["lock_holder"]:
         text = "Another package manager is at work; the roles wait for it for some minutes"
         found.append(problem(text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False))
+    return found
+
+
+def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
+    """Repositories whose key would be trusted whatever it is, as nobody has said which one it must be."""
+    found = []
+    for row in facts["unpinned"]:
+        text = "The fingerprint of the key of the repository {name} is not known, and no key is trusted without one"
+        step = (
+            "Read it (`curl -s {key_url} | gpg --show-keys`), compare it with what the vendor says of the key, and set "
+            "{variable}."
+        )
+        variable = row["key_variable"].replace("_key_url", "_key_fingerprint")
+        seen = "{key_url}: {variable} is empty".format(key_url=row["key_url"], variable=variable)
+        found.append(problem(text.format(**row), seen, step.format(key_url=row["key_url"], variable=variable)))
     return found
 
 

@@ -18,7 +18,7 @@ UNKNOWN_WIDTHS = (0, 255)
 
 
 def read_gpus(root: str = "/") -> List[Dict[str, Any]]:
-    """NVIDIA GPUs in the order of their PCI addresses; see docs/node.md for the record."""
+    """NVIDIA GPUs in the order of their PCI addresses; see docs/parts/node.md for the record."""
     return [_read_gpu(root, pci_id) for pci_id in names_in(root, PCI_FOLDER) if _is_gpu(root, pci_id)]
 
 

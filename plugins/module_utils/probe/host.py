@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host is: one reading of hardware, kernels, driver and use, which changes nothing and needs no driver.
 
-The shape of the answer is the contract `gpu_node` in docs/node.md.
+The shape of the answer is the contract `gpu_node` in docs/parts/node.md.
 """
 
 import os

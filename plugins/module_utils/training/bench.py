@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `train-gan bench` measured on this node; its file belongs to the trainer user and is not trusted.
+"""What `train-gan bench` measured on this node; its file belongs to the training user and is not trusted.
 
 Root reads it, so it must not become a way to read other files: no link is followed below the folder of runs, nothing
 but a regular file with one name is opened, its size is bounded, and only what has the known form is handed on.

@@ -37,9 +37,9 @@ def performance_command(root: str, venv: str, device: str) -> List[str]:
 def read_performance(root: str, expectations: Mapping[str, Any], nvidia_smi: Any) -> Dict[str, Any]:
     """The record `performance` of the report, in which a GPU in use is a reason and no fault; ValueError otherwise.
 
-    `nvidia_smi` is what nvidia_smi_info returns. Measured as the trainer user when root asks for it, else as who asks.
+    `nvidia_smi` is what nvidia_smi_info returns. Measured as the training user when root asks for it, else as who asks.
     """
-    user = expectations["trainer_user"] if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    user = expectations["training_user"] if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     device = expectations["smoke_device"]
     if device == "cuda":
         if not nvidia_smi.get("reachable"):
@@ -80,7 +80,7 @@ def in_use(gpus: Iterable[Mapping[str, Any]]) -> List[str]:
 def record(
     devices: List[Dict[str, Any]], all_reduce: Any, problems: List[str], because: str, busy: List[str]
 ) -> Dict[str, Any]:
-    """The record of docs/smoke-test.md: every number with its floor, warn band, peak and their source."""
+    """The record of docs/parts/smoke-test.md: every number with its floor, warn band, peak and their source."""
     names = {str(device.get("name")) for device in devices}
     reduced = None
     if isinstance(all_reduce, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run gan_trainer.smoke as an ordinary user and read what it says; docs/smoke-test.md has the record."""
+"""Run gan_trainer.smoke as an ordinary user and read what it says; docs/parts/smoke-test.md has the record."""
 
 from typing import Any, Dict, List, Sequence
 

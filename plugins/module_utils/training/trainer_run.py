@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one of the trainer's programs as the trainer user: in the training service's sandbox, or say why without."""
+"""Run one of the trainer's programs as the training user: in the training service's sandbox, or say why without."""
 
 import json
 import os

@@ -66,7 +66,8 @@ CATALOGUE = (
     _sysctl(
         "vm.dirty_bytes",
         "629145600",
-        "At most 600 MB wait to be written; flushing 20 or 40 % of a large memory stalls every process that writes.",
+        "At most 600 MB wait to be written; flushing 40 % of a large memory (tuned's profile) stalls all that write. "
+        "On storage faster than 1 GB/s a larger value may be better: measure a checkpoint.",
         KERNEL_DOC.format("vm") + "; SUSE support document 7010287 (same values)",
     ),
     _sysctl(
@@ -81,6 +82,14 @@ CATALOGUE = (
         "1048576",
         "Data sets in many memory-mapped files, and allocators, run into the default of 65530 mappings in one process.",
         KERNEL_DOC.format("vm") + "; Fedora 39, change IncreaseVmMaxMapCount (same value)",
+    ),
+    _sysctl(
+        "vm.min_free_kbytes",
+        "",
+        "Opt-in: memory kept free for network cards, which cannot wait for it; for InfiniBand hosts that log page "
+        "allocation failures. The kernel's own value grows with the memory, and one too large ends in the OOM killer.",
+        KERNEL_DOC.format("vm"),
+        r"[0-9]{4,7}",
     ),
     _sysctl(
         "kernel.numa_balancing",
@@ -101,6 +110,20 @@ CATALOGUE = (
         source="tuned, profile throughput-performance",
         see="cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort | uniq -c",
         undo="cpupower frequency-set -g GOVERNOR",
+    ),
+    Setting(
+        name="cpu_wake_latency",
+        kind="sysfs",
+        where="/sys/devices/system/cpu/cpu[0-9]*/power/pm_qos_resume_latency_us",
+        wanted="",
+        allowed=r"[0-9]{1,6}",
+        reason=(
+            "Opt-in: sleep states from which a CPU wakes in more than so many microseconds are not entered. 99 leaves "
+            "out C6, for many short waits on a GPU; it costs power, and clock of the CPUs that are awake."
+        ),
+        source="kernel documentation, admin-guide/pm/cpuidle.rst; tuned, profile accelerator-performance (99)",
+        see="cat /sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us | sort | uniq -c",
+        undo="echo 0 to each /sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
     ),
     Setting(
         name="transparent_hugepage",
@@ -132,7 +155,11 @@ CATALOGUE = (
         where="queue/read_ahead_kb",
         wanted="4096",
         allowed="[0-9]{1,6}",
-        reason="Files of a data set are read from beginning to end; 4 MiB ahead keep the disk busy with few requests.",
+        reason=(
+            "Files of a data set are read from beginning to end; 4 MiB ahead keep the disk busy with few requests. Set "
+            "on the file system's own device and all below it (LVM, encryption, md). Who maps a file and reads it at "
+            "random says so by madvise, as the trainer's cache does."
+        ),
         source="tuned, profile throughput-performance (readahead >4096)",
         see="cat /sys/block/DISK/queue/read_ahead_kb",
         undo="echo VALUE > /sys/block/DISK/queue/read_ahead_kb",
@@ -192,6 +219,20 @@ CATALOGUE = (
         reason="Compilers and deep graphs recurse; threads get their stack by this limit, in KiB. Soft limit only.",
         source="NVIDIA, containers for deep learning frameworks, user guide (--ulimit stack=67108864)",
         see="runuser -u trainer -- sh -c 'ulimit -s'",
+        undo="edit /etc/security/limits.d/95-gpuwright.conf",
+    ),
+    Setting(
+        name="limits_tasks",
+        kind="limit",
+        where="nproc",
+        wanted="unlimited",
+        allowed=LIMIT,
+        reason=(
+            "Ranks, workers and their threads all count; systemd stops a service at 15 % of kernel.pid_max, and then "
+            "no thread can be started. TasksMax of services, nproc of logins."
+        ),
+        source="systemd-system.conf(5), DefaultTasksMax; limits.conf(5)",
+        see="systemctl show train-gan@NAME --property=TasksMax",
         undo="edit /etc/security/limits.d/95-gpuwright.conf",
     ),
     Setting(

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which disk lies below a folder, and how it is known again after a reboot."""
+"""Which disks, and what is made of them, lie below a folder, and how each is known again after a reboot."""
 
 import os
-from typing import Any, Set, Tuple
+from typing import Any, List, Tuple
 
 from ..host.files import below, exists, names_in, read_text, resolve
+
+# No storage has more layers and disks than this below one file system.
+MOST_DEVICES = 256
 
 
 class NotHere(Exception):
@@ -36,31 +39,40 @@ def mount_of(root: str, folder: str) -> Tuple[str, str, str]:
     return best
 
 
-def disk_below(root: str, folder: str) -> str:
-    """Name of the one disk (as in /sys/block) that holds `folder`; NotHere for networks, memory and several disks."""
+def devices_below(root: str, folder: str) -> List[str]:
+    """Names (as in /sys/block) of the device on which the file system of `folder` lies and of all below it, from above.
+
+    A file system reads ahead as its own device says, whatever the disks below LVM, encryption or md say. NotHere for
+    networks and memory.
+    """
     point, number, kind = mount_of(root, folder)
     device = "/sys/dev/block/" + number
     if not exists(root, device):
         raise NotHere(f"{folder} lies on {point} ({kind}), which is no disk of this host")
-    disks = sorted(_disks(root, _device_name(root, device)))
-    if len(disks) != 1:
-        raise NotHere(f"{folder} lies on {len(disks)} disks ({', '.join(disks)}): set them by hand")
-    return disks[0]
+    found = []  # type: List[str]
+    todo = [_device_name(root, device)]
+    while todo and len(found) < MOST_DEVICES:
+        name = _whole(root, todo.pop(0))
+        if name not in found:
+            found.append(name)
+            todo += sorted(names_in(root, f"/sys/class/block/{name}/slaves"))
+    return found
+
+
+def disks_below(root: str, folder: str) -> List[str]:
+    """Those of `devices_below` that are made of nothing else."""
+    return [name for name in devices_below(root, folder) if not names_in(root, f"/sys/class/block/{name}/slaves")]
 
 
 def _device_name(root: str, path: str) -> str:
     return os.path.basename(resolve(root, path) or path)
 
 
-def _disks(root: str, name: str, depth: int = 0) -> Set[str]:
-    """Disks below a device: through partitions, and through what device mapper and md are made of."""
-    if exists(root, f"/sys/class/block/{name}/partition"):
-        parent = os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name) or ""))
-        return {parent}
-    slaves = names_in(root, f"/sys/class/block/{name}/slaves")
-    if not slaves or depth > 8:
-        return {name}
-    return set().union(*(_disks(root, slave, depth + 1) for slave in slaves))
+def _whole(root: str, name: str) -> str:
+    """The device of a partition, else the device itself."""
+    if not exists(root, f"/sys/class/block/{name}/partition"):
+        return name
+    return os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name) or ""))
 
 
 def is_flash(root: str, disk: str) -> bool:
@@ -72,8 +84,10 @@ def is_flash(root: str, disk: str) -> bool:
 
 
 def udev_match(root: str, disk: str) -> str:
-    """The part of a udev rule that knows this disk under every name: its world wide or serial number."""
+    """The part of a udev rule that knows this device under every name: its world wide or serial number, or its UUID."""
     for path, words in (
+        ("dm/uuid", 'ATTR{{dm/uuid}}=="{}"'),
+        ("md/uuid", 'ATTR{{md/uuid}}=="{}"'),
         ("wwid", 'ATTR{{wwid}}=="{}"'),
         ("device/wwid", 'ATTRS{{wwid}}=="{}"'),
         ("serial", 'ATTR{{serial}}=="{}"'),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that system_tuning writes, as texts."""
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence, Tuple
 
 HEAD = "# Written by gpuwright (role system_tuning); changes are undone by its next run.\n"
 
@@ -20,7 +20,13 @@ RECORD = "/etc/gpuwright/tuning.json"
 LIMIT_LINES = {
     "limits_memlock": ("@{group} - memlock {value}", "LimitMEMLOCK={value}"),
     "limits_nofile": ("@{group} - nofile {value}", "LimitNOFILE={value}"),
+    "limits_tasks": ("@{group} - nproc {value}", "TasksMax={value}"),
     "limits_stack": ("@{group} soft stack {value}", "LimitSTACK={value}:infinity"),
+}
+# The kernel keeps one of each two: with bytes the percentage is 0.
+PERCENT = {
+    "vm.dirty_bytes": "vm.dirty_ratio",
+    "vm.dirty_background_bytes": "vm.dirty_background_ratio",
 }
 IN_KIB = ("limits_memlock", "limits_stack")
 
@@ -89,22 +95,34 @@ def drop_in_file(values: Mapping[str, str]) -> Any:
     return HEAD + "[Service]\n" + "\n".join(lines) + "\n"
 
 
-def udev_file(match: str, values: Mapping[str, str]) -> Any:
-    """A rule for one disk, `match` as `disk.udev_match` gives it; `values` (attribute: value)."""
-    settings = ", ".join(f'ATTR{{{name}}}="{value}"' for name, value in sorted(values.items()))
-    rule = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {}, {}\n'
-    return HEAD + rule.format(match, settings)
+def udev_file(rules: Sequence[Tuple[str, Mapping[str, str]]]) -> str:
+    """A rule for each device: `disk.udev_match` of it, and {attribute: value}."""
+    text = HEAD
+    for match, values in rules:
+        settings = ", ".join(f'ATTR{{{name}}}="{value}"' for name, value in sorted(values.items()))
+        text += f'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {match}, {settings}\n'
+    return text
 
 
-def tuned_file(parent: str, sysctls: Mapping[str, str], governor: Any, hugepage: Any) -> Any:
-    """A profile of tuned that agrees with the settings; governor and hugepage may be ""."""
+def tuned_file(parent: str, sysctls: Mapping[str, str], governor: str, hugepage: str, disks: Mapping[str, str]) -> str:
+    """A profile of tuned that agrees with the settings; governor and hugepage may be "".
+
+    What the parent sets otherwise is dropped: `tuned-adm verify` would miss the percentage that bytes have made 0, and
+    a read-ahead of the parent's would be set at each start of tuned. Newer parents have both in [vm].
+    """
+    gone = [name for name in sysctls if name in PERCENT]
     lines = ["[main]", "summary=GPU training node (gpuwright)", "include=" + parent]
     if governor:
         lines += ["", "[cpu]", "governor=" + governor]
-    if hugepage:
-        lines += ["", "[vm]", "transparent_hugepages=" + hugepage]
+    dropped = [word.partition(".")[2] for name in sorted(gone) for word in (name, PERCENT[name])]
+    if hugepage or dropped:
+        lines += ["", "[vm]"] + (["transparent_hugepages=" + hugepage] if hugepage else [])
+        lines += ["drop=" + ",".join(dropped)] if dropped else []
+    if "disk_read_ahead_kb" in disks:
+        lines += ["", "[disk]", "drop=readahead"]
     if sysctls:
-        lines += ["", "[sysctl]"] + [f"{name}={value}" for name, value in sorted(sysctls.items())]
+        lines += ["", "[sysctl]"] + (["drop=" + ",".join(PERCENT[name] for name in sorted(gone))] if gone else [])
+        lines += [f"{name}={value}" for name, value in sorted(sysctls.items())]
     return HEAD + "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,7 @@
 """Read and write what can be turned on a host; every knob has a key and a value, both texts.
 
     /proc/sys/vm/swappiness               a file of the kernel; a glob stands for all files that it matches
-    disk /srv/gan/data queue/scheduler    a file of the disk below a folder
+    disk /srv/gan/data queue/scheduler    a file of each disk below a folder; read_ahead_kb also of what is made of them
     unit irqbalance.service               "enabled active", as systemd says
     tuned profile                         the active profile, or "off"
     gpu all power_limit                   watts; "gpu UUID clocks": MHz as "877,1380"
@@ -20,9 +20,11 @@ from typing import List, Sequence
 from ..host.bounded import run_bounded
 from ..host.files import below, read_bytes, read_text, resolve
 from . import gpu as tuning_gpu
-from .disk import NotHere, disk_below
+from .disk import NotHere, devices_below, disks_below
 
 COMMAND_SECONDS = 60
+# What disks alone have; the devices made of them pass requests on.
+SCHEDULER = "queue/scheduler"
 CHOSEN = re.compile(r"\[([^\]]+)\]")
 # The kernel knows each as bytes or as a percentage: setting one makes the other 0, and 0 itself cannot be written.
 COUNTERPARTS = {
@@ -36,7 +38,8 @@ def expand(root: str, key: str) -> List[str]:
     """The concrete keys that `key` stands for; raises NotHere when there is none."""
     words = key.split()
     if words[0] == "disk":
-        return [f"/sys/block/{disk_below(root, words[1])}/{words[2]}"]
+        below_it = disks_below if words[2] == SCHEDULER else devices_below
+        return [f"/sys/block/{name}/{words[2]}" for name in below_it(root, words[1])]
     if words[0] == "gpu" and words[1] == "all":
         return [f"gpu {uuid} {words[2]}" for uuid in sorted(tuning_gpu.ask())]
     if not key.startswith("/"):

@@ -17,7 +17,7 @@ from .catalogue import (
     CATALOGUE,
     Setting,
 )
-from .disk import NotHere, disk_below, is_flash, udev_match
+from .disk import NotHere, devices_below, disks_below, is_flash, udev_match
 
 GROUP = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 SERVICE = re.compile(r"[A-Za-z0-9:_.@-]+\.service")
@@ -146,7 +146,11 @@ def _plan_file(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapp
 
 def _plan_disk(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     if value == "auto":
-        value = "none" if is_flash(root, disk_below(root, wishes["data_dir"])) else "mq-deadline"
+        disks = disks_below(root, wishes["data_dir"])
+        kinds = {is_flash(root, disk) for disk in disks}
+        if len(kinds) > 1:
+            raise NotHere(f"{wishes['data_dir']} lies on flash and on spinning disks: {', '.join(disks)}")
+        value = "none" if kinds == {True} else "mq-deadline"
     key = f"disk {wishes['data_dir']} {setting.where}"
     concrete = tuning_knobs.expand(root, key)
     for one in concrete:
@@ -243,14 +247,19 @@ def _add_limits(plan: Plan, wishes: Mapping[str, Any]) -> None:
 def _add_disk_rule(plan: Plan, root: str, wishes: Mapping[str, Any]) -> None:
     values = {BY_NAME[name].where: value for name, value in _held(plan, "disk").items()}
     if values:
-        match = udev_match(root, disk_below(root, wishes["data_dir"]))
-        plan.files[tuning_files.UDEV] = (tuning_files.udev_file(match, values), 0o644)
+        disks, rules = disks_below(root, wishes["data_dir"]), []
+        for name in devices_below(root, wishes["data_dir"]):
+            own = {where: value for where, value in values.items() if name in disks or where != tuning_knobs.SCHEDULER}
+            if own:
+                rules.append((udev_match(root, name), own))
+        plan.files[tuning_files.UDEV] = (tuning_files.udev_file(rules), 0o644)
 
 
 def _add_profile(plan: Plan) -> None:
     if tuning_files.TUNED in plan.files:
         others = _held(plan, "sysfs")
-        arguments = (_held(plan, "sysctl"), others.get("cpu_governor", ""), others.get("transparent_hugepage", ""))
+        sysctls, disks = _held(plan, "sysctl"), _held(plan, "disk")
+        arguments = (sysctls, others.get("cpu_governor", ""), others.get("transparent_hugepage", ""), disks)
         parent = plan.files[tuning_files.TUNED][0]
         plan.files[tuning_files.TUNED] = (tuning_files.tuned_file(parent, *arguments), 0o644)
 

@@ -26,6 +26,7 @@ NO_USER = r"there is no user|no local user"
 NO_ROOM = r"(?i)no space|errno 28|errno 30|read-only file system|disk quota|smoke"
 NOT_LOADED = r"no nvidia module is loaded|is not loaded|0 of \d+ /dev/nvidia|nvidia-persistenced is|has none|has no "
 ON_CUDA = ("framework.cuda_build", "framework.architectures", "framework.matrix_product", "smoke.*")
+OF_THE_LOG = r"does not reach back to the boot|longer than what is read|log is empty"
 OF_DRIVER = ("gpu.*", "driver.*", "containers.*", "performance.*", "reboot.pending")
 
 
@@ -42,6 +43,7 @@ class Cause(NamedTuple):
 
 # Of several rows for a check the first counts, so what lies deeper stands above.
 CAUSES = (
+    Cause("kernel.log_whole", ("kernel.*",), OF_THE_LOG, (WARN, UNKNOWN), (WARN, UNKNOWN)),
     Cause("host.disks", ("kernel.nvme", "kernel.filesystem"), "nvme|sd[a-z]"),
     Cause("kernel.filesystem", ("host.writable",), "read-only"),
     Cause("host.writable", ("smoke.*", "model.limits"), NO_ROOM),
@@ -83,8 +85,8 @@ CAUSES = (
     Cause("driver.nvidia_smi_file", ("driver.reachable",), "not installed|not executable"),
     Cause("runtime.launcher", ("model.permissions",), "^missing: /usr/local/bin/gpu-run$"),
     Cause("cuda.version", ("cuda.link",), "there is no|leads nowhere"),
-    Cause("model.trainer_user", ("*",), NO_USER),
-    Cause("model.trainer_user", ("smoke.*", "model.limits"), NO_USER + "|smoke"),
+    Cause("host.training_user", ("*",), NO_USER),
+    Cause("host.training_user", ("smoke.*", "model.limits"), NO_USER + "|smoke"),
     Cause(
         "framework.files", ("framework.*", "model.trainer_installed"), "no venv|import |readings.venv|stamp|expectat"
     ),

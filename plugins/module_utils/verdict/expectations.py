@@ -40,7 +40,7 @@ RULES = (
     ("gpu_model", r"[^\0-\x1f]*", 'a name that nvidia-smi prints, such as "Tesla V100-PCIE-16GB", or "" for any'),
     ("venv", r"/[^\0]*", "an absolute path"),
     ("smoke_device", r"cuda|cpu", "cuda or cpu"),
-    ("trainer_user", r"[a-z_][a-z0-9_-]*", "the name of a user"),
+    ("training_user", r"[a-z_][a-z0-9_-]*", "the name of a user"),
 )
 
 

@@ -67,12 +67,13 @@ SOURCES = {
     "readings.probe": by_hand(
         "/proc, /sys and /boot", "lspci -nnk -d 10de: ; uname -r ; cat /proc/driver/nvidia/version"
     ),
+    "readings.ranks": by_hand("/proc and who computes on which GPU", "gpu-run --check ; nvidia-smi"),
     "readings.services": by_hand("systemctl show", "systemctl --failed"),
     "readings.smoke": Source("the smoke test of the last verification", VERIFY + " ; it runs the smoke test again."),
     "readings.stamp": by_hand("gpuwright.json of the environment", "cat /opt/gpuwright/venvs/current/gpuwright.json"),
     "readings.strikes": by_hand("/var/lib/gpuwright/strikes.json", "gpu-doctor --strikes"),
     "readings.switches": by_hand("/sys/bus/pci/devices", "lspci -d 10de:"),
-    "readings.trainer_user": by_hand(
+    "readings.training_user": by_hand(
         "/etc/passwd, /etc/group and /etc/shadow", "ls -l /etc/passwd /etc/group /etc/shadow"
     ),
     "readings.tuning": by_hand("/etc/gpuwright/tuning.json and what it sets", "gpu-tune"),

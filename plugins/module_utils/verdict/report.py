@@ -21,7 +21,7 @@ BY_INVENTORY = "inventory"
 # Seconds and name of the units in which an age is told; the largest of which there are two.
 AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
-# What JSON calls an object, with keys that docs/report.md and the report's schema describe.
+# What JSON calls an object, with keys that docs/parts/report.md and the report's schema describe.
 Record = Mapping[str, Any]
 
 

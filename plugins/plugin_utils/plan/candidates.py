@@ -133,12 +133,9 @@ def _library(kind: str, title: str, version: str, row: dict[str, Any]) -> Candid
 
 def _pythons(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
     """Every Python that any system has, with the packages of this family where it is one of its own."""
-    rows = {}
-    # One that only a system has on which nothing is installed is known to nobody else.
-    installed = {row["family"] for row in matrix["os_releases"]}
-    for name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
-        if name == family or name in installed:
-            rows.update(system["pythons"])
+    rows: dict[str, Any] = {}
+    for _name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
+        rows.update(system["pythons"])
     return [
         # One that is the system's own is never a fallback: nothing current runs on it.
         Candidate("python", "Python " + version, {"python": version}, ("python",) * row["only_pinned"], row)

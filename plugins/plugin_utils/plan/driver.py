@@ -49,7 +49,7 @@ def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | 
         "module": flavour["module"],
         "version": version,
         "present": is_driver_present(host, driver),
-        "packages": at_version(family, install, version, branch),
+        "packages": at_version(family, install, version, "" if has_streams(family) else branch),
         # From NVIDIA's one suite whatever is installed of the driver.
         "version_lock": suite or at_version(family, install + libraries, version),
         "switch_removes": list(family["switch_removes"]),
@@ -105,9 +105,10 @@ def at_version(family: dict[str, Any], names: list[str], version: str, branch: s
     `branch`: without an exact version, the one that a package must be of where its name does not say so.
     """
     archive = family["distribution"] or {}
-    if family["format"] == "deb" and not archive and (version or branch):
-        return [f"{name}={_deb_pattern(branch, version)}" for name in names]
-    pattern = "{}-{}" if family["format"] == "rpm" else "{}={}-*"
+    by_rpm = family["format"] == "rpm"
+    if not archive and branch and not (by_rpm and version):
+        return [f"{name}-{branch}.*" if by_rpm else f"{name}={_deb_pattern(branch, version)}" for name in names]
+    pattern = "{}-{}" if by_rpm else "{}={}-*"
     return [
         pattern.format(name, version) if version and name not in archive.get("own_versions", ()) else name
         for name in names

@@ -18,6 +18,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts
 from .clash import conflict
 from .labels import pin_label
+from .names import newest_release
 from .rules import Gpu
 from .unknown import is_released
 
@@ -88,27 +89,25 @@ def _is_known(name: str, value: str, candidates: dict[str, list[Candidate]]) -> 
 def find_release(matrix: dict[str, Any], host: dict[str, Any]) -> dict[str, Any] | None:
     """The row of os_releases for what a host says of its operating system, or None.
 
-    Of a host that is only asked about also one of planned_releases, whose version stands for all of its minor ones.
+    A version without a minor one stands for all of its minor releases that have no row of their own.
     """
     system = host["os"]
-    for release in matrix["os_releases"]:
-        if (release["id"], release["version"]) == (system["id"], system["version"]):
+    own = [release for release in matrix["os_releases"] if release["id"] == system["id"]]
+    for release in own:
+        if release["version"] == system["version"]:
             return release
-    for release in matrix["planned_releases"] if host.get("imagined") else ():
-        if release["id"] == system["id"] and is_part_of(system["version"], release["version"]):
+    for release in own:
+        if "." not in release["version"] and is_part_of(system["version"], release["version"]):
             return dict(release, version=system["version"])
     return None
 
 
 def only_planned(matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any]) -> str:
     """Why nothing of a plan is installed by this version on such a host, as one sentence; "" where it is."""
-    title = "{name} {version}".format(**release)
-    if host["machine"] != matrix["machine"]:
-        title += " on " + host["machine"]
-    elif (release["id"], release["version"]) in {(row["id"], row["version"]) for row in matrix["os_releases"]}:
+    if host["machine"] == matrix["machine"]:
         return ""
-    text = "This version installs nothing on {}, where none of it was tried: to install this plan, follow {}"
-    return text.format(title, INSTALLATION_GUIDE)
+    text = "This version installs nothing on {} on {}, where none of it was tried: to install this plan, follow {}"
+    return text.format("{name} {version}".format(**release), host["machine"], INSTALLATION_GUIDE)
 
 
 def unsupported_host(
@@ -118,10 +117,7 @@ def unsupported_host(
     found = _unsupported_machine(matrix, host, release)
     if release is None:
         title = "{id} {version}".format(**host["os"])
-        what = _not_installed(matrix["os_releases"], host["os"])
-        if find_release(matrix, dict(host, imagined=True)):
-            what += " " + LOOK.format(f"--os '{title}'").rstrip()
-        found.append(conflict(what, [title]))
+        found.append(conflict(_not_installed(matrix["os_releases"], host["os"]), [title]))
     elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
         family = matrix["os_families"][release["family"]]
         title = "{name} {version}".format(**release)
@@ -169,21 +165,27 @@ def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> st
     if alike and told and len(system["version"].split(".")) > 1:
         step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
     elif own and told and version_key(system["version"]) < version_key(known[0]):
-        step = f"Install {own[-1]['name']} {known[-1]} on the host"
+        step = "Install {name} {version} on the host".format(**newest_release(own))
     else:
         step = "Take one of these, or follow NVIDIA's installation guide: " + INSTALLATION_GUIDE
     return f"{text} {step}."
 
 
 def installed_systems(releases: list[dict[str, Any]]) -> str:
-    """ "RHEL 8.6 to 8.10, ..., Debian 12, Ubuntu 22.04 and 24.04"."""
-    by_name: dict[str, list[str]] = {}
+    """ "RHEL 8.6 to 8.10, 9 and 10, ..., Debian 12 and 13, Ubuntu 22.04 and 24.04"."""
+    by_name: dict[str, dict[str, list[str]]] = {}
     for row in releases:
-        by_name.setdefault(row["name"], []).append(row["version"])
-    return ", ".join(
-        "{} {}".format(name, versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}")
-        for name, versions in by_name.items()
-    )
+        by_name.setdefault(row["name"], {}).setdefault(major(row["version"]), []).append(row["version"])
+    return ", ".join(f"{name} {_listed(list(majors.items()))}" for name, majors in by_name.items())
+
+
+def _listed(majors: list[tuple[str, list[str]]]) -> str:
+    """ "8.6 to 8.10, 9 and 10" of `[(major version, its versions)]`."""
+    spans = [
+        number if number in versions else " to ".join(dict.fromkeys((versions[0], versions[-1])))
+        for number, versions in majors
+    ]
+    return " and ".join(filter(None, (", ".join(spans[:-1]), spans[-1])))
 
 
 def controller_refusal(family: dict[str, Any], ansible_core: str) -> str:

@@ -187,8 +187,10 @@ def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str,
     elif name == "ubuntu":
         version = ".".join(parts[:2])
     elif len(parts) == 1:
-        minors = [row["version"] for row in releases if row["id"] == name and row["version"].startswith(version + ".")]
-        version = max(minors, key=version_key) if minors else version
+        own = [row["version"] for row in releases if row["id"] == name]
+        minors = [each for each in own if each.startswith(version + ".")]
+        # A row for the whole of it is that of its newest release.
+        version = max(minors, key=version_key) if minors and version not in own else version
     return {"id": name, "version": version}
 
 

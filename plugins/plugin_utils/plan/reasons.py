@@ -82,8 +82,11 @@ def find_warnings(
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
         found += [as_sentence(remark)] if remark else []
         if not family.get("streams", True):
-            text = "Dnf has no module streams there: dnf versionlock '*nvidia*{}*' keeps it to the branch"
+            text = "Dnf has no module streams there: only a version lock keeps dnf to branch {}"
             found.append(text.format(answer["driver"].pins["driver_branch"]))
+        if not family["distribution"] and not family["cuda_repository"]["key_fingerprint"]:
+            text = "No fingerprint of {key_url} is known here: system_driver_repository_key_fingerprint must say it"
+            found.append(text.format(**family["cuda_repository"]))
         found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
     if "tensorflow" in answer:
         found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])

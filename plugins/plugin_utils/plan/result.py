@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a found combination down as the plan of docs/plan.md: what is installed, from where and where to."""
+"""Write a found combination down as the plan of docs/parts/plan.md: what is installed, from where and where to."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from .search import Fact, Problem
 SCHEMA = 1
 # Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
 CUDNN_FOLDER = "/opt/gpuwright/cudnn/"
+# What a plan says of EPEL; empty where packages come by apt.
+EPEL = ("title", "url", "key_url", "key_fingerprint")
 
 
 def describe(
@@ -41,7 +43,7 @@ def describe(
     plan["cuda"] = _cuda(family, answer.get("cuda"))
     plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
     plan["nccl"] = _nccl(family, answer.get("nccl"))
-    plan["dcgm"] = _dcgm(matrix, facts, answer.get("driver"))
+    plan["dcgm"] = _dcgm(matrix, family, facts, answer.get("driver"))
     plan["python"] = {
         "version": python.pins["python"],
         "packages": list(python.row["packages"]),
@@ -62,8 +64,10 @@ def describe(
         "cuda_from_pip": bool(tensorflow) and answer["tensorflow"].row["from_pip"],
     }
     plan["repositories"] = dict(family["repositories"])
+    plan["epel"] = {name: family.get("epel", {}).get(name, "") for name in EPEL}
     plan["amp"] = _amp(matrix, facts, answer["pytorch"])
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
+    plan["containers"] = {"packages": list(family["containers"])}
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
     plan["warnings"] = find_warnings(matrix["as_of"], host.get("today", ""), release, family, answer)
     if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
@@ -89,7 +93,8 @@ def _for_machine(family: dict[str, Any], machine: str) -> dict[str, Any]:
         name: text if name == "packages" else text.replace("x86_64", machine)
         for name, text in family["runtime"].items()
     }
-    return dict(family, cuda_repository=repository, repositories=names, runtime=runtime)
+    epel = {name: text.replace("x86_64", machine) for name, text in family.get("epel", {}).items()}
+    return dict(family, cuda_repository=repository, repositories=names, runtime=runtime, epel=epel)
 
 
 def _family_at_place(family: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
@@ -162,10 +167,12 @@ def _library(family: dict[str, Any], name: str, version: str, row: dict[str, Any
     return [pattern.format(version=version, cuda=row["built_for"], major=row["cuda_major"]) for pattern in patterns]
 
 
-def _dcgm(matrix: dict[str, Any], facts: list[Fact], driver: Candidate | None) -> dict[str, Any]:
+def _dcgm(
+    matrix: dict[str, Any], family: dict[str, Any], facts: list[Fact], driver: Candidate | None
+) -> dict[str, Any]:
     """What monitors these GPUs under this driver: no part of the search, as nothing is given up for it."""
     architectures = [fact.value.architecture for fact in facts if fact.kind == "gpu"]
-    for row in matrix["dcgm"]:
+    for row in matrix["dcgm"] if family.get("dcgm", True) else ():
         if driver and fits_dcgm(row, architectures, driver):
             return {name: row[name] for name in ("version", "packages", "exporter")}
     return {"version": "", "packages": [], "exporter": []}

@@ -81,11 +81,9 @@ class Rules:
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
             return f"{title} has no {candidate.label}: it has {', '.join(release['pythons'])}"
         family = self.matrix["os_families"][release["family"]]
-        if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
-            oldest = family["cuda_from"]
-            if version_key(candidate.pins["cuda"]) < version_key(oldest):
-                text = "{} is not in NVIDIA's repository for {}: it begins with {}"
-                return text.format(candidate.label, title, oldest)
+        missing = _before_repository(family, candidate)
+        if missing:
+            return f"{candidate.label} is not in NVIDIA's repository for {title}: it begins with {missing}"
         refusal = self._machine_refuses(release, candidate) if release["machine"] == "aarch64" else ""
         if refusal:
             return refusal
@@ -193,6 +191,17 @@ class Rules:
 
     def _minimum_driver(self, cuda_version: str) -> str:
         return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
+
+
+def _before_repository(family: dict[str, Any], candidate: Candidate) -> str:
+    """The branch or toolkit with which NVIDIA's repository for a family begins, where it is newer; else ""."""
+    if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
+        value, oldest = candidate.pins["cuda"], family["cuda_from"]
+    elif candidate.kind == "driver" and candidate.pins["driver_source"] == NVIDIA:
+        value, oldest = candidate.pins["driver_branch"], family.get("driver_from", "")
+    else:
+        return ""
+    return oldest if oldest and version_key(value) < version_key(oldest) else ""
 
 
 def _too_old(gpu: Gpu, driver: Candidate) -> str:

@@ -31,7 +31,7 @@ from .unknown import unknown_value
 
 
 def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) -> dict[str, Any]:
-    """The plan for a host, or `{"conflicts": [...]}` when there is none; both as in docs/plan.md.
+    """The plan for a host, or `{"conflicts": [...]}` when there is none; both as in docs/parts/plan.md.
 
     matrix  what fits what; with a list `locks` in it the plan says whether its lock file is among them
     host    what gpu_probe returned; used are os, machine, kernel, gpus and nvidia, and the text `ansible_core` where

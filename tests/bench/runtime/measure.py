@@ -102,18 +102,21 @@ def interval(values: list[float]) -> tuple[float, float]:
     return ordered[first], ordered[-1 - first]
 
 
-def verdict(comparison: dict, ours: str, others: list[str], rounds: list[dict[str, dict]]) -> str:
-    """Whether `ours` is slower than the one of `others` that it looks worst beside, round by round."""
+def verdict(comparison: dict, ours: str, others: list[str], rounds: list[dict[str, dict]]) -> dict | None:
+    """How `ours` does beside the one of `others` that it looks worst beside, round by round: {other, ratio, interval}.
+
+    None where bare's own spread exceeds the limit: what is withheld of the arms is withheld here too.
+    """
     metric, up = comparison["metric"], comparison["higher_is_better"]
+    if comparison["spread"] > MOST_SPREAD:
+        return None
 
     def paired(other: str) -> list[float]:
         pairs = [(values[ours][metric], values[other][metric]) for values in rounds]
         return [a / b if up else b / a for a, b in pairs]
 
     best = min(others, key=lambda other: statistics.median(paired(other)))
-    ratio, (lowest, highest) = statistics.median(paired(best)), interval(paired(best))
-    word = "slower than" if highest < 1 else "faster than" if lowest > 1 else "not slower than"
-    return f"{word} the best other, {best} ({ratio:.2f}x, 95 % interval {lowest:.2f} to {highest:.2f})"
+    return {"other": best, "ratio": statistics.median(paired(best)), "interval": list(interval(paired(best)))}
 
 
 def cost_verdict(ours: str, rounds: list[dict[str, dict]], metric: str, most: float) -> str:

@@ -19,7 +19,7 @@ import yaml
 
 from . import containers, inventory
 from .base import base_key, build_base
-from .image import build_debian_image, build_el8_image
+from .image import build_debian_image, build_el_image
 from .paths import DEBIAN_DIR, EL8_DIR, HOSTS_FILE, cache_dir, state_dir
 from .podman import require_containers
 from .repositories import build_repositories
@@ -27,7 +27,7 @@ from .shell import FleetError, run, say
 from .wheelhouse import build_wheelhouse
 
 KEEP = 2
-PLATFORMS = ("el8", "debian12", "debian12-nvidia")
+PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia")
 USED_SECONDS = 3600
 
 
@@ -81,7 +81,8 @@ def build(platforms: set[str]) -> Built:
     with locked("build"):
         base = build_base(EL8_DIR)
         repositories = build_repositories(base, base_key(EL8_DIR))
-        images = {"el8": build_el8_image(base, repositories)}
+        enterprise = ["el8", *sorted(platforms & {"el9", "el10"})]
+        images = {platform: build_el_image(base, repositories, platform) for platform in enterprise}
         if "debian12" in platforms:
             images["debian12"] = build_debian_image(build_base(DEBIAN_DIR))
         if "debian12-nvidia" in platforms:

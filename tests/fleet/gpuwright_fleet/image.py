@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, content_hash
+from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, FLEET_DIR, content_hash
 from .podman import podman
 from .shell import FleetError, step
 
@@ -54,21 +54,25 @@ def import_base(base: Path) -> str:
     return name
 
 
-def build_el8_image(base: Path, repositories: Path) -> str:
-    """RHEL 8.8 on the Debian 12 userland, or on what FLEET_EL8_IMAGE names; the image's name."""
-    swapped = os.environ.get("FLEET_EL8_IMAGE", "")
-    files = [EL8_DIR, CONTAINERFILE, Path(__file__)]
+def build_el_image(base: Path, repositories: Path, platform: str = "el8") -> str:
+    """RHEL on the Debian 12 userland, 8.8 also on what FLEET_EL8_IMAGE names; the image's name.
+
+    platform  el8, or el9 or el10, whose folders have what differs
+    """
+    swapped = os.environ.get("FLEET_EL8_IMAGE", "") if platform == "el8" else ""
+    files = [EL8_DIR, *([] if platform == "el8" else [FLEET_DIR / platform]), CONTAINERFILE, Path(__file__)]
     key = content_hash(files, base.name, repositories.name, swapped, ca_fingerprint())
 
     def fill(context: Path) -> None:
         copy_tree(EL8_DIR, context)
+        copy_tree(FLEET_DIR / platform, context)
         shutil.copytree(repositories / "keys", context / "keys")
         if not swapped:
             (context / "installed").mkdir()
             for line in (repositories / "installed.txt").read_text().split():
                 shutil.copy(repositories / line, context / "installed")
 
-    return build_image(f"localhost/gpuwright-el8:{key}", lambda: swapped or import_base(base), fill)
+    return build_image(f"localhost/gpuwright-{platform}:{key}", lambda: swapped or import_base(base), fill)
 
 
 def build_debian_image(base: Path, repositories: Path | None = None) -> str:

@@ -18,6 +18,8 @@ PYTORCH_VERSION = "2.13.0"
 # What the report and the pages say of the hosts, by platform.
 SIMULATED = {
     "el8": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
+    "el9": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
+    "el10": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
     "debian12": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
     "debian12-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
 }
@@ -67,6 +69,9 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         entries[host.name]["gpuwright_simulated"] = SIMULATED[host.platform]
         if host.platform == "debian12-nvidia":
             entries[host.name] |= apt_repository_variables()
+        if host.platform in ("el9", "el10"):
+            number = host.platform.removeprefix("el")
+            entries[host.name]["system_driver_repository_url"] = f"http://{REPOSITORY_HOST}/cuda-rhel{number}-x86_64"
     for name, kernel in kernels.items():
         # A container cannot boot Debian's kernel: its hosts are made as images are, for a kernel that does not run.
         entries[name] |= {"system_kernel_target": kernel, "system_driver_source": "distribution"}

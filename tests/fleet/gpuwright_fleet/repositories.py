@@ -22,7 +22,7 @@ from .paths import (
 )
 from .payload import make_payload
 from .shell import run, say, step
-from .specs import Package, expand, module_documents, spec_text
+from .specs import Package, expand, module_documents, selected, spec_text
 
 CODE = Path(__file__).resolve().parent
 # Fast instead of small, and nothing that a stand-in does not need (debug packages, build ids, file checks).
@@ -115,7 +115,10 @@ def build_repositories(base: Path, base_key: str) -> Path:
         with step("signatures and metadata (rpmsign, createrepo_c, gpg)"):
             for name, entry in rpms["repositories"].items():
                 home, fingerprint = work / entry["key"], fingerprints[entry["key"]]
-                sign_packages(home, fingerprint, target / name / "Packages")
+                if "same_as" in entry:
+                    copy_packages(rpms, entry, target, target / name)
+                else:
+                    sign_packages(home, fingerprint, target / name / "Packages")
                 make_metadata(target / name, documents_of(rpms, name), home, fingerprint)
             for name, entry in debs["repositories"].items():
                 make_apt_repository(target / name, entry["title"], work / entry["key"], fingerprints[entry["key"]])
@@ -141,15 +144,28 @@ def build_packages(
         list(pool.map(lambda package: build_rpm(package, twins, work, target), for_dnf))
         list(pool.map(lambda package: build_deb(package, twins, work / "payload", target), for_apt))
     return {
-        "installed.txt": [
-            f"{p.repository}/Packages/{p.name}-{p.version}-{p.release}.{p.arch}.rpm" for p in for_dnf if p.installed
-        ],
+        "installed.txt": [f"{p.repository}/Packages/{rpm_file(p)}" for p in for_dnf if p.installed],
         "installed-debs.txt": [f"{p.repository}/{deb_file(p)}" for p in for_apt if p.installed],
     }
+
+
+def rpm_file(package: Package) -> str:
+    return f"{package.name}-{package.version}-{package.release}.{package.arch}.rpm"
+
+
+def copy_packages(data: dict[str, Any], entry: dict[str, Any], target: Path, folder: Path) -> None:
+    """The signed packages of another repository, without those that `entry` leaves out."""
+    (folder / "Packages").mkdir(parents=True)
+    for package in expand(data, os.uname().release):
+        if package.repository == entry["same_as"] and selected({"except": entry.get("except", {})}, package.words):
+            os.link(target / entry["same_as"] / "Packages" / rpm_file(package), folder / "Packages" / rpm_file(package))
 
 
 def documents_of(data: dict[str, Any], repository: str) -> list[dict[str, Any]]:
     """The modulemd documents of one repository."""
     packages = expand(data, os.uname().release)
-    modules = [module for module in data["modules"] if module["repository"] == repository]
+    entry = data["repositories"][repository]
+    if not entry.get("modules", True):
+        return []
+    modules = [module for module in data["modules"] if module["repository"] == entry.get("same_as", repository)]
     return [document for module in modules for document in module_documents(module, packages)]

@@ -80,7 +80,7 @@ def selected(entry: dict[str, Any], words: Words) -> bool:
     """Whether a package exists for this entry of its matrix (`only` / `except`)."""
     only, unless = entry.get("only", {}), entry.get("except", {})
     return all(words[key] in values for key, values in only.items()) and not any(
-        words[key] in values for key, values in unless.items()
+        words.get(key) in values for key, values in unless.items()
     )
 
 

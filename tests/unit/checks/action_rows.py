@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from healthy_node import KERNEL, Changes
 from host_rows import TUNED_CPU, TUNING
+from node_names import KERNEL, Changes
 from package_rows import PACKAGES, PARTS, package
 from row_values import DOWN, SMI, SMI_GPU
 

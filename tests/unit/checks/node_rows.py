@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-import healthy_node
+import healthy_gpu
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from row_values import HEALTH
 
@@ -16,7 +16,7 @@ ASKED = ("parameters", "asked", 0, "value")
 SHOWN = ("parameters", "loaded")
 TIMER = ("services", "toolkit", 1)
 BOOT = ("services", "toolkit", 0)
-APART = healthy_node.TWO_APART
+APART = healthy_gpu.TWO_APART
 TWO = {"gpu_count": 2}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from healthy_runtime import RANKS
 from row_values import NVIDIA
 
 STAMP = ("stamp", "pytorch")
@@ -13,6 +14,11 @@ def damaged(*packages: str, count: int = 1) -> dict:
     first = {"distribution": packages[-1], "path": f"{packages[-1]}/x.py", "problem": "is missing"}
     record = {"distributions": 2, "files": 2, "hashed": 0, "problem_count": count}
     return {**record, "problems": [first], "damaged": list(packages)}
+
+
+def running(**second: object) -> dict:
+    """Two ranks, the second with these values."""
+    return {("ranks",): [{**RANKS[0]}, {**RANKS[1], **second}]}
 
 
 CONTAINERS = ("containers",)
@@ -56,6 +62,22 @@ ROWS = [
     ("runtime.launcher", {("launcher", "file", "unsafe"): "owned by uid 1000"}, {}, FAIL, "owned by uid 1000"),
     ("runtime.launcher", {("launcher", "policy"): "is not JSON"}, {}, FAIL, "is not JSON"),
     ("runtime.launcher", {("launcher", "allocator", "name"): "mimalloc"}, {}, UNKNOWN, "mimalloc"),
+    ("runtime.ranks", {("ranks",): []}, {}, SKIP, "no rank is running"),
+    ("runtime.ranks", running(cpus="9-19"), {}, WARN, "run on the same CPUs, of 0-19"),
+    ("runtime.ranks", running(threads=11), {}, WARN, "11 OpenMP threads for 10"),
+    ("runtime.ranks", running(cpus="30-39"), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(cpus="40-49"), {}, WARN, "none of which is near its GPU 0000:af:00.0"),
+    ("runtime.ranks", running(cpus="40-49", near="none"), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(cards=["0000:3b:00.0"]), {}, WARN, "compute on one GPU, 0000:3b:00.0"),
+    ("runtime.ranks", running(cards=[]), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(far_mib=1025), {}, WARN, "1025 of 4096 MiB lie on a far NUMA node"),
+    ("runtime.ranks", running(far_mib=1024), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(memory_mib=600, far_mib=255), {}, PASS, "2 running rank(s)"),
+    ("runtime.ranks", running(memory_mib=600, far_mib=256), {}, WARN, "256 of 600 MiB"),
+    ("runtime.ranks", running(cpus="9-x"), {}, UNKNOWN, "no list of CPUs"),
+    ("runtime.ranks", running(cards=["GPU 0"]), {}, UNKNOWN, "PCI address"),
+    ("runtime.ranks", running(threads={"unreadable": "is for its owner"}), {}, UNKNOWN, "for its owner"),
+    ("runtime.ranks", {("ranks",): {"unreadable": "nvidia-smi hangs"}}, {}, UNKNOWN, "nvidia-smi hangs"),
     ("framework.files", {("environment",): None}, {}, FAIL, "no venv at /opt/gpuwright/venvs/current"),
     ("framework.files", {("environment",): damaged("torch")}, {}, FAIL, "one problem: torch/x.py is missing (torch)"),
     ("framework.files", {("environment",): damaged("torch", count=2)}, {}, FAIL, "2 problems, such as: torch"),
@@ -96,14 +118,6 @@ ROWS = [
     ("framework.architectures", {}, {"pytorch.build": "cpu"}, SKIP, "build for the CPU"),
     ("model.trainer_installed", {("venv",): None}, {}, FAIL, "no venv"),
     ("model.trainer_installed", {("venv", "imports", "gan_trainer"): "ModuleNotFoundError: x"}, {}, FAIL, "ModuleNot"),
-    ("model.trainer_user", {("trainer_user",): None}, {}, FAIL, "no local user trainer"),
-    ("model.trainer_user", {("trainer_user", "uid"): 0}, {}, FAIL, "is root"),
-    ("model.trainer_user", {("trainer_user", "shell"): "/bin/bash"}, {}, FAIL, "has the shell /bin/bash"),
-    ("model.trainer_user", {("trainer_user", "shell"): ""}, {}, FAIL, "has the shell /bin/sh"),
-    ("model.trainer_user", {("trainer_user", "groups"): ["trainer", "wheel"]}, {}, FAIL, "in the group wheel"),
-    ("model.trainer_user", {("trainer_user", "groups"): []}, {}, UNKNOWN, "no group"),
-    ("model.trainer_user", {("trainer_user", "password"): "set"}, {}, FAIL, "not locked"),
-    ("model.trainer_user", {("trainer_user", "password"): "empty"}, {}, FAIL, "not locked"),
     (
         "model.permissions",
         {("permissions", "unsafe_count"): 3, ("permissions", "unsafe"): ["/opt/gpuwright/x: owned by uid 9"]},

@@ -103,7 +103,7 @@ def test_an_empty_node_gives_findings_and_reasons_but_no_exception(host, monkeyp
     assert found["venv"] is None
     assert found["cuda"] == {"version_file": None, "nvcc": None, "link": None, "prefix": None}
     assert "systemctl is not installed" in found["persistenced"]["unreadable"]
-    assert "/etc/passwd" in found["trainer_user"]["unreadable"]
+    assert "/etc/passwd" in found["training_user"]["unreadable"]
     passed = [record["id"] for record in run_checks(found, expectations) if record["status"] == "PASS"]
     # True of it: the plan is for as many GPUs as are expected, nothing is set for everybody,
     # without a GPU no reboot would help, nothing has failed or is waived yet.
@@ -377,7 +377,7 @@ def test_a_venv_that_gives_no_record(host, monkeypatch, script, words):
 
 @needs_root
 def test_root_does_not_import_what_lies_in_the_environment(venv, monkeypatch):
-    """Code of the packages runs as the trainer user, without root's groups, environment, folder and capabilities."""
+    """Code of the packages runs as the training user, without root's groups, environment, folder and capabilities."""
     folder, packages = venv
     for name in ("torch", "numpy"):
         (packages / f"{name}.py").write_text("raise ImportError('absent')\n")

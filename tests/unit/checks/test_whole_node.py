@@ -12,7 +12,7 @@ from gpuwright.checks.all import run_checks
 from gpuwright.host.bounded import Finished
 from gpuwright.readings.kernel_log.log import parse_log
 from gpuwright.verdict.check import FAIL, PASS, SKIP, WARN
-from healthy_node import KERNEL_LOG
+from healthy_kernel import KERNEL_LOG
 
 V100 = (Path(__file__).parents[1] / "data" / "nvidia_smi" / "580-v100.xml").read_text()
 # (pattern in a healthy answer, what a broken card writes there, the check that must say so)

@@ -55,8 +55,9 @@ def test_the_page_is_read_in_ten_minutes() -> None:
 
 
 def test_the_page_leads_to_every_other_page() -> None:
-    pages = {file.name for file in (REPOSITORY / "docs").glob("*.md")} - {made.PAGE.name}
-    assert pages - set(re.findall(r"\]\(([\w-]+\.md)", TEXT)) == set()
+    docs = made.PAGE.parent
+    pages = {str(file.relative_to(docs)) for folder in (docs, docs / "parts") for file in folder.glob("*.md")}
+    assert pages - {made.PAGE.name} - set(re.findall(r"\]\(([\w/-]+\.md)", TEXT)) == set()
 
 
 def test_the_code_of_each_feature_is_there() -> None:

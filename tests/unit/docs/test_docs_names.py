@@ -19,7 +19,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 from page_commands import blocks, spans
 
 # The changelog tells what was, too.
-FILES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
+FILES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/**/*.md")]
 PAGES = sorted(str(file.relative_to(REPOSITORY)) for file in FILES)
 PREFIX = r"(?:system|framework|model|verify|preflight|gpuwright)_"
 # A folder of the checkout, at whose top a path of a page may begin.

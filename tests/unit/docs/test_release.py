@@ -73,9 +73,10 @@ def test_the_table_of_systems_is_that_of_the_matrix() -> None:
 def platforms() -> dict[str, str]:
     """System and release of each platform of the test hosts, as the host itself tells it."""
     hosts = yaml.safe_load((REPOSITORY / "tests/fleet/hosts.yml").read_text())["hosts"]
-    identity = (REPOSITORY / "tests/fleet/el8/identity/os-release").read_text()
-    el8 = "RHEL " + part_of(r'VERSION_ID="(.+)"', identity)
-    names = {"el8": el8, "debian12": "Debian 12", "debian12-nvidia": "Debian 12"}
+    names = {"debian12": "Debian 12", "debian12-nvidia": "Debian 12"}
+    for name in ("el8", "el9", "el10"):
+        identity = (REPOSITORY / f"tests/fleet/{name}/identity/os-release").read_text()
+        names[name] = "RHEL " + part_of(r'VERSION_ID="(.+)"', identity)
     return {platform: names[platform] for platform in {host.get("platform", "el8") for host in hosts.values()}}
 
 

@@ -27,7 +27,6 @@ def test_names_in_lower_and_higher_layer_are_equal_by_default() -> None:
         yaml.safe_load((REPOSITORY / f"roles/{role}/defaults/main.yml").read_text())
         for role in ("system_tuning", "model_trainer")
     )
-    assert lower["system_tuning_limits_group"] == higher["model_trainer_group"]
     assert lower["system_tuning_data_dir"] == higher["model_trainer_data_dir"]
     (services,) = (task["loop"] for task in SERVICES if "gpu-job@.service.j2" in str(task))
     assert sorted(lower["system_tuning_limits_units"]) == sorted(services)

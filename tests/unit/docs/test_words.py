@@ -91,7 +91,7 @@ def test_the_glossary_is_short_sorted_and_used() -> None:
     table = page.partition("\n## Words\n")[2]
     words = re.findall(r"(?m)^\| ([\w -]+) \| ", table)[1:]
     assert 15 <= len(words) <= 25 and words == sorted(words)
-    others = "".join(file.read_text() for file in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
+    others = "".join(file.read_text() for file in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("**/*.md")])
     before = page.partition("\n## Words\n")[0]
     unused = [word for word in words if not re.search(rf"(?i)\b{word}", others.replace(page, before))]
     assert not unused, unused

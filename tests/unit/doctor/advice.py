@@ -65,7 +65,7 @@ FLEET = {
     "host.tuning",
     "host.writable",
     "model.trainer_installed",
-    "model.trainer_user",
+    "host.training_user",
     "runtime.allocator",
     "runtime.launcher",
     "waivers.valid",

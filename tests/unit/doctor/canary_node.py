@@ -8,6 +8,8 @@ from datetime import datetime, timedelta, timezone
 import efi
 import healthy_files
 import healthy_node
+import healthy_plan
+import node_names
 from gpuwright.verdict.report import TIME_FORMAT
 from host_tree import HostTree
 from waiver_rows import entry, struck
@@ -92,7 +94,7 @@ PROCESS = f"""<processes><process_info><pid>4711</pid><type>C</type>
 
 def answer_xml() -> str:
     """The healthy card's answer with every field that identifies it filled in."""
-    text = (healthy_node.DATA / "nvidia_smi/580-v100.xml").read_text()
+    text = (node_names.DATA / "nvidia_smi/580-v100.xml").read_text()
     text = text.replace("0320000000001", CANARIES["serial"])
     text = text.replace("GPU-00000000-1111-2222-3333-000000000001", f"GPU-{CANARIES['uuid']}")
     begin, _found, rest = text.partition("<processes>")
@@ -135,7 +137,7 @@ COMMAND_LINE = (
 )
 HOST = CANARIES["short name"]
 KERNEL_LOG = f"""\
-[    0.000000] {HOST} kernel: Linux version {healthy_node.KERNEL} (mockbuild@x86-vm) (gcc version 8.5.0)
+[    0.000000] {HOST} kernel: Linux version {node_names.KERNEL} (mockbuild@x86-vm) (gcc version 8.5.0)
 [    0.000000] {HOST} kernel: Command line: {COMMAND_LINE}
 [    1.100000] {HOST} kernel: usb 1-1: SerialNumber: {CANARIES["usb serial"]}
 [    1.200000] {HOST} kernel: scsi 0:0:0:0: wwn-0x{CANARIES["wwn"]}
@@ -171,14 +173,14 @@ def acknowledged() -> dict:
     times = [(datetime.now(timezone.utc) + hour * hours).strftime(TIME_FORMAT) for hours in (-1, 24)]
     reason = "{host in a reason}: {person in a reason} swaps S/N {serial in a reason}".format(**CANARIES)
     who = {"user": CANARIES["who acknowledged"], "when": times[0], "until": times[1], "reason": reason}
-    finding = {"message": f"{healthy_node.PCI_ID}: 8 of 16 lanes", "remedy": "power-cycle", "expected": "all"}
+    finding = {"message": f"{node_names.PCI_ID}: 8 of 16 lanes", "remedy": "power-cycle", "expected": "all"}
     place = {"boot_id": CANARIES["boot id"], "value": 8, "unit": "lanes"}
     return entry("gpu.link_width", **who, **finding, **place)
 
 
 def put(host: HostTree) -> None:
     """Its files, over those of the healthy node."""
-    plan = {**healthy_node.PLAN, "repository": {"url": MIRROR}}
+    plan = {**healthy_plan.PLAN, "repository": {"url": MIRROR}}
     off = {"host.cpu_governor": f"the firmware of {CANARIES['who switched off']} rules"}
     host.put("/etc/hostname", f"{HOST}.{CANARIES['domain']}\n")
     host.put("/etc/hosts", HOSTS)
@@ -188,12 +190,12 @@ def put(host: HostTree) -> None:
     host.put("/etc/passwd", PASSWD)
     host.put("/proc/cmdline", COMMAND_LINE)
     # DKMS signs with the key that MODINFO names, and the firmware has it; serial numbers of the same length.
-    key = efi.KEY.replace(bytes.fromhex(healthy_node.MOK), bytes.fromhex(CANARIES["signing key"].replace(":", "")))
+    key = efi.KEY.replace(bytes.fromhex(node_names.MOK), bytes.fromhex(CANARIES["signing key"].replace(":", "")))
     host.put("/var/lib/dkms/mok.pub", key)
     efi.put_keys(host, "MokListRT", key)
     host.put("/etc/gpuwright/plan.json", json.dumps(plan))
     host.put("/etc/gpuwright/expectations.json", json.dumps(healthy_node.expectations(plan=plan, skip_checks=off)))
-    folder = f"/proc/driver/nvidia/gpus/{healthy_node.PCI_ID}"
+    folder = f"/proc/driver/nvidia/gpus/{node_names.PCI_ID}"
     host.put(f"{folder}/information", f"Model: Tesla V100\nGPU UUID: \t GPU-{CANARIES['uuid']}\nDevice Minor: \t 0\n")
     record = {"schema": 1, "boot_id": CANARIES["boot id"], "host": HOST, "note": CANARIES["machine id"]}
     host.put("/var/lib/gpuwright/boot-check.json", json.dumps(record))

@@ -9,14 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import advice
+import healthy_containers
 import healthy_files
 import healthy_node
+import node_names
 from gpuwright.checks.all import run_checks
 from gpuwright.checks.collect import collect
 from host_tree import HostTree
 from initramfs_images import image
 
-XML = healthy_node.DATA / "nvidia_smi/580-v100.xml"
+XML = node_names.DATA / "nvidia_smi/580-v100.xml"
 MODULE_UTILS = Path(__file__).resolve().parents[3] / "tests/node_library"
 VERSION_FILE = "/proc/driver/nvidia/version"
 LOADED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n"
@@ -99,7 +101,7 @@ class Recorded:
         self.program("nvidia-smi", NVIDIA_SMI.format(answer=answer, version=root + VERSION_FILE))
         self.program("boot", BOOT.format(root=root, answer=answer, loaded=LOADED))
         spec, graphics = f"{root}/var/run/cdi/nvidia.yaml", f"sed -i /process_info/d {answer}"
-        (self.state / "cdi").write_text(healthy_node.CDI)
+        (self.state / "cdi").write_text(healthy_containers.CDI)
         joined = f"sed -i s/In.Progress/Completed/ {answer}"
         # Of a masked unit enable fails, as systemctl(1) says.
         self.write(
@@ -134,12 +136,12 @@ esac
         links = f"ln -s ../nvidia0 {link}"
         self.write("nvidia-ctk", f'#!/bin/sh\n[ "$*" = "system create-dev-char-symlinks" ] && {links}\n')
         self.write("usermod", f'#!/bin/sh\n[ "$1" = -aG ] && sed -i "s/^$2:.*/&,$3/" {root}/etc/group\n')
-        built = f'[ "$*" = "autoinstall -k {healthy_node.KERNEL}" ] && rm -f {self.state}/not-built'
+        built = f'[ "$*" = "autoinstall -k {node_names.KERNEL}" ] && rm -f {self.state}/not-built'
         self.write("dkms", f"#!/bin/sh\n{built}\n")
         modinfo = f"[ -e {self.state}/not-built ] && exit 1\ncat <<'E'\n{healthy_files.MODINFO}E"
         self.write("modinfo", f"#!/bin/sh\n{modinfo}\n")
         (self.state / "image").write_bytes(image({}))
-        made = f'[ "$*" = "-f --kver {healthy_node.KERNEL}" ] && cp {self.state}/image {root}/boot/initramfs-$3.img'
+        made = f'[ "$*" = "-f --kver {node_names.KERNEL}" ] && cp {self.state}/image {root}/boot/initramfs-$3.img'
         self.write("dracut", f"#!/bin/sh\n{made}\n")
         self.program(
             "gpu-doctor",

@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from healthy_node import KERNEL_LOG
+from healthy_kernel import KERNEL_LOG
 from kernel_records import CORRECTED_RECORDS, KILLED_RECORDS, RESET_RECORDS, SXID, UNMENDED_RECORDS
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401
 

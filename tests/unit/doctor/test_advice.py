@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import advice
-import healthy_node
+import healthy_containers
+import node_names
 import pytest
 import waiver_rows
 from conftest import REPOSITORY
@@ -118,13 +119,13 @@ def firm_waiver(made: Recorded) -> None:
 BREAK: dict[str, Callable[[Recorded], object]] = {
     "containers.device_links": lambda made: (made.tree.folder / "dev/char/240:0").unlink(),
     "containers.gpu": lambda made: (made.tree.folder / "var/run/cdi/nvidia.yaml").unlink(),
-    "containers.one_specification": lambda made: made.tree.put("/etc/cdi/nvidia.yaml", healthy_node.CDI),
+    "containers.one_specification": lambda made: made.tree.put("/etc/cdi/nvidia.yaml", healthy_containers.CDI),
     "driver.device_nodes": lambda made: (made.tree.folder / "dev/nvidia0").unlink(),
     "driver.device_nodes: closed": closed_to_the_trainer,
     "driver.ecc": ecc_off,
     "driver.fabric_manager": with_switch,
     "driver.initramfs": lambda made: made.tree.put(
-        f"/boot/initramfs-{healthy_node.KERNEL}.img", image({"usr/lib/modules/x/extra/nvidia.ko": module("535.261.03")})
+        f"/boot/initramfs-{node_names.KERNEL}.img", image({"usr/lib/modules/x/extra/nvidia.ko": module("535.261.03")})
     ),
     "driver.module_for_next_kernel": lambda made: (made.state / "not-built").touch(),
     "driver.module_matches_user_space": another_module,

@@ -6,6 +6,7 @@ import re
 
 import advice
 import healthy_node
+import node_names
 import pytest
 import waiver_rows
 from gpuwright.checks.all import CHECKS, run_checks
@@ -126,9 +127,9 @@ def test_of_two_cards_both_are_named():
 )
 def test_the_image_is_made_by_the_program_whose_it_is(image, words):
     readings = healthy_node.readings()
-    readings["initramfs"] = {"image": image.format(healthy_node.KERNEL), "version": "535.1"}
+    readings["initramfs"] = {"image": image.format(node_names.KERNEL), "version": "535.1"}
     found = {record["id"]: record for record in run_checks(readings, healthy_node.expectations())}
-    assert found["driver.initramfs"]["action"].startswith(words.format(healthy_node.KERNEL))
+    assert found["driver.initramfs"]["action"].startswith(words.format(node_names.KERNEL))
 
 
 def test_every_acknowledgement_that_may_not_be_is_withdrawn_at_once():

@@ -16,6 +16,7 @@ from typing import Any
 
 import healthy_files
 import healthy_node
+import node_names
 import pytest
 from conftest import installed_library
 from gpuwright.checks import all as checks
@@ -28,7 +29,7 @@ from host_tree import HostTree
 REPOSITORY = Path(__file__).resolve().parents[3]
 SCRIPT = REPOSITORY / "roles/system_runtime/files/gpu-doctor"
 # Checks that say nothing of the made-up node: it has no ECC to read, and so on.
-SKIPPED = 32
+SKIPPED = 33
 THEN = "2026-01-05T10:00:00Z"
 Run = Callable[..., subprocess.CompletedProcess]
 
@@ -78,7 +79,7 @@ def doctor(folder: Path, node: HostTree, node_python: str, open_umask: int) -> R
 
     healthy_files.put_commands(write)
     # Where an ordinary user can read it.
-    shutil.copy(healthy_node.DATA / "nvidia_smi/580-v100.xml", folder)
+    shutil.copy(node_names.DATA / "nvidia_smi/580-v100.xml", folder)
     write("nvidia-smi", f"#!/bin/sh\ncat {folder}/580-v100.xml\n")
     write("gpu-doctor", text)
 
@@ -134,7 +135,7 @@ def test_an_ordinary_user_is_told_what_only_root_sees(doctor, folder):
     done = doctor("--json", user=65534, group=65534, extra_groups=[])
     answer = json.loads(done.stdout)
     found = {check["id"]: (check["status"], check["message"]) for check in answer["checks"]}
-    status, message = found["model.trainer_user"]
+    status, message = found["host.training_user"]
     assert status == "SKIP" and message.startswith("only root can see this: sudo gpu-doctor (")
     assert "/etc/shadow is readable by root only" in message
     assert (done.returncode, answer["verdict"]) == (0, "PASS")
@@ -153,7 +154,7 @@ def as_verified(node: HostTree, doctor: Run, **changes: object) -> None:
 def test_an_ordinary_user_is_told_what_root_saw_in_this_boot(doctor, node):
     as_verified(node, doctor)
     done = doctor("--json", user=65534, group=65534, extra_groups=[])
-    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["model.trainer_user"]
+    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["host.training_user"]
     assert found["status"] == "PASS" and re.search(r"; seen by root [0-9]+ seconds ago$", found["message"])
 
 
@@ -162,7 +163,7 @@ def test_what_root_saw_to_be_bad_stays_bad(doctor, node):
     shadow.write_text(shadow.read_text().replace("trainer:!!:", "trainer:$6$abc:"))
     as_verified(node, doctor)
     done = doctor("--json", user=65534, group=65534, extra_groups=[])
-    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["model.trainer_user"]
+    found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["host.training_user"]
     assert (done.returncode, found["status"]) == (1, "FAIL") and "seen by root" in found["message"]
 
 
@@ -210,7 +211,7 @@ def test_quick_looks_at_the_driver_only_and_takes_seconds(doctor, node):
 
 def test_deep_measures_and_judges(doctor, folder):
     """The made-up node's gpu-run answers with the measurement of a sound V100."""
-    expectations = healthy_node.expectations(trainer_user="root")
+    expectations = healthy_node.expectations(training_user="root")
     (folder / "expectations.json").write_text(json.dumps(expectations))
     answer = json.loads(doctor("--level", "deep", "--json", "--expectations", str(folder / "expectations.json")).stdout)
     checks = {check["id"]: check for check in answer["checks"]}
@@ -379,12 +380,12 @@ def test_explain(doctor):
 @pytest.mark.parametrize(
     ("word", "meant"),
     [
-        ("trainer_user", "model.trainer_user"),
+        ("training_user", "host.training_user"),
         ("disk", "host.disk_space or host.disks"),
         ("persistance", "driver.persistence"),
         ("driver.persistance", "driver.persistence"),
         ("XID", "kernel.xid"),
-        ("trainer", "model.trainer_installed or model.trainer_user"),
+        ("trainer", "model.trainer_installed or host.training_user"),
         ("lockup", "kernel.lockups"),
         ("pytorch-version", "framework.pytorch_version"),
     ],

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import healthy_files
 import healthy_node
+import healthy_plan
 import pytest
 import yaml
 from conftest import REPOSITORY
@@ -145,8 +146,8 @@ def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, w
         ({"gpu_model": None}, "gpu_model is None"),
         ({"venv": "venvs/current"}, "expected an absolute path"),
         ({"smoke_device": "gpu"}, "expected cuda or cpu"),
-        ({"trainer_user": "$(id)"}, "the name of a user"),
-        ({"trainer_user": "trainer\n"}, "the name of a user"),
+        ({"training_user": "$(id)"}, "the name of a user"),
+        ({"training_user": "trainer\n"}, "the name of a user"),
         ({"modules": "gdrdrv"}, "modules is 'gdrdrv'; expected a list"),
         ({"services": None}, "services is None; expected a list"),
         ({"host": []}, "host is []; expected a record"),
@@ -161,7 +162,7 @@ def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, w
         ({"slowdowns": "sw_power_cap"}, "expected a list of clock event reasons"),
         ({"slowdowns": ["gpu_idle"]}, "slowdowns has 'gpu_idle'; expected some of applications_clocks_setting"),
         ({"plan": None}, "plan has no driver, cuda"),
-        ({"plan": {**healthy_node.PLAN, "cudnn": []}}, "plan has no cudnn"),
+        ({"plan": {**healthy_plan.PLAN, "cudnn": []}}, "plan has no cudnn"),
     ],
 )
 def test_expectations_that_nobody_can_judge_by(change, words):

@@ -134,7 +134,7 @@ def test_a_record_is_masked_by_its_keys_and_its_texts(masker):
     record = {
         "hostname": "node1",
         "users": ["nvidia", "guest7"],
-        "trainer_user": "trainer",
+        "training_user": "trainer",
         "clique_id": 5,
         "slot_number": 12,
         "count": 5,
@@ -147,7 +147,7 @@ def test_a_record_is_masked_by_its_keys_and_its_texts(masker):
     }
     masked = masker.value(record)
     assert masked["hostname"].startswith("host-") and masked["users"][0].startswith("user-")
-    assert len(set(masked["users"])) == 2 and masked["trainer_user"] == "trainer"
+    assert len(set(masked["users"])) == 2 and masked["training_user"] == "trainer"
     assert (masked["clique_id"], masked["slot_number"], masked["count"]) == (1, 1, 5)
     same = ("version", "ok", "none", "load")
     assert [masked[name] for name in same] == [record[name] for name in same]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import canary_node
 import healthy_node
+import node_names
 import pytest
 import test_gpu_doctor
 from gpuwright.checks.all import run_checks
@@ -30,7 +31,7 @@ from gpuwright.verdict.report import make_report
 
 folder, node, doctor = test_gpu_doctor.folder, test_gpu_doctor.node, test_gpu_doctor.doctor
 needs_root = test_gpu_doctor.pytestmark
-DATA = healthy_node.DATA
+DATA = node_names.DATA
 XML = (DATA / "nvidia_smi/580-v100.xml").read_text()
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 NOW = "2026-01-05T10:00:00Z"
@@ -91,7 +92,7 @@ NODES = {
 @pytest.mark.parametrize("name", sorted(NODES))
 @pytest.mark.parametrize("user", ["trainer", "qmarsupial", "nvidia", "python", "zoo_ml", "gan"])
 def test_a_bundle_is_judged_as_the_node_was(tmp_path, name, user):
-    expectations = healthy_node.expectations(trainer_user=user)
+    expectations = healthy_node.expectations(training_user=user)
     report = write_bundle(tmp_path / "b.tar.gz", broken(*NODES[name]), expectations, healthy_node.smoke())
     result = judged(tmp_path / "b.tar.gz")[0]
     assert result["problem"] == ""

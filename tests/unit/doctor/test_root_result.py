@@ -18,7 +18,7 @@ from host_tree import HostTree
 
 BOOT = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 THEN, NOW = "2026-01-05T10:00:00Z", "2026-01-05T10:03:00Z"
-CHECK = "model.trainer_user"
+CHECK = "host.training_user"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the files must belong to root")
 
 
@@ -34,7 +34,7 @@ def host(tmp_path):
 def report(time=THEN, password="locked", boot_id=BOOT, **expectations) -> dict:
     readings = healthy_node.readings()
     readings["probe"]["kernel"]["boot_id"] = boot_id
-    readings["trainer_user"]["password"] = password
+    readings["training_user"]["password"] = password
     wanted = healthy_node.expectations(**expectations)
     checks = run_checks(readings, wanted, healthy_node.smoke())
     return make_report("a5-01", time, checks, readings, wanted, None)
@@ -47,7 +47,7 @@ def put_report(host, **changes) -> None:
 def users_check(host) -> dict:
     """The check as an ordinary user's run ends it."""
     readings = healthy_node.readings()
-    readings["trainer_user"]["password"] = {"unreadable": "/etc/shadow is readable by root only", "only_root": True}
+    readings["training_user"]["password"] = {"unreadable": "/etc/shadow is readable by root only", "only_root": True}
     checks = run_checks(readings, healthy_node.expectations(), healthy_node.smoke())
     found = with_roots_results(checks, healthy_node.expectations(), NOW, host.root)
     assert [check["id"] for check in found] == [check["id"] for check in checks]
@@ -78,7 +78,7 @@ def test_roots_result_of_this_boot_counts_with_its_age(host, password, status):
         {"boot_id": None},
         {"time": "2026-01-05T10:03:01Z"},
         {"time": "soon"},
-        {"trainer_user": "somebody"},
+        {"training_user": "somebody"},
         {"gpu_count": 2},
     ],
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import gpuwright.doctor.program
 import healthy_files
+import healthy_kernel
 import healthy_node
 import pytest
 from fault_rows import ROWS, TOKEN_FIELDS, TOKENS, Row
@@ -38,7 +39,7 @@ def play(fake_bin: Callable, tmp_path: Path) -> Callable[[Row], None]:
         script = {"play": str(CAPTURES / f"{row.capture}.xml"), **row.smi}
         player.make(str(tmp_path / "fake_bin"), script)
         for program, line in row.commands.items():
-            log = healthy_node.KERNEL_LOG if program == "journalctl" else ""
+            log = healthy_kernel.KERNEL_LOG if program == "journalctl" else ""
             stamp = "[   10.000001] a5-01 kernel: " if program == "journalctl" else ""
             fake_bin(program, f"#!/bin/sh\ncat <<'E'\n{log}{stamp}{line}\nE\n")
 

@@ -48,12 +48,24 @@ def test_no_ratio_where_bare_itself_varies(bench: dict) -> None:
 
 @pytest.mark.parametrize(
     ("ours", "word"),
-    [([101, 99, 100], "not slower than"), ([80, 82, 81], "slower than"), ([120, 130, 140], "faster than")],
+    [
+        ([101, 99, 100], "equal within 5% to"),
+        ([106, 99, 100], "inconclusive beside"),
+        ([80, 82, 81], "slower than"),
+        ([120, 130, 140], "faster than"),
+    ],
 )
 def test_verdict_knows_the_noise(ours: list, word: str, bench: dict) -> None:
     values = rounds([100, 101, 99], ours)
     table = bench["measure"].compare(values, "x", True)
-    assert bench["measure"].verdict(table, "gpu-run", ["bare", "numactl"], values).startswith(word + " ")
+    found = bench["measure"].verdict(table, "gpu-run", ["bare", "numactl"], values)
+    assert found["other"] == "bare" and bench["page"].word_of(*found["interval"]) == word
+
+
+def test_what_is_withheld_of_the_arms_is_withheld_of_the_verdict(bench: dict) -> None:
+    noisy = rounds([100, 140, 60, 100], [1, 2, 3, 4])
+    table = bench["measure"].compare(noisy, "x", True)
+    assert bench["measure"].verdict(table, "gpu-run", ["bare", "numactl"], noisy) is None
 
 
 def test_interval_of_a_median_is_that_of_the_tables(bench: dict) -> None:

@@ -14,8 +14,8 @@ from gpuwright.host.secure_boot.module_key import key_place, read_module_key
 from gpuwright.probe.host import probe
 from gpuwright.probe.module_signature import is_trusted, read_enrolled_keys, read_next_signature
 from healthy_files import MODINFO
-from healthy_node import MOK
 from host_tree import RUNNING, HostTree, answers
+from node_names import MOK
 
 FLAG = efi.FOLDER + "/{}-" + efi.GLOBAL
 SECURE_BOOT, SETUP = FLAG.format("SecureBoot"), FLAG.format("SetupMode")

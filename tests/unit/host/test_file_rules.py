@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tempfile
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,15 +199,15 @@ def test_of_known_places_the_one_that_is_there_is_taken(folder):
         find_library("jemalloc", {"libraries": {"jemalloc": "/named.so"}}, str(folder))
 
 
-class Decision:
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
+def undecided() -> Any:
+    """Of a decision, what is warned of alone."""
+    return types.SimpleNamespace(warnings=[])
 
 
 @needs_root
 def test_the_callers_own_library_and_roots_are_taken(folder):
     path = library(folder)
-    decision = Decision()
+    decision = undecided()
     check_callers_preload(decision, f"{path}:{path} libsomething.so", str(folder))
     assert decision.warnings == []
     check_callers_preload(decision, "/nowhere.so", str(folder))
@@ -225,19 +226,19 @@ def test_a_library_of_the_callers_that_others_can_change_is_refused(folder, spoi
     else:
         file.parent.chmod(0o757)
     with pytest.raises(LaunchError, match="can be changed by other users"):
-        check_callers_preload(Decision(), path, str(folder))
+        check_callers_preload(undecided(), path, str(folder))
 
 
 @needs_root
 def test_in_a_folder_as_tmp_is_nobody_replaces_the_files_of_others(folder):
     path = library(folder)
     (folder / path[1:]).parent.chmod(0o1777)
-    check_callers_preload(Decision(), path, str(folder))
+    check_callers_preload(undecided(), path, str(folder))
 
 
 def test_the_callers_relative_library_is_refused():
     with pytest.raises(LaunchError, match="give its absolute path"):
-        check_callers_preload(Decision(), "lib/x.so")
+        check_callers_preload(undecided(), "lib/x.so")
 
 
 def test_a_real_library_of_this_machine_passes():

@@ -11,8 +11,10 @@ from gpuwright.launch.decision import Decision, decide
 from gpuwright.launch.ranks import Launcher
 from gpuwright.launch.runtime_policy import DEFAULTS
 
-# "allocator" alone is a key of the policy.
-OPTIONS = {name: name for name in ("gpus", "node", "memory", "threads")} | {"allocator_option": "allocator"}
+# "allocator" alone is a key of the policy, and so is "numa": the option is "numa_option".
+OPTIONS = {name: name for name in ("gpus", "node", "memory", "threads")}
+OPTIONS |= {"allocator_option": "allocator", "numa_option": "numa"}
+FLAGS = ("exclusive", "no_smt", "nic")
 
 
 def write(root: Path, path: str, text: str) -> None:
@@ -48,6 +50,21 @@ def build(
         if uuids and pci_id in uuids:
             told = f"Model: \t\t Tesla V100\nGPU UUID: \t {uuids[pci_id]}\nDevice Minor: \t {minor}"
             write(root, f"proc/driver/nvidia/gpus/{pci_id}/information", told)
+    return root
+
+
+def relate(
+    root: Path, sockets: dict[int, int], distances: dict[int, str] | None = None, near: int = 12, far: int = 32
+) -> Path:
+    """The socket of each node's CPUs, and ACPI's table: `near` within a socket, `far` beyond, or as `distances` say."""
+    for node, socket in sockets.items():
+        for cpu in parse_cpu_list((root / f"sys/devices/system/node/node{node}/cpulist").read_text()):
+            write(root, f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id", str(socket))
+        row = [10 if other == node else near if sockets[other] == socket else far for other in sorted(sockets)]
+        line = distances.get(node) if distances is not None else " ".join(map(str, row))
+        if line is not None:
+            write(root, f"sys/devices/system/node/node{node}/distance", line)
+    write(root, "sys/devices/system/node/online", format_cpu_list(set(sockets)))
     return root
 
 
@@ -130,7 +147,9 @@ def choose(
     **more: Any,
 ) -> Decision:
     """What gpu-run decides there; `more` are options of the command line and keys of the policy."""
-    options = types.SimpleNamespace(**{option: more.pop(name, None) for name, option in OPTIONS.items()})
+    options: Any = types.SimpleNamespace(**{option: more.pop(name, None) for name, option in OPTIONS.items()})
+    for flag in FLAGS:
+        setattr(options, flag, more.pop(flag, False))
     policy = {**DEFAULTS, **more}
     return decide(options, list(command), environ or {}, parse_cpu_list(allowed), policy, str(root), launcher)
 

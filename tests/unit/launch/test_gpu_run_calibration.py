@@ -15,9 +15,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpu_run_machines import a5, choose, write
-from gpuwright.launch.calibrated import CALIBRATED_PATH, calibrated_arm, machine_identity
-from gpuwright.launch.calibration_rule import BASE, CONTROL, chance, judge, spread
+from gpu_run_machines import a5, build, choose, write
+from gpuwright.host.topology import format_cpu_list
+from gpuwright.launch.calibrated import CALIBRATED_PATH, calibrated_arm, command_key, machine_identity
+from gpuwright.launch.calibration_rule import (
+    BASE,
+    CONTROL,
+    LEAST_ROUNDS,
+    chance,
+    interval,
+    judge,
+    rounds_needed,
+    spread,
+)
 from gpuwright.launch.library_identity import library_identity
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -281,6 +291,156 @@ def test_arm_under_which_the_command_fails_is_left_out(real: Path, node_python: 
     assert done.returncode == 0, done.stderr
     assert "left out from now on: jemalloc: the command ended with exit code 1" in done.stderr
     assert json.loads((real / CALIBRATED_PATH.lstrip("/")).read_text())["arm"] == BASE
+
+
+# -- placement ----------------------------------------------------------------------------------------------------
+
+# Seconds of a training of 20 s with each placement: on two sockets, and on one node under other work.
+RECORDED = {
+    "node": [
+        {"bare": 20.4, "bare again": 20.6, "threads": 20.1, "node": 16.9, "node bind": 17.0},
+        {"bare": 20.9, "bare again": 20.5, "threads": 20.7, "node": 17.2, "node bind": 17.3},
+        {"bare": 20.3, "bare again": 20.4, "threads": 20.2, "node": 16.8, "node bind": 17.1},
+        {"bare": 20.7, "bare again": 20.9, "threads": 20.6, "node": 17.4, "node bind": 17.2},
+        {"bare": 20.5, "bare again": 20.3, "threads": 20.8, "node": 16.7, "node bind": 17.0},
+        {"bare": 20.6, "bare again": 20.7, "threads": 20.4, "node": 17.1, "node bind": 17.4},
+        {"bare": 20.8, "bare again": 20.5, "threads": 20.5, "node": 17.0, "node bind": 17.1},
+    ],
+    "bare": [
+        {"bare": 20.4, "bare again": 22.6, "threads": 19.1, "node": 20.9, "node bind": 21.0},
+        {"bare": 20.9, "bare again": 20.1, "threads": 21.7, "node": 20.2, "node bind": 21.3},
+        {"bare": 22.3, "bare again": 20.4, "threads": 20.2, "node": 20.8, "node bind": 21.1},
+        {"bare": 20.7, "bare again": 20.9, "threads": 20.6, "node": 20.4, "node bind": 21.2},
+        {"bare": 20.5, "bare again": 21.3, "threads": 19.8, "node": 20.7, "node bind": 21.0},
+        {"bare": 21.6, "bare again": 20.7, "threads": 21.4, "node": 21.1, "node bind": 21.4},
+        {"bare": 20.8, "bare again": 20.5, "threads": 20.5, "node": 21.0, "node bind": 21.1},
+    ],
+}
+
+
+@pytest.mark.parametrize("expected", RECORDED)
+def test_recorded_timings_decide_by_their_interval(expected: str) -> None:
+    rounds = RECORDED[expected]
+    candidates = [arm for arm in rounds[0] if not arm.startswith("bare")]
+    arm, _, table, _ = judge(rounds, candidates, False, "bare", "bare again", "placement")
+    assert arm == expected
+    low, high = table["node"]["interval"]
+    assert (low > 1) == (expected == "node") and low <= table["node"]["median_ratio"] <= high
+
+
+def test_interval_is_the_sign_test_turned_around() -> None:
+    """Order statistics of 10: ranks 2 and 9 leave out at most 11 in 1024 on either side, 1 and 10 one."""
+    ratios = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9]
+    assert interval(ratios, 0.05) == (1.1, 1.8)
+    assert interval(ratios, 0.01) == (1.0, 1.9)
+    assert interval(ratios, 0.0001) == (0.0, float("inf"))
+    assert rounds_needed(1) == LEAST_ROUNDS and rounds_needed(5) == 7
+
+
+# Programs that say how long a step took: a third of it on one CPU, or with a number of threads. As a number, and not as
+# time on the wall, so that other work on this machine decides nothing.
+ON_ONE_CPU = "grep -q 'Cpus_allowed_list:.*[-,]' /proc/self/status && echo step: 75 || echo step: 25"
+IN_THREADS = '[ -n "$OMP_NUM_THREADS" ] && echo step: 25 || echo step: 75'
+INDIFFERENT = "echo step: 25"
+STEP = ("--metric", "step: ([0-9]+)", "--lower-is-better")
+
+
+@pytest.fixture
+def two_nodes(open_umask: int) -> Iterator[Path]:
+    """The CPUs of this machine as two nodes, the GPU at the second."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if os.getuid() != 0 or len(cpus) < 2:
+        pytest.skip("needs root, and two CPUs")
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        nodes = {0: ",".join(map(str, cpus[:-1])), 1: str(cpus[-1])}
+        write(build(root, nodes, {"0000:3b:00.0": 1}, memory="0"), "etc/gpuwright/runtime.json", "{}")
+        yield root
+
+
+@pytest.mark.parametrize(
+    ("script", "arm", "cpus"), [(ON_ONE_CPU, "node", 1), (IN_THREADS, "threads", 2), (INDIFFERENT, "bare", 2)]
+)
+def test_the_placement_that_a_command_gains_by_is_chosen_and_used(
+    two_nodes: Path, node_python: str, script: str, arm: str, cpus: int
+) -> None:
+    done = calibrate(node_python, two_nodes, *STEP, "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert f"placement: {arm}: " in done.stdout
+    kept = json.loads((two_nodes / CALIBRATED_PATH.lstrip("/")).read_text())["placements"]
+    assert kept[f"sh -c {script}"]["arm"] == arm
+    allowed = format_cpu_list(os.sched_getaffinity(0))
+    decision = choose(two_nodes, allowed=allowed, command=("sh", "-c", script))
+    assert (len(decision.cpus) == 1) == (cpus == 1)
+    assert ("OMP_NUM_THREADS" in decision.changed) == (arm != "bare")
+    assert any(row[:2] == ["placement", arm] for row in decision.rows)
+    # Of another command nothing is known, and an option goes before it.
+    assert len(choose(two_nodes, allowed=allowed, command=("sh", "-c", "true")).cpus) == 1
+    assert len(choose(two_nodes, allowed=allowed, command=("sh", "-c", script), numa_option="node").cpus) == 1
+
+
+def test_a_placement_that_the_kernel_refuses_is_left_out(two_nodes: Path, node_python: str) -> None:
+    """This machine has no memory node 1."""
+    write(two_nodes, "sys/devices/system/node/has_memory", "0-1")
+    done = calibrate(node_python, two_nodes, "--dry-run", "--", "sh", "-c", "true")
+    assert "left out: node: refused by the kernel: Invalid argument" in done.stderr
+    assert "left out: socket: is the same here as node" in done.stderr
+
+
+def test_placements_of_other_commands_are_kept(two_nodes: Path, node_python: str) -> None:
+    for script in ("true", ": 2"):
+        assert calibrate(node_python, two_nodes, "--", "sh", "-c", script).returncode == 0
+    kept = json.loads((two_nodes / CALIBRATED_PATH.lstrip("/")).read_text())["placements"]
+    assert set(kept) == {"sh -c true", "sh -c : 2"}
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "policy", "said"),
+    [
+        (["--numa", "node"], {}, {}, "option --numa says it"),
+        (["--threads", "1"], {}, {}, "option --threads says it"),
+        ([], {"OMP_NUM_THREADS": "1"}, {}, "OMP_NUM_THREADS is set by the caller"),
+        ([], {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, {}, "several ranks divide the host"),
+        ([], {}, {"numa": "socket"}, "the policy names socket"),
+    ],
+)
+def test_placement_is_not_compared_where_somebody_has_chosen_it(
+    words: list, environment: dict, policy: dict, said: str, two_nodes: Path
+) -> None:
+    write(two_nodes, "etc/gpuwright/runtime.json", json.dumps(policy))
+    done = calibrate("/usr/bin/python3", two_nodes, *words, "--dry-run", "--", "true", **environment)
+    assert f"placement: {said}" in done.stderr and "bare" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        ("python train.py --epochs 3", "python train.py"),
+        ("/opt/venv/bin/python3 -u -m gan_trainer x.yml", "python3 -m gan_trainer"),
+        ("train-gan x.yml", "train-gan"),
+        ("bash run.sh 1", "bash run.sh"),
+        ("python", "python"),
+    ],
+)
+def test_what_a_placement_is_kept_under(command: str, key: str) -> None:
+    assert command_key(command.split()) == key
+
+
+@pytest.mark.parametrize(
+    "broken", [{"numa": "all"}, {"memory": "interleave"}, {"threads": 3}, {"why": None}, {"arm": 1}, "text", []]
+)
+def test_a_damaged_placement_is_a_warning_and_the_usual_one(machine: Path, broken: object) -> None:
+    good = {"arm": "bare", "why": "w", "numa": "none", "memory": "none", "threads": "unset"}
+    saved(machine, placements={"python train.py": {**good, **broken} if isinstance(broken, dict) else broken})
+    decision = choose(machine, allowed="0-19")
+    assert decision.environment["OMP_NUM_THREADS"] == "10"
+    assert any("is damaged" in warning for warning in decision.warnings)
+    saved(machine, placements={"python train.py": good}, allocator="none", library={})
+    assert "OMP_NUM_THREADS" not in choose(machine, allowed="0-19").environment
+    write(machine, "sys/devices/system/cpu/present", "0-39")
+    again = choose(machine, allowed="0-19")
+    assert again.environment["OMP_NUM_THREADS"] == "10" and "no longer holds" in again.warnings[0]
 
 
 # -- whose rights the command has ---------------------------------------------------------------------------------

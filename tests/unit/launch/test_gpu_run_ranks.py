@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_run_machines import build, choose, dgx1, memory, spread_over, two_sockets, with_driver, write
 from gpuwright.host.topology import format_cpu_list, parse_cpu_list
-from gpuwright.launch.ranks import Launcher, Rank, bound_by, find_launcher, find_rank, is_launcher
+from gpuwright.launch.ranks import (
+    RANK_VARIABLES,
+    SLURM_COUNT,
+    SLURM_RANK,
+    Launcher,
+    Rank,
+    bound_by,
+    find_launcher,
+    find_rank,
+    is_launcher,
+)
 from gpuwright.launch.runtime_policy import LaunchError
 
 SLURM = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "8"}
+
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none"}
+PMI = {"PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "4"}
+
+
+def mpirun(index: int, count: int) -> dict[str, str]:
+    return {"OMPI_COMM_WORLD_LOCAL_RANK": str(index), "OMPI_COMM_WORLD_LOCAL_SIZE": str(count)}
 
 
 @pytest.mark.parametrize(
@@ -21,7 +41,14 @@ SLURM = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE":
     [
         ({}, None),
         ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}, Rank(1, 4, "LOCAL_RANK")),
-        ({"LOCAL_RANK": "3"}, Rank(3, 4, "LOCAL_RANK")),
+        ({"LOCAL_RANK": "3"}, Rank(3, None, "LOCAL_RANK")),
+        ({"LOCAL_RANK": "0"}, Rank(0, None, "LOCAL_RANK")),
+        ({"OMPI_COMM_WORLD_LOCAL_RANK": "0"}, Rank(0, None, "OMPI_COMM_WORLD_LOCAL_RANK")),
+        ({"SLURM_LOCALID": "2", "SLURM_STEP_ID": "0"}, Rank(2, None, "SLURM_LOCALID")),
+        ({"SLURM_LOCALID": "0", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1"}, None),
+        # A person's shell, whose other tasks have ended.
+        ({"SLURM_LOCALID": "0", **SLURM, "SLURM_PTY_PORT": "40123"}, None),
+        ({"PALS_LOCAL_RANKID": "2", "PALS_LOCAL_SIZE": "4"}, Rank(2, 4, "PALS_LOCAL_RANKID")),
         ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, Rank(0, 1, "LOCAL_RANK")),
         # DeepSpeed's own launcher.
         ({"LOCAL_RANK": "5", "LOCAL_SIZE": "8"}, Rank(5, 8, "LOCAL_RANK")),
@@ -43,8 +70,28 @@ SLURM = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE":
         # The batch script is no step; a step of one task has all GPUs.
         ({"SLURM_LOCALID": "0", "SLURM_NTASKS_PER_NODE": "4"}, None),
         ({"SLURM_LOCALID": "0", **SLURM, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, None),
-        # torchrun below srun: its own ranks count.
-        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "SLURM_LOCALID": "0", **SLURM}, Rank(1, 2, "LOCAL_RANK")),
+        # torchrun of two ranks in each of eight tasks of srun: sixteen processes.
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "SLURM_LOCALID": "0", **SLURM}, Rank(1, 16, "LOCAL_RANK", 2)),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "SLURM_LOCALID": "3", **SLURM}, Rank(6, 16, "LOCAL_RANK", 2)),
+        (
+            {**TORCHRUN, "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "4", **mpirun(1, 2)},
+            Rank(6, 8, "LOCAL_RANK", 4),
+        ),
+        # The same numbers by chance, but two launchers.
+        ({**TORCHRUN, "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", **mpirun(1, 2)}, Rank(3, 4, "LOCAL_RANK", 2)),
+        # One torchrun, or one DeepSpeed, per host, started by mpirun or srun.
+        ({**TORCHRUN, "LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8", **mpirun(0, 1)}, Rank(5, 8, "LOCAL_RANK")),
+        (
+            {"LOCAL_RANK": "5", "LOCAL_SIZE": "8", **SLURM, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+            Rank(5, 8, "LOCAL_RANK"),
+        ),
+        # A script below mpirun that gives the rank torch's name.
+        ({"LOCAL_RANK": "3", **mpirun(3, 8)}, Rank(3, 8, "OMPI_COMM_WORLD_LOCAL_RANK")),
+        ({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8", **mpirun(3, 8)}, Rank(3, 8, "OMPI_COMM_WORLD_LOCAL_RANK")),
+        # Inner ranks whose number nobody says.
+        ({**TORCHRUN, "LOCAL_RANK": "1", **mpirun(0, 2)}, Rank(1, None, "LOCAL_RANK")),
+        # One launcher with two names for the same.
+        ({"PALS_LOCAL_RANKID": "1", "PALS_LOCAL_SIZE": "4", **PMI}, Rank(1, 4, "PALS_LOCAL_RANKID")),
     ],
 )
 def test_rank_is_read_as_its_launcher_means_it(environ: dict, rank: Rank | None) -> None:
@@ -167,6 +214,9 @@ def test_torchruns_one_thread_is_replaced_and_the_callers_one_is_kept(tmp_path: 
         (["/opt/venv/bin/torchrun", "--nproc-per-node=8", "train.py"], True),
         (["python", "-m", "torch.distributed.run", "train.py"], True),
         (["mpirun", "-n", "8", "python", "train.py"], True),
+        (["python3.11", "/opt/venv/bin/torchrun", "train.py"], True),
+        (["mpiexec.hydra", "-n", "8", "python", "train.py"], True),
+        (["python", "-m", "deepspeed.launcher.runner", "train.py"], True),
         (["python", "torchrun.py"], False),
         (["python", "-m", "gan_trainer"], False),
         ([], False),
@@ -335,6 +385,89 @@ def test_slices_of_a_gpu_lie_where_it_lies(tmp_path: Path, fake_bin, monkeypatch
     new = choose(root, {"CUDA_VISIBLE_DEVICES": "MIG-bb,MIG-aa"})
     assert [gpu.index for gpu in new.gpus] == [6, 0] and new.warnings == []
     assert choose(root, {"CUDA_VISIBLE_DEVICES": "MIG-cc"}).warnings
+
+
+@pytest.mark.parametrize("environ", [{"LOCAL_RANK": "5"}, {"OMPI_COMM_WORLD_LOCAL_RANK": "5"}])
+def test_ranks_that_nobody_has_counted_are_not_divided_and_one_line_says_so(tmp_path: Path, environ: dict) -> None:
+    decision = choose(dgx1(tmp_path), environ)
+    assert (format_cpu_list(decision.cpus), memory(decision)) == ("20-39,60-79", "preferred 1")
+    assert "OMP_NUM_THREADS" not in decision.changed
+    (warning,) = decision.warnings
+    assert f"{next(iter(environ))}=5" in warning and "_SIZE" in warning
+    assert choose(tmp_path, environ, threads=3).environment["OMP_NUM_THREADS"] == "3"
+
+
+def test_nested_ranks_share_the_host_and_number_their_own_gpus(tmp_path: Path) -> None:
+    """mpirun -n 2, and in each of them torchrun with four ranks: eight processes, whose GPUs are cuda:0 to 3 twice."""
+    root, taken = dgx1(tmp_path), list[Any]()
+    for outer in range(2):
+        for inner in range(4):
+            environ = {**TORCHRUN, "LOCAL_RANK": str(inner), "LOCAL_WORLD_SIZE": "4", **mpirun(outer, 2)}
+            decision = choose(root, environ)
+            assert [gpu.index for gpu in decision.gpus] == [inner]
+            assert not any(decision.cpus & other for other in taken)
+            taken.append(decision.cpus)
+    assert set().union(*taken) == parse_cpu_list("0-19,40-59")
+
+
+def test_the_page_names_every_variable_that_is_read() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/runtime.md").read_text(encoding="utf-8")
+    table = page.partition("| launcher |")[2].partition("\n\n")[0]
+    read = {name for rank, counts in RANK_VARIABLES for name in (rank, *counts)} | {SLURM_RANK, SLURM_COUNT}
+    # The other words in capitals there are settings, not ranks.
+    said = set(re.findall(r"`([A-Z0-9_]+)`", table)) - {"I_MPI_PIN"}
+    assert said == read
+
+
+NESTED = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from gpuwright.launch.ranks import find_place
+rank, launcher = find_place(os.environ)
+print(json.dumps([rank.as_dict(), launcher.environment.get("TEST_LEVEL")]))
+"""
+# Argument: the levels, each an object of variables, whether to bind to one CPU, and a name that its parent has.
+LEVEL = """
+import json, os, subprocess, sys
+levels = json.loads(sys.argv[1])
+if not levels:
+    sys.exit(subprocess.call(json.loads(sys.argv[2])))
+level = levels.pop(0)
+if level["cpus"]:
+    os.sched_setaffinity(0, level["cpus"])
+words = [sys.executable, "-c", sys.argv[3], json.dumps(levels), sys.argv[2], sys.argv[3]]
+sys.exit(subprocess.call(words, env={**os.environ, **level["variables"]}))
+"""
+
+
+def nested(*levels: dict) -> list:
+    modules = str(Path(find_launcher.__code__.co_filename).parents[2])
+    inner = json.dumps([sys.executable, "-c", NESTED, modules])
+    words = [sys.executable, "-c", LEVEL, json.dumps(levels), inner, LEVEL]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_inner_launcher_is_the_one_that_is_nearer(tmp_path: Path) -> None:
+    torch = {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}
+    first = {"variables": {"TEST_LEVEL": "1", **torch}, "cpus": []}
+    second = {"variables": {"TEST_LEVEL": "2", **mpirun(1, 3)}, "cpus": []}
+    below_torchrun, level = nested(first, second)
+    assert below_torchrun == {"index": 7, "count": 12, "variable": "OMPI_COMM_WORLD_LOCAL_RANK", "each": 3}
+    assert level == "1"
+    below_mpirun, level = nested(second, first)
+    assert below_mpirun == {"index": 6, "count": 12, "variable": "LOCAL_RANK", "each": 4} and level == "2"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU cannot be divided between launchers")
+def test_ranks_of_an_outer_rank_with_cpus_of_its_own_divide_these_alone(tmp_path: Path) -> None:
+    torch = {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}
+    outer = {"variables": {"TEST_LEVEL": "1", **mpirun(1, 2)}, "cpus": []}
+    bound = {"variables": {}, "cpus": [min(os.sched_getaffinity(0))]}
+    inner = {"variables": {"TEST_LEVEL": "2", **torch}, "cpus": []}
+    rank, _ = nested(outer, bound, inner)
+    assert rank == {"index": 2, "count": 4, "variable": "LOCAL_RANK", "each": 4}
 
 
 def test_nccl_is_told_only_what_the_policy_knows_and_only_to_several_ranks(tmp_path: Path) -> None:

@@ -10,22 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import efi
-from healthy_node import (
-    BRIDGE,
-    CDI,
-    DATA,
-    EXPECTATIONS,
-    KERNEL,
-    KERNEL_LOG,
-    MEASURED,
-    MOK,
-    NODES,
-    PCI_ID,
-    PLAN,
-    READINGS,
-)
+from healthy_containers import CDI
+from healthy_driver import NODES
+from healthy_kernel import KERNEL_LOG
+from healthy_node import EXPECTATIONS, READINGS
+from healthy_performance import MEASURED
+from healthy_plan import PLAN
 from host_tree import HostTree
 from initramfs_images import image
+from node_names import BRIDGE, DATA, KERNEL, MOK, PCI_ID
 
 # The first bytes of a shared library for x86-64 (elf(5)).
 ELF_LIBRARY = struct.pack("=16sHH", b"\x7fELF\x02\x01\x01", 3, {"x86_64": 62, "aarch64": 183}[os.uname().machine])

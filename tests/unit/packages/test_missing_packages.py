@@ -11,7 +11,8 @@ import pytest
 from gpuwright.packages.installed import lock_holder, missing_debs
 
 RPM = """#!/bin/sh
-# Knows gcc by name and kernel-devel-4.18 as something provided.
+# Knows gcc by name and kernel-devel-4.18 as something provided; what is installed of the driver is of branch 580.
+[ "$1" = -qa ] && { printf 'gcc-8.5.0\nnvidia-driver-cuda-580.95.05\nnvidia-driver-cuda-libs-590.48.01\n'; exit; }
 [ "$2" = --whatprovides ] && { [ "$3" = kernel-devel-4.18 ]; exit; }
 shift
 for name in "$@"; do [ "$name" = gcc ] || exit 1; done
@@ -25,6 +26,11 @@ for name in "$@"; do [ "$name" = gcc ] || exit 1; done
         (["gcc", "dkms"], ["dkms"]),
         (["kernel-devel-4.18", "gcc"], []),
         (["dkms", "make"], ["dkms", "make"]),
+        (["nvidia-driver-cuda-580.*"], []),
+        (["nvidia-driver-cuda-580.*", "gcc"], []),
+        (["dkms", "nvidia-driver-cuda-590.*", "gcc"], ["dkms", "nvidia-driver-cuda-590.*"]),
+        # Branch 58 is not 580, and a longer name is another package.
+        (["nvidia-driver-cuda-58.*", "nvidia-driver-590.*"], ["nvidia-driver-cuda-58.*", "nvidia-driver-590.*"]),
         ([], []),
     ],
 )
@@ -38,6 +44,8 @@ def test_a_package_that_a_broken_rpm_does_not_know_is_missing(run_module, fake_b
     fake_bin("rpm", "#!/bin/sh\nkill -9 $$\n")
     answer = run_module("missing_packages", {"packages": ["gcc"]})
     assert answer["missing"] == ["gcc"]
+    # Of a branch nobody can tell without the list of all.
+    assert "rpm cannot say" in run_module("missing_packages", {"packages": ["x-580.*"]})["msg"]
 
 
 def write_pid(root: Path, name: str, pid: int) -> None:

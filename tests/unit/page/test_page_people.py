@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 
 import healthy_node
+import node_names
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.people import question, since, usable
 from gpuwright.checks.all import run_checks
 from gpuwright.verdict.report import make_report
 from page_samples import NOW, make_pages, report
 
-ADDRESS = healthy_node.PCI_ID
+ADDRESS = node_names.PCI_ID
 
 
 def made(readings: dict, **expected: object) -> dict:

@@ -37,11 +37,16 @@ TOOLKITS = {
 WITH_BFLOAT16 = {"ampere", "ada", "hopper", "blackwell"}
 # Red Hat, Debian, Ubuntu.
 EL_PYTHONS = {"8.6": "3.6 3.8 3.9", "8.7": "3.6 3.8 3.9", "8.8": "3.6 3.8 3.9 3.11", "8.9": "3.6 3.8 3.9 3.11"}
-PYTHONS = {"debian 12": "3.11", "ubuntu 22.04": "3.10", "ubuntu 24.04": "3.12"}
-FIRST_TOOLKIT = {"debian 12": (12, 3), "ubuntu 22.04": (11, 7), "ubuntu 24.04": (12, 5)}
+EL_PYTHONS |= {"9.0": "3.9", "9.1": "3.9", "9.2": "3.9 3.11", "9.3": "3.9 3.11"}
+PYTHONS = {"debian 12": "3.11", "debian 13": "3.13", "ubuntu 22.04": "3.10", "ubuntu 24.04": "3.12"}
+# By the whole name, or for all minor releases of RHEL and its rebuilds.
+FIRST_TOOLKIT = {"debian 12": (12, 3), "debian 13": (13, 1), "ubuntu 22.04": (11, 7), "ubuntu 24.04": (12, 5)}
+FIRST_TOOLKIT |= {"el 9": (11, 7), "el 10": (13, 0)}
+FIRST_IN_REPOSITORY = {"debian 13": 590, "el 9": 515, "el 10": 580}
 # packages.debian.org, packages.ubuntu.com: branches of the driver, toolkit, and cuDNN for it (NVIDIA's wheel on PyPI).
 ARCHIVES = {
     "debian 12": ({535}, (11, 8), {(9, 10, 2)}),
+    "debian 13": ({550}, (12, 4), {(9, 10, 2)}),
     "ubuntu 22.04": ({470, 535, 570, 580}, (11, 5), {(8, 5, 0)}),
     "ubuntu 24.04": ({470, 535, 570, 580}, (12, 0), {(9, 10, 2)}),
 }
@@ -134,8 +139,15 @@ def toolkit_takes_cudnn(cuda: tuple[int, ...], cudnn: tuple[int, ...], cuda_majo
 
 def has_python(system: str, python: str) -> bool:
     name, version = system.split()
-    known = PYTHONS.get(system) or EL_PYTHONS.get(version, "3.6 3.8 3.9 3.11 3.12")
+    rest = {"el 8": "3.6 3.8 3.9 3.11 3.12", "el 9": "3.9 3.11 3.12", "el 10": "3.12"}
+    known = PYTHONS.get(system) or EL_PYTHONS.get(version) or rest[without_minor(system)]
     return python in known.split()
+
+
+def without_minor(system: str) -> str:
+    """ "el 9" of "rocky 9.4"; Debian and Ubuntu as they are."""
+    name, version = system.split()
+    return system if name in ("debian", "ubuntu") else "el " + version.split(".")[0]
 
 
 def has_wheels(span: tuple[int, int], python: str) -> bool:
@@ -193,7 +205,8 @@ def tensorflow_cuda(tensorflow: str) -> int:
 def is_there(source: str, system: str, branch: int, cuda: tuple[int, ...], cudnn: tuple[int, ...] | None) -> bool:
     """Whether one place has driver, toolkit and cuDNN (None: any)."""
     if source == "nvidia":
-        return cuda >= FIRST_TOOLKIT.get(system, (10, 2))
+        first = FIRST_TOOLKIT.get(without_minor(system), (10, 2))
+        return cuda >= first and branch >= FIRST_IN_REPOSITORY.get(without_minor(system), 0)
     branches, toolkit, libraries = ARCHIVES.get(system, (set(), (), set()))
     return branch in branches and cuda == toolkit and (cudnn is None or cudnn in libraries)
 
@@ -280,7 +293,7 @@ def anything_fits(gpu_keys: str, system: str, pins: dict[str, str]) -> bool:
     ]
     pythons = [
         python
-        for python in ("3.6", "3.8", "3.9", "3.10", "3.11", "3.12")
+        for python in ("3.6", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
         if wanted("python", python) and has_python(system, python) and (python != "3.6" or "python" in pins)
     ]
     environments = list(_environments(pythons, kinds, wanted, "cpu" in pins.get("pytorch_build", "")))

@@ -103,7 +103,7 @@ def test_every_choice_says_why() -> None:
     assert "branch 580 or older" in because["driver"]
     assert "updates until 2028-06" in because["driver"]
     assert "12.9" in because["cuda"] and "volta" in because["cuda"]
-    assert "RHEL 8.8 has no Python 3.12" in because["python"]
+    assert "RHEL 8.8 has no Python 3.13" in because["python"]
     assert "sm_70" in because["pytorch"]
     # The newest that would run is not the one taken, and the reader learns about it.
     assert "PyTorch 2.14.1 cu126 is newer, but PyPI does not serve it" in because["pytorch"]

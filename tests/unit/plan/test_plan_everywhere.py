@@ -17,7 +17,11 @@ from gpuwright.gpu.devices import NAMES, describe_device
 from test_plan_questions import MATRIX
 
 LOCKS = {file.name for file in (REPOSITORY / "roles/framework_pytorch/files/locks").glob("*.txt")}
-SYSTEMS = [f"{row['id']} {row['version']}" for row in MATRIX["os_releases"]]
+# A plan depends on a system through its family and its Pythons alone.
+SYSTEMS = [
+    *{(row["family"], *row["pythons"]): f"{row['id']} {row['version']}" for row in MATRIX["os_releases"]}.values()
+]
+EL = ("rhel", "rocky", "almalinux")
 # Those that are soldered beside another processor have no plan; tests/deep asks for them, too.
 KINDS = {
     describe_device(device_id)[1:]: device_id for device_id in sorted(NAMES) if not card_of(device_id=device_id).machine
@@ -47,16 +51,23 @@ def shortcomings(device_id: str, system: str, profile: str) -> tuple[list[str], 
     return found, False
 
 
+def is_el(system: str, major: str) -> bool:
+    name, version = system.split()
+    return name in EL and version.split(".")[0] == major
+
+
 def must_be_refused(device_id: str, system: str, profile: str) -> bool:
     device = describe_device(device_id)
     if card_of(device_id=device_id).machine:
         # NVIDIA's repository for aarch64, and wheels with CUDA for it, which begin with PyTorch 2.11 for Python 3.10.
-        return profile == "documented" or system == "debian 12" or system.split()[1] in ("8.6", "8.7")
+        return profile == "documented" or system == "debian 12" or system.split()[1] in ("8.6", "8.7", "9.0", "9.1")
     if profile == "documented":
-        # Only RHEL and its rebuilds have Python 3.8 and CUDA 11.8.
-        return device.architecture in REFUSED[profile] or system.split()[0] in ("debian", "ubuntu")
-    no_toolkit = device.architecture == "kepler" and system in ("debian 12", "ubuntu 24.04")
-    return device[1:] in REFUSED[profile] or no_toolkit
+        # Only RHEL 8 and its rebuilds have Python 3.8 and CUDA 11.8.
+        return device.architecture in REFUSED[profile] or not is_el(system, "8")
+    # That repository begins with CUDA 13.0, which ended with Turing; that for EL 9 with a branch after Kepler's.
+    no_toolkit = is_el(system, "10") and device.architecture in ("kepler", "maxwell", "pascal", "volta")
+    no_driver = device.architecture == "kepler" and not (is_el(system, "8") or system == "ubuntu 22.04")
+    return device[1:] in REFUSED[profile] or no_toolkit or no_driver
 
 
 @pytest.mark.parametrize("profile", sorted(MATRIX["profiles"]))

@@ -18,7 +18,7 @@ PINS = {
     "cuda": ["12", "13", *MATRIX["cuda"]],
     "cudnn": ["9.10", *sorted({row["version"] for row in MATRIX["cudnn"]})],
     "nccl": [row["version"] for row in MATRIX["nccl"]],
-    "python": ["3.6", "3.8", "3.9", "3.10", "3.11", "3.12"],
+    "python": ["3.6", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13"],
     "pytorch": [*MATRIX["pytorch"], *(row["releases"][0] for row in MATRIX["pytorch"].values())],
     "tensorflow": ["2.12", *MATRIX["tensorflow"]],
     "pytorch_build": ["cpu", *sorted({build for row in MATRIX["pytorch"].values() for build in row["builds"]})],

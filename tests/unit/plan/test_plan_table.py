@@ -1,4 +1,4 @@
-"""The planner's answers are what the vendors' pages say (plan_questions.txt)."""
+"""The planner's answers are what the vendors' pages say (plan_questions.txt, plan_questions_systems.txt)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from conftest import REPOSITORY
 from gpuwright.host.versions import is_part_of, version_key
 from test_plan_questions import MATRIX
 
-LINES = (REPOSITORY / "tests/unit/plan/plan_questions.txt").read_text().splitlines()
+FILES = ("plan_questions.txt", "plan_questions_systems.txt")
+LINES = [line for name in FILES for line in (REPOSITORY / "tests/unit/plan" / name).read_text().splitlines()]
 QUESTIONS = [[part.strip() for part in line.split("|")] for line in LINES if not line.startswith("#")]
 BOUNDS = {"<": operator.lt, ">=": operator.ge}
 
@@ -29,7 +30,8 @@ def parts_of(plan: dict[str, Any]) -> dict[str, str]:
         "tensorflow": plan["tensorflow"]["version"],
         "amp": plan["amp"]["dtype"],
         "index": "yes" if plan["pytorch"]["index_url"] else "no",
-        "dcgm": plan["dcgm"]["packages"][-1].rsplit("-", 1)[-1],
+        "dcgm": plan["dcgm"]["packages"][-1].rsplit("-", 1)[-1] if plan["dcgm"]["packages"] else "none",
+        "stream": plan["driver"]["stream"] or "none",
         "machine": plan["driver"]["repository"].get("url", "").rstrip("/").rsplit("/", 1)[-1],
     }
 
@@ -38,7 +40,7 @@ def shortfalls(plan: dict[str, Any], wanted: str) -> list[str]:
     """What of "driver>=570 open, cuda<13" is not true of a plan."""
     found = []
     for claim in wanted.split(", "):
-        match = re.fullmatch(r"([a-z]+)(<|>=|=)([a-z0-9.]+)( open| proprietary)?", claim)
+        match = re.fullmatch(r"([a-z]+)(<|>=|=)([a-z0-9.-]+)( open| proprietary)?", claim)
         assert match, claim
         name, relation, value, flavour = match.groups()
         have = parts_of(plan)[name]
@@ -50,12 +52,13 @@ def shortfalls(plan: dict[str, Any], wanted: str) -> list[str]:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda row: re.sub("[ ,]+", "_", "-".join(row[:3])))
 def test_the_answer_is_what_the_vendors_say(question: list[str]) -> None:
-    cards, system, pins, wanted, source = question
+    cards, place, pins, wanted, source = question
+    system, _on, machine = place.partition(" on ")
     if wanted.startswith("?: "):
         with pytest.raises(ValueError, match=re.escape(wanted[3:])):
-            imagined_host(cards, system)
+            imagined_host(cards, system, machine=machine)
         return
-    host = imagined_host(cards, system, releases=MATRIX["os_releases"])
+    host = imagined_host(cards, system, machine=machine, releases=MATRIX["os_releases"])
     answer = solve(MATRIX, host, dict(pin.split("=", 1) for pin in pins.split(",") if pin))
     reasons = " ".join(entry["what"] for entry in answer.get("conflicts", []))
     if wanted.startswith("no: "):
@@ -67,5 +70,5 @@ def test_the_answer_is_what_the_vendors_say(question: list[str]) -> None:
 
 
 def test_there_are_enough_questions_and_each_has_a_source() -> None:
-    assert len({tuple(row[:3]) for row in QUESTIONS}) == len(QUESTIONS) >= 85
+    assert len({tuple(row[:3]) for row in QUESTIONS}) == len(QUESTIONS) >= 165
     assert all(len(row) == 5 and row[4] for row in QUESTIONS)

@@ -106,7 +106,8 @@ class Run:
         return output
 
     def environment(self, **more: str) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        names = ("PATH", "HOME", "LANG", "PYTHONPATH", "ONCE_FOR_ALL")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         return {**kept, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCALHOST_WARNING": "0", **more}
 
     def __call__(self, tasks: list[dict], *arguments: str, play: dict | None = None, **env: str) -> tuple[int, str]:
@@ -192,7 +193,7 @@ def test_a_run_that_verifies_nothing(run):
     run.host("a5-02", stops=True)
     run.lost_host("a5-03")
     tasks = [
-        {"name": "Change", "ansible.builtin.command": "true"},
+        {"name": "Change", "ansible.builtin.raw": "true"},
         {
             "name": "Stop",
             "ansible.builtin.command": "sh -c 'echo x; echo deep reason >&2; exit 3'",
@@ -422,7 +423,7 @@ def test_heartbeat(run):
     run.host("a5-02", seconds=0)
     task = {
         "name": "Build the {{ thing }}",
-        "ansible.builtin.command": "sleep {{ seconds }}",
+        "ansible.builtin.raw": "sleep {{ seconds }}",
         "vars": {"thing": "module"},
     }
     _code, output = run([task], GPUWRIGHT_HEARTBEAT_SECONDS="1")
@@ -436,14 +437,14 @@ def test_heartbeat(run):
 
 def test_no_heartbeat_of_a_task_that_ends_before_it(run):
     run.host("a5-01")
-    _code, output = run([{"ansible.builtin.command": "true"}], GPUWRIGHT_HEARTBEAT_SECONDS="60")
+    _code, output = run([{"ansible.builtin.raw": "true"}], GPUWRIGHT_HEARTBEAT_SECONDS="60")
     assert "  ... " not in output
 
 
 def test_heartbeats_arrive_while_the_task_runs(run):
     run.host("a5-01")
     process = subprocess.Popen(
-        run.command([{"name": "Sleep", "ansible.builtin.command": "sleep 4"}], {}, ()),
+        run.command([{"name": "Sleep", "ansible.builtin.raw": "sleep 4"}], {}, ()),
         cwd=run.folder,
         env=run.environment(GPUWRIGHT_HEARTBEAT_SECONDS="0.5"),
         stdout=subprocess.PIPE,
@@ -461,14 +462,14 @@ def test_heartbeats_arrive_while_the_task_runs(run):
 
 def test_no_heartbeat_when_it_is_switched_off(run):
     run.host("a5-01")
-    _code, output = run([{"ansible.builtin.command": "sleep 1.5"}], GPUWRIGHT_HEARTBEAT_SECONDS="0")
+    _code, output = run([{"ansible.builtin.raw": "sleep 1.5"}], GPUWRIGHT_HEARTBEAT_SECONDS="0")
     assert "  ... " not in output
 
 
 def test_many_forks_and_a_fast_heartbeat_lose_nothing(run):
     for number in range(12):
         run.host(f"n{number:02}")
-    tasks = [{"name": f"Step {step}", "ansible.builtin.command": "sleep 0.3"} for step in range(4)]
+    tasks = [{"name": f"Step {step}", "ansible.builtin.raw": "sleep 0.3"} for step in range(4)]
     code, output = run(tasks, "-f", "6", GPUWRIGHT_HEARTBEAT_SECONDS="0.1")
     assert code == 0
     assert output.count("changed: [") == 48

@@ -38,7 +38,7 @@ VARIABLES = {
     "verify_expected_gpu_count": "gpu_count",
     "verify_expected_gpu_model": "gpu_model",
     # Adopted, the account's name is not handed on any more.
-    "model_trainer_adopt_user": "trainer_user",
+    "system_training_adopt_user": "training_user",
 }
 
 
@@ -153,7 +153,7 @@ REFUSALS = (
     ),
     Refusal(
         "a researcher without an account",
-        "model_trainer_researchers names alice",
+        "system_training_researchers names alice",
         lambda: State(wishes=wishes(researchers=["alice"])),
         by_hand="whoever keeps the accounts makes it, or the name is corrected",
     ),

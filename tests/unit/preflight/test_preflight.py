@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpuwright.node.plugins.filter import problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems, read_facts
-from test_plan_questions import MATRIX, make_host
+from test_plan_questions import MATRIX, ask, make_host
 
 GIB = 1024
 PLENTY = {"device": 1, "free_mib": 78 * GIB, "free_inodes": 5_000_000, "read_only": False}
@@ -36,7 +36,7 @@ def key(state: str, because: str = "") -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     folders = ("/etc", "/usr", "/usr/local", "/var", "/opt", "/tmp", "/boot")
     found = {"time": 1000.0, "filesystems": dict.fromkeys(folders, PLENTY), "rpm": "kmod.x86_64\n", "lock_holder": None}
-    found |= {"unreachable": [], "packages": None, "initramfs_mib": 90, "accounts": {}}
+    found |= {"unreachable": [], "unpinned": [], "packages": None, "initramfs_mib": 90, "accounts": {}}
     return {**found, "has": {"cuda": False, "cudnn": False, "environment": False}, **changes}
 
 
@@ -44,7 +44,7 @@ def wishes(**changes: Any) -> dict[str, Any]:
     asked = {"gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "allow_missing_gpus": False, "allow_unlocked": False}
     asked |= {"allow_kernel_update": False, "time": 1001.0, "space": MATRIX["space"], "space_percent": 120}
     asked |= {"prepare_secure_boot": False, "secure_boot_password_hash": ""}
-    asked |= {"trainer_user": "trainer", "researchers": []}
+    asked |= {"training_user": "trainer", "researchers": []}
     return {**asked, **changes}
 
 
@@ -105,6 +105,12 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
+        (
+            {"the_facts": facts(unpinned=[{"name": "cuda", "key_url": "http://m/k", "key_variable": "x_key_url"}])},
+            "The fingerprint of the key of the repository cuda is not known",
+            "Read it (`curl -s http://m/k | gpg --show-keys`), compare it with what the vendor says",
+            True,
+        ),
         ({"the_facts": facts(unreachable=[NOWHERE])}, "The repository epel cannot", "proxy in /etc/dnf/dnf.conf", True),
         ({"the_facts": facts(unreachable=[NO_KEY])}, "The key of the repository epel", "curl -I http://m/key", True),
         (
@@ -169,8 +175,26 @@ def test_facts_are_read_below_a_root(tmp_path: Any) -> None:
     assert asked[0][:2] == ["rpm", "-q"] and "nvidia-driver-cuda" in asked[0]
 
 
+@pytest.mark.parametrize("pins", [{"driver_branch": "580"}, {"driver_version": "580.95.05"}])
+@pytest.mark.parametrize("system", ["rhel 8.10", "rhel 10.1"])
+def test_rpm_is_asked_once_for_each_package(tmp_path: Any, system: str, pins: dict[str, str]) -> None:
+    """rpm takes a version, also a pattern of one: under two names a package would be called installed twice."""
+    asked: list[list[str]] = []
+
+    def answer(command: list[str]) -> str:
+        asked.append(command)
+        return ""
+
+    read_facts(ask("T4", system, **pins), answer, root=str(tmp_path))
+    names = asked[0][asked[0].index("%{NAME}\\n") + 1 :]
+    assert "nvidia-driver-cuda" in names and not any("580" in name for name in names)
+
+
 def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
-    rows = [{"name": "epel", "packages": ["dkms"]}, {"name": "cuda", "packages": ["driver"]}]
+    rows = [
+        {"name": "epel", "packages": ["dkms"], "key_fingerprint": ""},
+        {"name": "cuda", "packages": ["driver"], "key_fingerprint": ""},
+    ]
     asked = []
 
     def look(needed: list[dict], major: int, root: str, family: str, passwords: None) -> list[dict]:
@@ -186,6 +210,11 @@ def test_repositories_matter_where_packages_are_missing(tmp_path: Any) -> None:
     system = {"family": "redhat", "major": 9}
     read = read_facts(plan(), ask, str(tmp_path), rows, system, look, missing)
     assert asked == [(["epel"], 9)] and read["packages"] == {"verify": "", "check": "", "unfinished": None}
+    # A key is asked for where something will be installed.
+    assert [row["name"] for row in read["unpinned"]] == ["epel"]
+    pinned = [dict(row, key_fingerprint="A" * 40) for row in rows]
+    assert read_facts(plan(), ask, str(tmp_path), pinned, system, look, missing)["unpinned"] == []
+    asked = asked[:1]
     calm = read_facts(plan(), ask, str(tmp_path), rows, system, look, lambda names, family: [])
     assert (calm["unreachable"], calm["packages"]) == ([], None)
     # dpkg keeps no history like dnf's; what it left unfinished is set up before anything is installed.

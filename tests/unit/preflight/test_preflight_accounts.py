@@ -34,8 +34,8 @@ def accounts(*lines: str) -> dict[str, list[str]]:
         ([ALICE], "trainer", [], "uid 1003, Alice Example,,,, /home/alice, /bin/bash"),
         ([DIRECTORY], "trainer", [], "uid 55003, no comment, /home/ldap/alice"),
         ([OWN, RESEARCHER], "trainer", ["alice"], ""),
-        ([OWN, RESEARCHER], "trainer", ["bob", "alice"], "model_trainer_researchers names bob, which"),
-        (["alice:half"], "", ["alice"], "model_trainer_researchers names alice"),
+        ([OWN, RESEARCHER], "trainer", ["bob", "alice"], "system_training_researchers names bob, which"),
+        (["alice:half"], "", ["alice"], "system_training_researchers names alice"),
     ],
 )
 def test_accounts(there: list[str], trainer: str, researchers: list[str], words: str) -> None:
@@ -52,14 +52,15 @@ def test_a_host_that_does_not_answer_has_no_accounts() -> None:
     ("words", "user"),
     [
         ([], "trainer"),
-        (["-e", "model_trainer_user=gan"], "gan"),
-        (["--tags", "model"], "trainer"),
-        (["--tags", "system"], ""),
-        (["--skip-tags", "model"], ""),
+        (["-e", "system_training_user=gan"], "gan"),
+        (["--tags", "system"], "trainer"),
+        (["--tags", "system_training"], "trainer"),
+        (["--tags", "model"], ""),
+        (["--skip-tags", "system"], ""),
     ],
 )
-def test_who_runs_the_system_layer_alone_needs_no_trainer(tmp_path: Path, words: list[str], user: str) -> None:
-    seen = {"ansible.builtin.debug": {"msg": "user={{ __preflight_trainer }}."}, "tags": ["always"]}
+def test_who_leaves_the_system_layer_out_makes_no_account(tmp_path: Path, words: list[str], user: str) -> None:
+    seen = {"ansible.builtin.debug": {"msg": "user={{ __preflight_training_user }}."}, "tags": ["always"]}
     variables = [str(REPOSITORY / "roles/preflight/vars/main.yml")]
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars_files": variables, "tasks": [seen]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
@@ -75,5 +76,5 @@ def test_who_runs_the_system_layer_alone_needs_no_trainer(tmp_path: Path, words:
 
 
 def test_the_role_writes_the_comment_that_is_looked_for() -> None:
-    variables = yaml.safe_load((REPOSITORY / "roles/model_trainer/vars/main.yml").read_text())
-    assert variables["__model_trainer_comment"] == COMMENT
+    variables = yaml.safe_load((REPOSITORY / "roles/system_training/vars/main.yml").read_text())
+    assert variables["__system_training_comment"] == COMMENT

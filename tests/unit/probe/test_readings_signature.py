@@ -15,8 +15,8 @@ from gpuwright.probe.module_signature import (
     read_module_signature,
 )
 from healthy_files import ENROLLED, MODINFO
-from healthy_node import MOK
 from host_tree import RUNNING, HostTree, answers
+from node_names import MOK
 
 LONG = "version: 1\nsig_id: PKCS#7\nsigner: NVIDIA\nsig_key: {}\nsig_hashalgo: sha256\n"
 

@@ -13,7 +13,7 @@ from gpuwright.gpu.xid.table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN
 from gpuwright.readings.kernel_log import log as kernel_log
 from gpuwright.readings.kernel_log.events import MOST_EVENTS
 from gpuwright.readings.kernel_log.log import parse_log, read_container, read_kernel_log
-from healthy_node import KERNEL_LOG
+from healthy_kernel import KERNEL_LOG
 from host_tree import HostTree
 from hypothesis import given, settings
 from hypothesis import strategies as st

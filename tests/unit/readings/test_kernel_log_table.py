@@ -12,7 +12,7 @@ from gpuwright.readings.kernel_log.log import parse_log
 from gpuwright.readings.kernel_log.rows import CLASSES, HARMLESS
 from gpuwright.readings.kernel_log.table import ROWS, about
 from gpuwright.verdict.check import FAIL, PASS, REMEDIES, WARN
-from healthy_node import KERNEL_LOG
+from healthy_kernel import KERNEL_LOG
 from kernel_records import RECORDS
 
 GPUS = ("0000:3b:00.0",)

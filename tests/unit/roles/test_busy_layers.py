@@ -66,8 +66,8 @@ def test_a_driver_waits_for_who_works(
     site.module("dnf_module_stream", f"{{'changed': False, 'commands': {commands}}}")
     driver = {"stream": "580-dkms", "switch_removes": [], "packages": ["nvidia-driver-cuda"], "present": False}
     known = {"gpu_node_plan": {"driver": driver}, "gpu_node": {"os": {"family": "redhat"}}}
-    touch = {"path": f"{site.folder}/done", "state": "touch"}
-    go_on = {"ansible.builtin.file": touch, "when": "not __system_driver_in_use"}
+    touch = f"touch '{site.folder}/done'"
+    go_on = {"ansible.builtin.raw": touch, "when": "not __system_driver_in_use"}
     assert site.play([busy], [include("system_driver", "busy"), go_on], **known, **variables) == code, site.log
     assert ("done" in site.wrote()) is installed
     assert site.ran() == ["dnf_module_stream check", "missing_packages real"]
@@ -175,8 +175,8 @@ def test_the_trainer_is_not_replaced_under_who_works(
     site.module("python_environment", "{'changed': False, 'whole': True, 'because': ''}")
     known = {"__model_trainer_digest": "same", "gpu_node_plan": {}}
     known["framework_pytorch_planned"] = {"path": str(venv), "complete": True}
-    write = {"ansible.builtin.copy": {"content": stamp, "dest": f"{venv}/gan_trainer.digest", "mode": "0644"}}
-    tasks = [write, include("model_trainer", "package")]
+    (venv / "gan_trainer.digest").write_text(stamp)
+    tasks = [include("model_trainer", "package")]
     assert site.play([busy], tasks, **known, **variables) == code, site.log
     assert len(site.looks) == looks and not (venv / "bin").exists()
     if looks:

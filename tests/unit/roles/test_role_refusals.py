@@ -6,6 +6,7 @@ The tasks are those of the roles, with the roles' own defaults, variables and fi
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import subprocess
@@ -54,10 +55,10 @@ REFUSALS = (
         {"__framework_pytorch_address": "http://mirror/simple"},
     ),
     Refusal(
-        "model_trainer",
+        "system_training",
         "user.yml",
         "Take nobody's account over",
-        "model_trainer_adopt_user",
+        "system_training_adopt_user",
         {"getent_passwd": {"trainer": ["x", "1000", "1000", "Terry Trainer", "/home/trainer", "/bin/bash"]}},
     ),
     Refusal(
@@ -101,32 +102,34 @@ def role_variables(role: str) -> dict[str, Any]:
     return {key: value for file in folders if file.exists() for key, value in yaml.safe_load(file.read_text()).items()}
 
 
-def step(refusal: Refusal, number: int, folder: Path, applied: dict[str, Any]) -> dict[str, Any]:
-    """The role's task in a block; what it says is written beside, and the play goes on."""
+def step(refusal: Refusal, number: int, applied: dict[str, Any]) -> dict[str, Any]:
+    """The role's task in a block; what it says is a fact of the host, and the play goes on."""
     tasks = yaml.safe_load((REPOSITORY / "roles" / refusal.role / "tasks" / refusal.file).read_text())
     [task] = [copy.deepcopy(task) for task in tasks if task["name"].startswith(refusal.task)]
     values = {**role_variables(refusal.role), **GIVEN, **refusal.given, **applied}
     task["vars"] = {**values, **task.get("vars", {})}
-    said = {"content": "{{ ansible_failed_result.msg }}", "dest": f"{folder}/{number}", "mode": "0644"}
-    return {"block": [task], "rescue": [{"ansible.builtin.copy": said}]}
+    said = {f"said_{number}": "{{ ansible_failed_result.msg }}"}
+    return {"block": [task], "rescue": [{"ansible.builtin.set_fact": said}]}
 
 
 def said_by(folder: Path, applied: list[dict[str, Any]]) -> list[str]:
     """What each refusal says with these variables, "" where its task passes."""
     folder.mkdir()
-    steps = [step(row, number, folder, applied[number]) for number, row in enumerate(REFUSALS)]
+    steps = [step(row, number, applied[number]) for number, row in enumerate(REFUSALS)]
+    # A file for each would take as long again as all the roles' tasks.
+    said = ", ".join(f"said_{number} | default('')" for number in range(len(REFUSALS)))
+    copied = {"content": "{{ [" + said + "] | to_json }}", "dest": f"{folder}/said", "mode": "0644"}
+    steps.append({"ansible.builtin.copy": copied})
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": steps}
     play["vars"] = {"ansible_python_interpreter": sys.executable}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    filters = ":".join(str(path) for path in (REPOSITORY / "roles").glob("*/filter_plugins"))
-    environment = {**os.environ, "ANSIBLE_FILTER_PLUGINS": filters, "ANSIBLE_NOCOLOR": "1"}
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
     program = Path(sys.executable).parent / "ansible-playbook"
     done = subprocess.run(
         [program, "-i", "localhost,", folder / "play.yml"], capture_output=True, text=True, env=environment, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    files = [folder / str(number) for number in range(len(REFUSALS))]
-    return [file.read_text() if file.exists() else "" for file in files]
+    return json.loads((folder / "said").read_text())
 
 
 def asked_for(text: str) -> dict[str, Any]:

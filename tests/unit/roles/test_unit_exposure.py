@@ -17,8 +17,8 @@ JOB = "gpu-job@.service"
 ALSO = {"gpuwright-check.service": ("gpuwright-boot-check.service",), JOB: (TRAINING,)}
 VARIABLES = {
     "ansible_managed": "Ansible managed",
-    "model_trainer_user": "trainer",
-    "model_trainer_group": "trainer",
+    "__model_trainer_user": "trainer",
+    "__model_trainer_group": "trainer",
     "model_trainer_data_dir": "/srv/gan/data",
     "model_trainer_runs_dir": "/srv/gan/runs",
     "__model_trainer_venv": "/opt/gpuwright/venvs/current",

@@ -172,7 +172,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def extra_groups() -> Iterator[None]:
-    """Groups of root's, as sudo and ssh give them, which the trainer user must not inherit."""
+    """Groups of root's, as sudo and ssh give them, which the training user must not inherit."""
     before = os.getgroups()
     os.setgroups([0, 4, 6])
     yield

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from gpuwright.training.environment_files import fits, read_environment
 from gpuwright.training.environment_state import judge_environment
-from test_environment_modes import Environment
+from test_environment_modes import Environment, copying_python
 
 RECORDED = "tiny_thing-1.0.dist-info/RECORD"
 
@@ -29,6 +29,7 @@ def built() -> Iterator[Environment]:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         made = Environment(Path(name))
+        made.python = copying_python(made.folder)
         assert made.run(0o022) == 0, made.log
         yield made
 

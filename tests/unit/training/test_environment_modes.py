@@ -6,6 +6,7 @@ The role's own tasks build a real environment in a temporary folder, from a whee
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import os
@@ -31,6 +32,27 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 # The system's own, as on a node: an ordinary user can start it, and perhaps not the one that runs the tests.
 WITH_VENV = subprocess.run(["/usr/bin/python3", "-c", "import venv, ensurepip"], capture_output=True, check=False)
 PYTHON = sys.executable if WITH_VENV.returncode else "/usr/bin/python3"
+# In place of it where nothing depends on how an empty environment comes about, which takes as long as all the rest: its
+# `-m venv` copies one that was made before, whose scripts and their hashes name the new folder then.
+COPYING = """#!{here}
+import base64, hashlib, os, shutil, sys
+from pathlib import Path
+
+if sys.argv[1:3] != ["-m", "venv"]:
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+made, venv = Path({made!r}), Path(sys.argv[3])
+shutil.copytree(made, venv, symlinks=True)
+(record,) = venv.glob("lib/*/site-packages/pip-*.dist-info/RECORD")
+lines = record.read_text().splitlines()
+for script in [venv / "pyvenv.cfg", *venv.glob("bin/[!p]*"), *venv.glob("bin/pip*")]:
+    if not script.is_symlink():
+        data = script.read_bytes().replace(bytes(made), bytes(venv))
+        script.write_bytes(data)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+        name = "../../../bin/" + script.name
+        lines = [f"{{name}},sha256={{digest}},{{len(data)}}" if line.startswith(name + ",") else line for line in lines]
+record.write_text("\\n".join(lines) + "\\n")
+"""
 CANARY = "c4nary-secret"
 WHEEL = "tiny_thing-1.0-py3-none-any.whl"
 
@@ -56,6 +78,23 @@ def pack_wheel(file: Path, name: str, modules: dict[str, str]) -> None:
     with zipfile.ZipFile(file, "w") as wheel:
         for path, text in {**files, f"{info}/RECORD": record}.items():
             wheel.writestr(path, text)
+
+
+@functools.cache
+def empty_environment() -> tempfile.TemporaryDirectory[str]:
+    """What `python -m venv` makes under root's usual umask; removed when the tests end."""
+    folder = tempfile.TemporaryDirectory(prefix="environment-")
+    subprocess.run([PYTHON, "-m", "venv", f"{folder.name}/venv"], check=True, umask=0o022)
+    return folder
+
+
+def copying_python(folder: Path) -> str:
+    """A program in the folder that is the system's Python, but for `-m venv`."""
+    program = folder / "python-that-copies"
+    made = f"{empty_environment().name}/venv"
+    program.write_text(COPYING.format(here=sys.executable, python=PYTHON, made=made))
+    program.chmod(0o755)
+    return str(program)
 
 
 def nobody_works(folder: Path) -> None:
@@ -102,7 +141,7 @@ class Environment:
         (self.wheels / "simple/tiny-thing/index.html").write_text(link)
         nobody_works(folder)
         self.locks = own_locks(own_collection(folder) / "roles")
-        self.log = ""
+        self.log, self.python = "", PYTHON
 
     def run(self, umask: int, *arguments: str, **variables: Any) -> int:
         lock = self.locks / "lock.txt"
@@ -111,7 +150,7 @@ class Environment:
         known = {
             "gpu_node": {"os": {"family": "redhat"}},
             "gpu_node_plan": {
-                "python": {"version": "3", "executable": PYTHON, "packages": []},
+                "python": {"version": "3", "executable": self.python, "packages": []},
                 "pytorch": torch,
             },
             "framework_pytorch_wheelhouse": "" if "framework_pytorch_index_url" in variables else str(self.wheels),
@@ -152,6 +191,12 @@ def made() -> Iterator[Environment]:
         yield Environment(Path(name))
 
 
+@pytest.fixture
+def quick(made: Environment) -> Environment:
+    made.python = copying_python(made.folder)
+    return made
+
+
 def closed(top: Path) -> list[str]:
     """What an ordinary user cannot use, or could write; told without the code under test."""
     found = []
@@ -180,34 +225,34 @@ def test_everybody_can_start_it(made: Environment, umask: int) -> None:
 
 
 @pytest.fixture
-def index(made: Environment) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(made.wheels)))
+def index(quick: Environment) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(quick.wheels)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://mirror:{{}}@127.0.0.1:{server.server_port}/simple/"
     server.shutdown()
     server.server_close()
 
 
-def test_pip_logs_in_and_nobody_reads_how(made: Environment, index: str) -> None:
-    assert made.run(0o022, "-vvv", "--diff", framework_pytorch_index_url=index.format(CANARY)) == 0, made.log
-    assert CANARY not in made.log
-    holders = [path for path in made.venvs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+def test_pip_logs_in_and_nobody_reads_how(quick: Environment, index: str) -> None:
+    assert quick.run(0o022, "-vvv", "--diff", framework_pytorch_index_url=index.format(CANARY)) == 0, quick.log
+    assert CANARY not in quick.log
+    holders = [path for path in quick.venvs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
     assert holders == []
 
 
-def test_a_refused_login_tells_no_password(made: Environment, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_login_tells_no_password(quick: Environment, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = CANARY + "%2Fwrong"
-    assert made.run(0o022, "-vvv", framework_pytorch_index_url=index.format(wrong)) != 0
-    assert CANARY not in made.log and "401" in made.log
-    assert not list(made.venvs.rglob("pip-login.conf"))
+    assert quick.run(0o022, "-vvv", framework_pytorch_index_url=index.format(wrong)) != 0
+    assert CANARY not in quick.log and "401" in quick.log
+    assert not list(quick.venvs.rglob("pip-login.conf"))
 
 
-def test_a_plan_without_a_lock_file_is_a_line_for_each_package(made: Environment) -> None:
+def test_a_plan_without_a_lock_file_is_a_line_for_each_package(quick: Environment) -> None:
     torch = {"version": "1.0", "build": "cpu", "lock": "none.txt", "locked": False, "index_url": ""}
-    plan = {"python": {"version": "3", "executable": PYTHON, "packages": []}, "pytorch": torch}
+    plan = {"python": {"version": "3", "executable": quick.python, "packages": []}, "pytorch": torch}
     plan["requirements"] = ["tiny-thing==1.0", "tiny-thing>=1"]
-    assert made.run(0o022, gpu_node_plan=plan, framework_pytorch_lock_file="") == 0, made.log
-    assert (made.venv / "lock.txt").read_text() == "tiny-thing==1.0\ntiny-thing>=1\n"
+    assert quick.run(0o022, gpu_node_plan=plan, framework_pytorch_lock_file="") == 0, quick.log
+    assert (quick.venv / "lock.txt").read_text() == "tiny-thing==1.0\ntiny-thing>=1\n"
 
 
 def test_modes_are_repaired_as_python_36_does_it(run_module: Callable[..., dict], tmp_path: Path) -> None:

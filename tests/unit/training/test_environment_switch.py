@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
-from test_environment_modes import PLAYBOOK, PYTHON, make_wheel, nobody_works, pack_wheel
+from test_environment_modes import PLAYBOOK, copying_python, make_wheel, nobody_works, pack_wheel
 
 ROLES = {
     "framework": ("framework_pytorch", ["venv"]),
@@ -38,6 +39,7 @@ class Node:
         self.folder, self.venvs, self.wheel = folder, folder / "venvs", folder / TRAINER
         (folder / "wheels").mkdir()
         self.digest, self.log = make_wheel(folder / "wheels"), ""
+        self.python = copying_python(folder)
         nobody_works(folder)
         self.make_trainer("trainer")
 
@@ -52,7 +54,7 @@ class Node:
         known = {
             "gpu_node": {"os": {"family": "redhat"}},
             "gpu_node_plan": {
-                "python": {"version": "3", "executable": PYTHON, "packages": []},
+                "python": {"version": "3", "executable": self.python, "packages": []},
                 "pytorch": {"version": "1.0", "build": "cpu", "lock": "lock.txt", "locked": True, "index_url": ""},
             },
             "framework_pytorch_lock_file": str(file),
@@ -140,29 +142,46 @@ def node() -> Iterator[Node]:
         yield made
 
 
-def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(node: Node) -> None:
+@pytest.fixture(scope="module")
+def first_run() -> Iterator[Node]:
+    """A node after both layers, and beside it a copy of its environments."""
+    with new_node() as made:
+        assert made.run("framework", "model", framework_pytorch_keep=0) == 0, made.log
+        shutil.copytree(made.venvs, made.folder / "kept", symlinks=True)
+        yield made
+
+
+@pytest.fixture
+def done(first_run: Node) -> Node:
+    """The same node, with its environments as both layers left them."""
+    shutil.rmtree(first_run.venvs)
+    shutil.copytree(first_run.folder / "kept", first_run.venvs, symlinks=True)
+    first_run.make_trainer("trainer")
+    return first_run
+
+
+def test_a_trainer_that_cannot_be_installed_leaves_the_old_environment(done: Node) -> None:
     # None is kept besides the current one; until the switch that is the old one.
     only: dict[str, Any] = {"framework_pytorch_keep": 0}
-    assert node.run("framework", "model", **only) == 0, node.log
-    old = node.current
-    assert old is not None and node.trainer_of(old) == "trainer"
-    node.wheel.write_text("torn")
-    assert node.run("framework", "model", lock="# another plan\n", **only) != 0
-    assert len([path for path in node.venvs.iterdir() if not path.is_symlink()]) == 2, node.log
-    assert old is not None and node.current == old and node.trainer_of(old) == "trainer"
+    old = done.current
+    assert old is not None and done.trainer_of(old) == "trainer"
+    done.wheel.write_text("torn")
+    assert done.run("framework", "model", lock="# another plan\n", **only) != 0
+    assert len([path for path in done.venvs.iterdir() if not path.is_symlink()]) == 2, done.log
+    assert done.current == old and done.trainer_of(old) == "trainer"
     # model.yml alone finishes what was begun.
-    node.make_trainer("trainer")
-    assert node.run("model", lock="# another plan\n", **only) == 0, node.log
-    assert node.current not in (None, old) and node.trainer_of(node.current) == "trainer"
-    assert [path for path in node.venvs.iterdir() if not path.is_symlink()] == [node.current]
-    assert node.run("framework", "model", lock="# another plan\n", **only) == 0 and "changed=0" in node.log, node.log
+    done.make_trainer("trainer")
+    assert done.run("model", lock="# another plan\n", **only) == 0, done.log
+    assert done.current not in (None, old) and done.trainer_of(done.current) == "trainer"
+    assert [path for path in done.venvs.iterdir() if not path.is_symlink()] == [done.current]
+    assert done.run("framework", "model", lock="# another plan\n", **only) == 0 and "changed=0" in done.log, done.log
 
 
-def test_an_environment_that_cannot_be_built_leaves_the_old_one(node: Node) -> None:
-    assert node.run("framework", "model") == 0, node.log
-    old = node.current
-    assert node.run("framework", "model", lock="no-such-thing==1.0 --hash=sha256:" + "0" * 64 + "\n") != 0
-    assert old is not None and node.current == old and node.trainer_of(old) == "trainer"
+def test_an_environment_that_cannot_be_built_leaves_the_old_one(done: Node) -> None:
+    old = done.current
+    assert old is not None
+    assert done.run("framework", "model", lock="no-such-thing==1.0 --hash=sha256:" + "0" * 64 + "\n") != 0
+    assert done.current == old and done.trainer_of(old) == "trainer"
 
 
 def test_a_layer_alone(node: Node) -> None:
@@ -178,8 +197,7 @@ def test_a_layer_alone(node: Node) -> None:
     assert node.current == first and node.trainer_of(first) == "newer"
 
 
-def test_the_framework_layer_of_site_yml_alone_switches(node: Node) -> None:
-    assert node.run("framework", "model") == 0, node.log
-    old = node.current
-    assert node.run("framework", "model", tags="framework", lock="# another plan\n") == 0, node.log
-    assert node.current not in (None, old)
+def test_the_framework_layer_of_site_yml_alone_switches(done: Node) -> None:
+    old = done.current
+    assert done.run("framework", "model", tags="framework", lock="# another plan\n") == 0, done.log
+    assert done.current not in (None, old)

@@ -8,6 +8,7 @@ import pwd
 from pathlib import Path
 
 import healthy_node
+import healthy_performance
 import jsonschema
 import pytest
 from gpuwright.training import performance, trainer_run
@@ -17,7 +18,7 @@ from gpuwright.verdict.report import make_report
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "roles/verify/files/report.schema.json").read_text())
 IDLE = healthy_node.READINGS["nvidia_smi"]
-ANSWER = {"schema": 1, "devices": [healthy_node.MEASURED], "all_reduce": None, "problems": []}
+ANSWER = {"schema": 1, "devices": [healthy_performance.MEASURED], "all_reduce": None, "problems": []}
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_without_an_answer_of_the_driver_nothing_is_started(run):
 
 
 def test_on_a_cpu_no_driver_is_asked(run):
-    cpu = {**healthy_node.MEASURED, "device": "cpu", "name": "CPU", "pci_id": None}
+    cpu = {**healthy_performance.MEASURED, "device": "cpu", "name": "CPU", "pci_id": None}
     run(json.dumps({**ANSWER, "devices": [cpu], "all_reduce": {"gpus": 2, "value": 0.25}}))
     found = read_performance("/", healthy_node.expectations(smoke_device="cpu"), {"reachable": False})
     assert "says nothing about a GPU" in found["because"]
@@ -140,7 +141,7 @@ def test_a_program_that_cannot_be_started_is_unreadable(monkeypatch):
         None,
         {"unreadable": "no gpu-run"},
         healthy_node.READINGS["performance"],
-        healthy_node.performance_of(8, 231.0),
+        healthy_performance.performance_of(8, 231.0),
         performance.record([], None, [], "not measured, since the GPUs are in use", ["0000:3b:00.0: python3 (pid 7)"]),
     ],
 )

@@ -1,4 +1,4 @@
-"""The benchmark's file belongs to the trainer user: read it, and nothing that it leads to."""
+"""The benchmark's file belongs to the training user: read it, and nothing that it leads to."""
 
 from __future__ import annotations
 

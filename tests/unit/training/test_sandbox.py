@@ -35,8 +35,8 @@ def put_unit(host: HostTree, text: str, path: str = UNIT) -> None:
 def test_the_installed_service_is_read_as_it_is(host):
     variables = {
         "ansible_managed": "managed",
-        "model_trainer_user": "trainer",
-        "model_trainer_group": "trainer",
+        "__model_trainer_user": "trainer",
+        "__model_trainer_group": "trainer",
         "model_trainer_runs_dir": "/srv/gan/runs",
         "__model_trainer_venv": "/opt/gpuwright/venvs/current",
         "item": "train-gan@.service",

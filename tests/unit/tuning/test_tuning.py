@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -57,9 +58,16 @@ def test_files_say_what_they_should(host):
         "@trainer - memlock unlimited",
         "@trainer - nofile 1048576",
         "@trainer soft stack 65536",
+        "@trainer - nproc unlimited",
     ]
     drop_in = text(host, "etc/systemd/system/train-gan@.service.d/50-gpuwright-limits.conf").splitlines()
-    assert drop_in[1:] == ["[Service]", "LimitMEMLOCK=infinity", "LimitNOFILE=1048576", "LimitSTACK=65536K:infinity"]
+    assert drop_in[1:] == [
+        "[Service]",
+        "LimitMEMLOCK=infinity",
+        "LimitNOFILE=1048576",
+        "LimitSTACK=65536K:infinity",
+        "TasksMax=infinity",
+    ]
     rule = text(host, "etc/udev/rules.d/61-gpuwright-data-disk.rules").splitlines()[1]
     assert 'ATTR{wwid}=="eui.0025388b01234567"' in rule and 'ATTR{queue/scheduler}="none"' in rule
     assert (host.folder / "usr/local/bin/gpu-tune").stat().st_mode & 0o777 == 0o755
@@ -206,7 +214,7 @@ def test_a_container_gets_files_and_units_and_no_knob_of_its_hosts_kernel(host):
     host.put("/run/systemd/container", "podman\n")
     host.tuned("balanced")
     plan = tune(host)[1]
-    held = {"gpu_persistence", "limits_memlock", "limits_nofile", "limits_stack"}
+    held = {"gpu_persistence", "limits_memlock", "limits_nofile", "limits_stack", "limits_tasks"}
     assert {row["name"] for row in plan.settings} == held
     assert {row["reason"] for row in plan.skipped} == {"this node is a container (podman): its host sets that"}
     for path, content in KERNEL_FILES.items():
@@ -235,6 +243,76 @@ def test_tuned_gets_a_profile_that_agrees(host):
     assert "tuned-adm profile gpuwright" in host.calls()
     tune(host, absent=True)
     assert (host.state / "tuned").read_text() == "balanced\n"
+
+
+# [section] option of RHEL 8's throughput-performance, and of one whose write-back is in [vm].
+PARENTS = [
+    {"sysctl": {"vm.dirty_ratio": "40", "vm.dirty_background_ratio": "10", "vm.swappiness": "10"}},
+    {"vm": {"dirty_bytes": "40%", "dirty_background_bytes": "10%"}, "disk": {"readahead": ">4096"}},
+    {"vm": {"dirty_ratio": "40", "dirty_background_ratio": "10"}, "disk": {"readahead": ">4096"}},
+]
+
+
+class CasedParser(configparser.ConfigParser):
+    """Names of settings are not made lower case."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_tuned_verifies_its_own_profile(host, parent):
+    """As tuned merges: options of the child go before, and `drop` takes the parent's away."""
+    host.tuned("balanced")
+    plan = tune(host)[1]
+    child = CasedParser(delimiters=("=",))
+    child.read_string(text(host, "etc/tuned/gpuwright/tuned.conf"))
+    merged = {}
+    for section, options in parent.items():
+        own = dict(child[section]) if section in child else {}
+        gone = own.pop("drop", "").split(",")
+        merged.update({name: value for name, value in options.items() if name not in gone})
+        merged.update(own)
+    # What is left agrees with what is set.
+    held = {row["name"]: row["wanted"] for row in plan.settings}
+    for name, value in merged.items():
+        assert "dirty" not in name or held.get(name) == value
+        assert name != "readahead" and held.get(name, value) == value
+    assert "vm.dirty_bytes" in child["sysctl"] and "drop" not in merged
+
+
+def test_read_ahead_of_every_device_below_the_file_system(host):
+    """An LVM volume on md, whose disks have partitions: the file system reads ahead as the volume says."""
+    host.put("/proc/self/mountinfo", "22 1 253:2 / / rw - xfs /dev/mapper/vg-data rw\n")
+    host.link("/sys/dev/block/253:2", "../../class/block/dm-2")
+    host.put("/sys/class/block/dm-2/slaves/md0", "")
+    host.put("/sys/block/dm-2/dm/uuid", "LVM-abc\n")
+    for disk in ("sda", "sdb"):
+        host.put(f"/sys/class/block/md0/slaves/{disk}1", "")
+        host.put(f"/sys/devices/pci/{disk}/{disk}1/partition", "1\n")
+        host.link(f"/sys/class/block/{disk}1", f"../../devices/pci/{disk}/{disk}1")
+        host.put(f"/sys/block/{disk}/queue/rotational", "1\n")
+        host.put(f"/sys/block/{disk}/queue/scheduler", "[none] mq-deadline\n")
+        host.put(f"/sys/block/{disk}/wwid", f"naa.{disk}\n")
+    paths = [f"sys/block/{device}/queue/read_ahead_kb" for device in ("dm-2", "md0", "sda", "sdb")]
+    for path in paths:
+        host.put("/" + path, "128\n")
+    tune(host, data_dir="/srv/data")
+    assert {text(host, f"sys/block/{device}/queue/read_ahead_kb") for device in ("dm-2", "md0", "sda", "sdb")} == {
+        "4096\n"
+    }
+    assert text(host, "sys/block/sdb/queue/scheduler").startswith("mq-deadline")
+    rules = text(host, "etc/udev/rules.d/61-gpuwright-data-disk.rules").splitlines()[1:]
+    assert [rule.split(", ", 3)[3] for rule in rules] == [
+        'ATTR{dm/uuid}=="LVM-abc", ATTR{queue/read_ahead_kb}="4096"',
+        'KERNEL=="md0", ATTR{queue/read_ahead_kb}="4096"',
+        'ATTR{wwid}=="naa.sda", ATTR{queue/read_ahead_kb}="4096", ATTR{queue/scheduler}="mq-deadline"',
+        'ATTR{wwid}=="naa.sdb", ATTR{queue/read_ahead_kb}="4096", ATTR{queue/scheduler}="mq-deadline"',
+    ]
+    tune(host, data_dir="/srv/data", absent=True)
+    assert {text(host, f"sys/block/{device}/queue/read_ahead_kb") for device in ("dm-2", "md0", "sda", "sdb")} == {
+        "128\n"
+    }
 
 
 def test_a_changed_profile_is_loaded_again(host):

@@ -34,6 +34,12 @@ def two_disks(host):
     host.put("/proc/self/mountinfo", "22 1 253:0 / / rw - xfs /dev/dm-0 rw\n")
 
 
+def flash_and_spinning(host):
+    two_disks(host)
+    host.put("/sys/block/sda/queue/rotational", "1\n")
+    host.put("/sys/block/sdb/queue/rotational", "0\n")
+
+
 SYSTEMCTL_FAILS = "#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n"
 # (setting, what is wrong with the host, words of the reason)
 LACKING = [
@@ -55,7 +61,8 @@ LACKING = [
     ),
     ("disk_scheduler", lambda host: host.put("/proc/self/mountinfo", MOUNTS_NFS), "on /srv (nfs4), which is no disk"),
     ("disk_scheduler", lambda host: host.put("/proc/self/mountinfo", ""), "names no file system"),
-    ("disk_read_ahead_kb", two_disks, "lies on 2 disks (sda, sdb)"),
+    ("disk_read_ahead_kb", two_disks, "there is no /sys/block/dm-0/queue/read_ahead_kb"),
+    ("disk_scheduler", flash_and_spinning, "lies on flash and on spinning disks: sda, sdb"),
     ("disk_scheduler", lambda host: remove(host, QUEUE + "rotational"), "does not say whether nvme0n1 turns"),
     ("disk_read_ahead_kb", lambda host: remove(host, QUEUE + "read_ahead_kb"), "there is no /sys/block/nvme0n1"),
     ("irqbalance", lambda host: (host.units / "irqbalance.service").unlink(), "irqbalance.service is not installed"),

@@ -107,7 +107,7 @@ def without_torch(node: Node) -> None:
 
 
 def without_user(node: Node) -> None:
-    node.readings["trainer_user"] = None
+    node.readings["training_user"] = None
     for name in ("device_nodes", "venv"):
         node.readings[name] = {"unreadable": "there is no user trainer"}
     node.smoke_ends("there is no user trainer")
@@ -164,6 +164,18 @@ def without_daemon(node: Node) -> None:
     node.readings["nvidia_smi"]["gpus"][0]["power_limit_w"] = 200
 
 
+def rotated(node: Node) -> None:
+    node.readings["kernel_log"]["from_boot"] = False
+
+
+def cut_off(node: Node) -> None:
+    node.readings["kernel_log"]["whole"] = False
+
+
+def without_log(node: Node) -> None:
+    node.readings["kernel_log"]["lines"] = 0
+
+
 BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (not_loaded, "driver.reachable", 60),
     (nouveau, "driver.nouveau_absent", 60),
@@ -174,7 +186,7 @@ BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (without_uvm, "driver.uvm", 5),
     (without_environment, "framework.files", 9),
     (without_torch, "framework.files", 7),
-    (without_user, "model.trainer_user", 8),
+    (without_user, "host.training_user", 8),
     (without_trainer, "model.trainer_installed", 1),
     (empty_plan, "gpu.plan", 2),
     (full, "host.disk_space", 1),
@@ -184,6 +196,9 @@ BROKEN: list[tuple[Callable[[Node], None], str, int]] = [
     (without_program, "driver.nvidia_smi_file", 50),
     (without_launcher, "runtime.launcher", 1),
     (without_daemon, "driver.persistence", 2),
+    (rotated, "kernel.log_whole", 10),
+    (cut_off, "kernel.log_whole", 10),
+    (without_log, "kernel.log_whole", 10),
 ]
 
 

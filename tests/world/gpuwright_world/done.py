@@ -222,7 +222,7 @@ echo "fapolicyd is $(systemctl is-active fapolicyd), its files as they were" """
 TRAINER = Condition(
     "an existing trainer account, given over",
     host="useradd --create-home --shell /bin/bash --comment 'Alice Example' trainer",
-    variables={"model_trainer_adopt_user": True},
+    variables={"system_training_adopt_user": True},
     seen="getent passwd trainer | grep nologin",
 )
 IPV6 = Condition(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
+import resource
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,12 @@ from .pixels import UNREADABLE, decode_image
 DECODER = 2
 
 
+def pages_read() -> tuple[int, int]:
+    """What this thread has read from disks so far: blocks, and page faults that waited for one."""
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return used.ru_inblock, used.ru_majflt
+
+
 class CachedImages(Dataset):
     """uint8 images (3, S, S) of a file made by `write_cache`; a whole batch (N, 3, S, S) is one gather."""
 
@@ -32,27 +40,52 @@ class CachedImages(Dataset):
         if rest or not count:
             raise DataError(f"cache_dir: {file} is damaged; remove it, and it is made anew")
         self.count = count
+        self.from_disk = True
         self.images = self.map()
 
-    def map(self) -> np.memmap:
-        return np.memmap(self.file, np.uint8, "r", shape=(self.count, 3, self.size, self.size))
+    def map(self) -> np.ndarray:
+        with self.file.open("rb") as file:
+            self.pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # Images are taken at random: each page missed would read the disk's whole read-ahead, most of it for nothing.
+        self.pages.madvise(mmap.MADV_RANDOM)
+        return np.frombuffer(self.pages, np.uint8).reshape(self.count, 3, self.size, self.size)
+
+    def take(self, indices: list[int]) -> np.ndarray:
+        """A copy of these images.
+
+        Their pages are asked for as long as some come from the disk: of what is in memory the asking only costs time.
+        """
+        before = pages_read()
+        if self.from_disk:
+            self.fetch(indices)
+        images = self.images.take(indices, axis=0)
+        self.from_disk = pages_read() != before
+        return images
+
+    def fetch(self, indices: list[int]) -> None:
+        """Ask for exactly the pages of these images, all at once: without read-ahead each page waits for its own."""
+        length = 3 * self.size * self.size
+        for index in indices:
+            place = index % self.count * length
+            start = place // mmap.PAGESIZE * mmap.PAGESIZE
+            self.pages.madvise(mmap.MADV_WILLNEED, start, place + length - start)
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> Tensor:
-        return torch.from_numpy(self.images[index].copy())
+        return torch.from_numpy(self.take([index])[0])
 
     def __getitems__(self, indices: list[int]) -> Tensor:
         """The batch that DataLoader asks for, without its way over single images.
 
         One thread's gather fills the memory bus, and it lets Python's other threads run.
         """
-        return torch.from_numpy(self.images.take(indices, axis=0))
+        return torch.from_numpy(self.take(indices))
 
     def __getstate__(self) -> dict:
         # A worker that is not forked maps the file again instead of receiving all of it.
-        return {**self.__dict__, "images": None}
+        return {**self.__dict__, "images": None, "pages": None}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)

@@ -51,7 +51,7 @@ def list_targets(device: str) -> list[Target]:
 
 
 def try_target(target: Target, steps: int) -> tuple[dict[str, Any], list[str]]:
-    """Train in both precisions; the device's record (see docs/smoke-test.md) and its problems."""
+    """Train in both precisions; the device's record (see docs/parts/smoke-test.md) and its problems."""
     amp = choose_amp(target.capability)
     dtype = str(amp.dtype).replace("torch.", "")
     record = {"device": target.device, "name": target.name, "amp_dtype": dtype, "amp_dtype_because": amp.because}

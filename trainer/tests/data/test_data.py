@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import mmap
 import tarfile
 import threading
 import time
@@ -101,6 +102,35 @@ def test_ranks_share_each_batch_of_the_one_process(folder: Path) -> None:
 
 def cached(folder: Path, cache: Path, max_bad: int = 0) -> CachedImages:
     return CachedImages(write_cache(FolderImages(str(folder), 32, max_bad), cache, max_bad, workers=0), 32)
+
+
+class Told:
+    """A mapping that writes down what it is advised of."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int]] = []
+
+    def madvise(self, advice: int, start: int, length: int) -> None:
+        assert advice == mmap.MADV_WILLNEED and start % mmap.PAGESIZE == 0
+        self.ranges.append((start, start + length))
+
+
+def test_exactly_the_pages_of_a_batch_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, count = 32, 20
+    file = tmp_path / "cache"
+    file.write_bytes(bytes(range(256)) * (3 * size * size * count // 256))
+    cache = CachedImages(file, size)
+    cache.pages = Told()
+    # The first reads a block, the second waits for a page, the third finds all in memory, and so does the fourth.
+    read = iter([(0, 0), (8, 0), (8, 0), (8, 1), (8, 1), (8, 1), (8, 1), (8, 1)])
+    monkeypatch.setattr("gan_trainer.data.cache.pages_read", lambda: next(read))
+    batch = cache.__getitems__([7, 0, 19])
+    assert batch.shape == (3, 3, size, size) and cache[19].equal(batch[2])
+    assert cache[5].equal(batch[0]) and cache[5].equal(batch[0])
+    each = 3 * size * size
+    wanted = [(index * each, (index + 1) * each) for index in (7, 0, 19, 19, 5)]
+    for (start, end), (first, last) in zip(cache.pages.ranges, wanted, strict=True):
+        assert first - mmap.PAGESIZE < start <= first and end == last
 
 
 def test_cache_holds_what_the_folder_decodes_to(folder: Path, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the driver: loaded, as planned, there after the next boot, and usable by the trainer user."""
+"""Checks of the driver: loaded, as planned, there after the next boot, and usable by the training user."""
 
 import re
 from typing import Sequence, Tuple
@@ -137,9 +137,9 @@ def _package_of_daemon(readings: Evidence) -> Tuple[str, ...]:
 
 
 def device_nodes(readings: Evidence, expected: Evidence) -> Outcome:
-    """The trainer user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
+    """The training user may read and write one /dev/nvidiaN for each GPU, /dev/nvidiactl and /dev/nvidia-uvm."""
     wanted = expected.number("gpu_count")
-    user = expected.text("trainer_user")
+    user = expected.text("training_user")
     nodes = readings.at("device_nodes")
     cards = [name for name in nodes.names() if CARD_NODE.fullmatch(name)]
     missing = [name for name in SHARED_NODES if name not in nodes.names()]
@@ -249,7 +249,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=DRAIN,
-        question="May the trainer user open the GPU's device files?",
+        question="May the training user open the GPU's device files?",
         judge=device_nodes,
         firm_because="a card without its device file, or with a closed one, is lost to every training",
         unit="files",

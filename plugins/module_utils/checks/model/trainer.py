@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the trainer: its package, its user and the files that root alone may change."""
+"""Checks of the trainer: its package and the files that root alone may change."""
 
 from typing import Collection
 
@@ -17,9 +17,6 @@ from ...verdict.evidence import Evidence
 from ..collect_standard import ROOT_ONLY
 from ..framework.files import TRAINER, damage
 
-NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
-ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
-
 
 def trainer_installed(readings: Evidence, expected: Evidence) -> Outcome:
     """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
@@ -33,29 +30,6 @@ def trainer_installed(readings: Evidence, expected: Evidence) -> Outcome:
         return failed("damaged", "ok", words if TRAINER in words else f"files of {TRAINER} are damaged")
     version = readings.version("venv", "versions", "gan_trainer")
     return passed(version, "importable", f"gan_trainer {version}")
-
-
-def trainer_user(readings: Evidence, expected: Evidence) -> Outcome:
-    """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
-    name = expected.text("trainer_user")
-    if readings.absent("trainer_user"):
-        return failed("missing", name, f"there is no local user {name}")
-    user = readings.at("trainer_user")
-    if user.number("uid") == 0:
-        return failed("uid 0", name, f"{name} is root")
-    shell = user.wish("shell")
-    if shell not in NO_LOGIN_SHELLS:
-        return failed(shell, "nologin", f"{name} has the shell {shell or '/bin/sh'}")
-    groups = {group.text() for group in user.each("groups")}
-    powers = sorted(groups.intersection(ADMINISTRATORS))
-    if not groups:
-        return unknown(f"{name} is in no group that has a name")
-    if powers:
-        return failed(", ".join(powers), "no power", f"{name} is in the group {', '.join(powers)}")
-    password = user.text("password")
-    if password != "locked":
-        return failed("password " + password, "locked", f"the password of {name} is not locked")
-    return passed(name, name, f"{name} cannot log in")
 
 
 def close_again(paths: Collection[str]) -> str:
@@ -96,17 +70,6 @@ CHECKS = (
         judge=trainer_installed,
         needs_gpu=False,
         action="Run: ansible-playbook site.yml --tags model,verify",
-    ),
-    Check(
-        id="model.trainer_user",
-        layer="model",
-        level=STANDARD,
-        severity=FAIL,
-        remedy=DRAIN,
-        question="Do trainings run as a user who cannot log in?",
-        judge=trainer_user,
-        needs_gpu=False,
-        action="Run: ansible-playbook site.yml --tags model",
     ),
     Check(
         id="model.permissions",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpu-doctor --bundle`: the state of a node in one file, for a vendor or a colleague; see docs/report.md."""
+"""`gpu-doctor --bundle`: the state of a node in one file, for a vendor or a colleague; see docs/parts/report.md."""
 
 import errno
 import gzip

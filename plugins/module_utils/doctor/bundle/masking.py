@@ -161,7 +161,7 @@ class Masker:
     def _kind_of_key(key: str) -> str:
         if key in ("hostname", "host", "node_name"):
             return "host"
-        return "user" if key in ("users", "trainer_user", "user") else forms.field_kind(key)
+        return "user" if key in ("users", "training_user", "user") else forms.field_kind(key)
 
     def _key(self, name: Any) -> Any:
         return self.text(name) if isinstance(name, str) and not re.fullmatch(r"[a-z_]+", name) else name

@@ -109,7 +109,7 @@ def named_in(value: Any, key: str = "") -> List[Tuple[str, str]]:
         "host": "host",
         "users": "user",
         "user": "user",
-        "trainer_user": "user",
+        "training_user": "user",
         "serial": "serial",
     }.get(key)
     return [(kind, value)] if kind and isinstance(value, str) else []

@@ -18,7 +18,7 @@ from .log import Log
 
 REACHABLE = "driver.reachable"
 # What a file without its node leaves open; a check that asks for it is left out.
-OF_THE_NODE = ("plan", "venv", "smoke_device", "trainer_user")
+OF_THE_NODE = ("plan", "venv", "smoke_device", "training_user")
 # What an administrator may have set on a node, and has not for a file; and no job keeps a file from being read.
 NO_CONFINEMENT: Dict[str, Any] = {
     "manager": None,
@@ -119,7 +119,7 @@ def expectations_of_part(gpu_count: int) -> dict:
     stand_in = {
         "venv": "/",
         "smoke_device": "cuda",
-        "trainer_user": "trainer",
+        "training_user": "trainer",
         "plan": {part: {} for part in PLAN_PARTS},
     }
     full = parse_expectations(dict(stand_in, schema=SCHEMA, gpu_count=gpu_count, gpu_model=""))

@@ -35,7 +35,7 @@ def scan(root: str = "/", level: str = STANDARD, program: str = "gpu-doctor") ->
 
 def scan_readings(root: str, level: str, user: str, seconds: float) -> Dict:
     """What `checks.collect` reads, but for what only a node of the toolkit has."""
-    readings = collect({"trainer_user": user}, root, seconds, QUICK)
+    readings = collect({"training_user": user}, root, seconds, QUICK)
     host = without_bus(readings["probe"], root)
     readings["probe"] = host
     readings["device_nodes"] = attempt(read_own_access, root, host)

@@ -82,7 +82,7 @@ BY_TEXT = (
 
 
 def query(timeout: float = DEFAULT_TIMEOUT_SECONDS, executable: str = "nvidia-smi") -> Dict[str, Any]:
-    """The record that docs/node.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
+    """The record that docs/parts/node.md calls nvidia_smi_info; `timeout` in seconds. Raises nothing."""
     return record_of(run_bounded([executable, "-q", "-x"], timeout), timeout)
 
 

@@ -96,7 +96,7 @@ def _parse(text: str) -> Element:
 
 
 def read_gpu(gpu: Element, driver: Optional[int] = None) -> Dict[str, Any]:
-    """One record, see docs/node.md; N/A is None only where this kind of card, or this driver, may say so."""
+    """One record, see docs/parts/node.md; N/A is None only where this kind of card, or this driver, may say so."""
     name = read_text(gpu.findtext("product_name")) or UNKNOWN
     architecture, device_id = _architecture(gpu), _device_id(gpu)
     virtualization = clean(gpu.findtext("gpu_virtualization_mode/virtualization_mode")).lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import healthy_node
+import healthy_containers
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -27,31 +27,30 @@ def defaults(role: str) -> dict:
     return yaml.safe_load((REPOSITORY / f"roles/{role}/defaults/main.yml").read_text())
 
 
-def test_the_rootless_user_is_the_trainers_unless_somebody_says_otherwise():
-    """A lower layer reads no variable of a higher one, so the name stands twice."""
-    assert defaults("system_containers")["system_containers_rootless_users"] == [
-        defaults("model_trainer")["model_trainer_user"]
-    ]
+def test_the_rootless_user_is_the_one_that_trains_unless_somebody_says_otherwise():
+    (user,) = defaults("system_containers")["system_containers_rootless_users"]
+    assert user == "{{ lookup('gpuwright.node.setting', 'system_training_user') }}"
 
 
 # -- the specification -------------------------------------------------------------------------------------------------
 
 
 def test_yaml_and_json_are_read_alike():
-    as_json = json.dumps(yaml.safe_load(healthy_node.CDI))
-    pretty = json.dumps(yaml.safe_load(healthy_node.CDI), indent=2)
-    assert parse_spec(healthy_node.CDI) == parse_spec(as_json) == parse_spec(pretty) == FOUND
+    as_json = json.dumps(yaml.safe_load(healthy_containers.CDI))
+    pretty = json.dumps(yaml.safe_load(healthy_containers.CDI), indent=2)
+    assert parse_spec(healthy_containers.CDI) == parse_spec(as_json) == parse_spec(pretty) == FOUND
 
 
 def test_a_card_counts_once_and_its_capabilities_not_at_all():
     text = (
-        healthy_node.CDI + "  - path: /dev/nvidia1\n  - path: /dev/nvidia10\n  - path: /dev/nvidia-caps/nvidia-cap1\n"
+        healthy_containers.CDI + "  - path: /dev/nvidia1\n  - path: /dev/nvidia10\n"
+        "  - path: /dev/nvidia-caps/nvidia-cap1\n"
     )
     assert parse_spec(text)["cards"] == ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia10"]
 
 
 def test_a_device_that_is_only_called_alike_is_not_all():
-    assert parse_spec(healthy_node.CDI.replace("name: all", "name: allocated"))["all"] is False
+    assert parse_spec(healthy_containers.CDI.replace("name: all", "name: allocated"))["all"] is False
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_a_device_that_is_only_called_alike_is_not_all():
         ("", "names no kind"),
         ("<html>proxy error</html>", "names no kind"),
         ("kind: nvidia.com/gpu\n", "names 0 versions of libcuda"),
-        (healthy_node.CDI + "  - hostPath: /usr/lib64/libcuda.so.535.261.03\n", "names 2 versions"),
+        (healthy_containers.CDI + "  - hostPath: /usr/lib64/libcuda.so.535.261.03\n", "names 2 versions"),
     ],
 )
 def test_what_is_no_specification_is_unreadable(text, words):
@@ -69,7 +68,7 @@ def test_what_is_no_specification_is_unreadable(text, words):
 
 
 def test_no_record_means_no_containers(host: HostTree):
-    host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.put("/var/run/cdi/nvidia.yaml", healthy_containers.CDI)
     assert read_containers(host.root) is None
 
 
@@ -86,18 +85,18 @@ def test_a_record_that_cannot_be_used_is_unreadable(host: HostTree, record):
     ("files", "others"),
     [
         ({}, []),
-        ({"/etc/cdi/nvidia.yaml": healthy_node.CDI}, ["/etc/cdi/nvidia.yaml"]),
-        ({"/etc/cdi/old.json": json.dumps(yaml.safe_load(healthy_node.CDI))}, ["/etc/cdi/old.json"]),
-        ({"/var/run/cdi/nvidia-2.yaml": healthy_node.CDI}, ["/var/run/cdi/nvidia-2.yaml"]),
-        ({"/etc/cdi/mlx.yaml": healthy_node.CDI.replace("nvidia.com/gpu", "mellanox.com/nic")}, []),
-        ({"/etc/cdi/nvidia.yaml.rpmsave": healthy_node.CDI, "/etc/cdi/notes.txt": "kind: nvidia.com/gpu"}, []),
+        ({"/etc/cdi/nvidia.yaml": healthy_containers.CDI}, ["/etc/cdi/nvidia.yaml"]),
+        ({"/etc/cdi/old.json": json.dumps(yaml.safe_load(healthy_containers.CDI))}, ["/etc/cdi/old.json"]),
+        ({"/var/run/cdi/nvidia-2.yaml": healthy_containers.CDI}, ["/var/run/cdi/nvidia-2.yaml"]),
+        ({"/etc/cdi/mlx.yaml": healthy_containers.CDI.replace("nvidia.com/gpu", "mellanox.com/nic")}, []),
+        ({"/etc/cdi/nvidia.yaml.rpmsave": healthy_containers.CDI, "/etc/cdi/notes.txt": "kind: nvidia.com/gpu"}, []),
         ({"/etc/cdi/damaged.yaml": b"\xff\xfe"}, []),
     ],
 )
 def test_a_second_specification_is_seen(host: HostTree, files, others):
     record = {"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}
     host.put("/etc/gpuwright/containers.json", json.dumps(record))
-    host.put("/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.put("/run/cdi/nvidia.yaml", healthy_containers.CDI)
     host.link("/var/run", "../run")
     for path, text in files.items():
         host.put(path, text)
@@ -108,7 +107,7 @@ def test_a_second_specification_is_seen(host: HostTree, files, others):
 def test_the_specification_may_be_a_link_into_the_other_folder(host: HostTree):
     record = {"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}
     host.put("/etc/gpuwright/containers.json", json.dumps(record))
-    host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.put("/var/run/cdi/nvidia.yaml", healthy_containers.CDI)
     host.link("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
     found = read_containers(host.root)
     assert found is not None and found["others"] == []
@@ -118,7 +117,7 @@ def test_engine_and_specification_may_be_missing(host: HostTree):
     host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}')
     assert read_containers(host.root) == {"engine": "docker", "program": False, "spec": None, "others": []}
     host.put("/usr/bin/dockerd", "")
-    host.put("/var/run/cdi/nvidia.yaml", healthy_node.CDI)
+    host.put("/var/run/cdi/nvidia.yaml", healthy_containers.CDI)
     assert read_containers(host.root) == {"engine": "docker", "program": True, "spec": FOUND, "others": []}
 
 

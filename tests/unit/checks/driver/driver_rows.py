@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import KERNEL, PCI_ID
+from node_names import KERNEL, PCI_ID
 from row_values import A100, DOWN, GEFORCE, NVIDIA, SMI, SMI_GPU
 
 KEY = ("probe", "module_key", "state")

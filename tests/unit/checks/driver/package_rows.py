@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import KERNEL, MOK, PCI_ID, READINGS, Changes
+from healthy_node import READINGS
+from node_names import KERNEL, MOK, PCI_ID, Changes
 from row_values import DOWN, NVIDIA, SMI
 
 PARTS = ("driver_packages",)

@@ -45,7 +45,7 @@ def test_mode_and_group_are_named(tmp_path: Path, mode: int, group: str, member:
     readings = node(tmp_path, mode, group, member)
     outcome = device_nodes(
         Evidence(readings, "readings"),
-        Evidence({**healthy_node.EXPECTATIONS, "trainer_user": "trainer"}, "expectations"),
+        Evidence({**healthy_node.EXPECTATIONS, "training_user": "trainer"}, "expectations"),
     )
     action = outcome.action or next(row.action for row in CHECKS if row.id == "driver.device_nodes")
     assert outcome.status == "FAIL" and says in outcome.message and does in action, outcome
@@ -57,6 +57,6 @@ def test_who_may_passes(tmp_path: Path, mode: int, member: bool) -> None:
     readings = node(tmp_path, mode, "video", member)
     outcome = device_nodes(
         Evidence(readings, "readings"),
-        Evidence({**healthy_node.EXPECTATIONS, "trainer_user": "trainer"}, "expectations"),
+        Evidence({**healthy_node.EXPECTATIONS, "training_user": "trainer"}, "expectations"),
     )
     assert outcome.status == "PASS", outcome

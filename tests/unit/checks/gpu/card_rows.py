@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import IN_FABRIC, NVLINK, Changes
+from healthy_gpu import IN_FABRIC, NVLINK
+from node_names import Changes
 from row_values import DOWN, GPU, HEALTH, SMI, SMI_GPU, V100
 
 A = "00000001-0000-0000-0000-000000000001"

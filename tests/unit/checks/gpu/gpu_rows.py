@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import healthy_node
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import NVLINK, PCI_ID
+from healthy_gpu import NVLINK
+from node_names import PCI_ID
 from row_values import A100, DOWN, GEFORCE, GPU, HEALTH, SMI, SMI_GPU, TUNING, V100
 
 SECOND = {**healthy_node.READINGS["probe"]["gpus"][0], "pci_id": "0000:5e:00.0"}

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import healthy_node
+import healthy_plan
 import pytest
 import yaml
 from gpuwright.checks.all import run_checks
@@ -17,11 +18,11 @@ from gpuwright.checks.gpu.kept_plan import hold, made_for
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 CARD = {"pci_id": "0000:3b:00.0", "name": "Tesla V100-PCIE-16GB"}
-EMPTY = {**copy.deepcopy(healthy_node.PLAN), "driver": {"branch": "", "present": True}}
-SMALLER = {**copy.deepcopy(healthy_node.PLAN), "driver": {**healthy_node.PLAN["driver"], "branch": "470"}}
+EMPTY = {**copy.deepcopy(healthy_plan.PLAN), "driver": {"branch": "", "present": True}}
+SMALLER = {**copy.deepcopy(healthy_plan.PLAN), "driver": {**healthy_plan.PLAN["driver"], "branch": "470"}}
 
 
-def wanted(plan: dict = healthy_node.PLAN, **changes: object) -> dict:
+def wanted(plan: dict = healthy_plan.PLAN, **changes: object) -> dict:
     return healthy_node.expectations(plan=copy.deepcopy(plan), **changes)
 
 
@@ -103,7 +104,7 @@ def test_the_role_keeps_the_plan_while_a_gpu_is_missing(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    run(healthy_node.PLAN, [CARD])
+    run(healthy_plan.PLAN, [CARD])
     before = file.read_text()
     assert json.loads(before)["plan_gpus"] == 1
     assert "0 of 1 GPUs are on the PCI bus" in " ".join(run(EMPTY, []).split())

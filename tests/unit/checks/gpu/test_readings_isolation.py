@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 
 import healthy_files
-import healthy_node
+import node_names
 import pytest
 from gpuwright.checks.gpu.isolation_reading import parse_acs, read_isolation, read_machine
 from gpuwright.checks.host.services_reading import UNITS, read_services
 from gpuwright.host.access import number_of, read_device_links
 from healthy_files import configuration
-from healthy_node import BRIDGE, PCI_ID
 from host_tree import HostTree
+from node_names import BRIDGE, PCI_ID
 
 FOLDER = f"/sys/bus/pci/devices/{PCI_ID}"
 
@@ -124,7 +124,7 @@ def test_an_answer_that_is_none(host, on_path, script, words):
 
 
 def test_the_units_are_those_that_the_roles_write():
-    roles = healthy_node.DATA.parents[2] / "roles"
+    roles = node_names.DATA.parents[2] / "roles"
     containers = {file.name[:-3] for file in (roles / "system_containers/templates").glob("gpuwright-*.j2")}
     monitor = (roles / "system_monitor/vars/main.yml").read_text()
     assert containers <= set(UNITS)

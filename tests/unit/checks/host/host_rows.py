@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import healthy_node
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import Changes
+from node_names import Changes
 from row_values import TUNING
 
 DISKS = ("file_systems",)
@@ -136,4 +136,12 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.disks", {("disks",): None}, {}, SKIP, "no disk of its own"),
     ("host.disks", {("disks",): []}, {}, UNKNOWN, "no disk was looked at"),
     ("host.disks", {("host", "container"): "podman", (*DISK, "state"): "dead"}, {}, SKIP, "is a container"),
+    ("host.training_user", {("training_user",): None}, {}, FAIL, "no local user trainer"),
+    ("host.training_user", {("training_user", "uid"): 0}, {}, FAIL, "is root"),
+    ("host.training_user", {("training_user", "shell"): "/bin/bash"}, {}, FAIL, "has the shell /bin/bash"),
+    ("host.training_user", {("training_user", "shell"): ""}, {}, FAIL, "has the shell /bin/sh"),
+    ("host.training_user", {("training_user", "groups"): ["trainer", "wheel"]}, {}, FAIL, "in the group wheel"),
+    ("host.training_user", {("training_user", "groups"): []}, {}, UNKNOWN, "no group"),
+    ("host.training_user", {("training_user", "password"): "set"}, {}, FAIL, "not locked"),
+    ("host.training_user", {("training_user", "password"): "empty"}, {}, FAIL, "not locked"),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import Changes
+from node_names import Changes
 
 CARD = "0000:3b:00"
 LOG = ("kernel_log",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import healthy_node
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import performance_of
+from healthy_performance import performance_of
 
 SPEED = ("performance",)
 MEASURE = (*SPEED, "devices", 0, "measures")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import healthy_node
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from healthy_node import Changes
+from node_names import Changes
 from row_values import GPU
 
 ON_CPU = {**healthy_node.SMOKE, "device": "cpu", "devices": [{**healthy_node.SMOKE["devices"][0], "device": "cpu"}]}

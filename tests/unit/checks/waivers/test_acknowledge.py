@@ -6,6 +6,7 @@ import json
 import os
 
 import healthy_node
+import node_names
 import pytest
 from gpuwright.checks.all import CHECKS
 from gpuwright.checks.kernel.event_names import in_one_spelling
@@ -32,7 +33,7 @@ def lanes(folder):  # noqa: F811
     """Set the number of lanes that nvidia-smi tells."""
 
     def change(number: int) -> None:
-        text = (healthy_node.DATA / "nvidia_smi/580-v100.xml").read_text()
+        text = (node_names.DATA / "nvidia_smi/580-v100.xml").read_text()
         assert WIDTH in text
         (folder / "580-v100.xml").write_text(text.replace(WIDTH, WIDTH.replace("16", str(number))))
 

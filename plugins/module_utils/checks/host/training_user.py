@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of the account that trains."""
+
+from ...verdict.check import (
+    DRAIN,
+    FAIL,
+    STANDARD,
+    Check,
+    Outcome,
+    failed,
+    passed,
+    unknown,
+)
+from ...verdict.evidence import Evidence
+
+NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
+ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
+
+
+def training_user(readings: Evidence, expected: Evidence) -> Outcome:
+    """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
+    name = expected.text("training_user")
+    if readings.absent("training_user"):
+        return failed("missing", name, f"there is no local user {name}")
+    user = readings.at("training_user")
+    if user.number("uid") == 0:
+        return failed("uid 0", name, f"{name} is root")
+    shell = user.wish("shell")
+    if shell not in NO_LOGIN_SHELLS:
+        return failed(shell, "nologin", f"{name} has the shell {shell or '/bin/sh'}")
+    groups = {group.text() for group in user.each("groups")}
+    powers = sorted(groups.intersection(ADMINISTRATORS))
+    if not groups:
+        return unknown(f"{name} is in no group that has a name")
+    if powers:
+        return failed(", ".join(powers), "no power", f"{name} is in the group {', '.join(powers)}")
+    password = user.text("password")
+    if password != "locked":
+        return failed("password " + password, "locked", f"the password of {name} is not locked")
+    return passed(name, name, f"{name} cannot log in")
+
+
+CHECKS = (
+    Check(
+        id="host.training_user",
+        layer="system",
+        level=STANDARD,
+        severity=FAIL,
+        remedy=DRAIN,
+        question="Do trainings run as a user who cannot log in?",
+        judge=training_user,
+        needs_gpu=False,
+        action="Run: ansible-playbook site.yml --tags system_training",
+    ),
+)

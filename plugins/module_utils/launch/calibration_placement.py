@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The placements that `gpu-run --calibrate` compares, and how a child of it is placed."""
+
+import os
+from typing import Callable, Dict, Mapping, Optional, Sequence, Tuple
+
+from ..host.bounded import run_bounded
+from .calibrated import CORES, UNSET
+from .cpu_share import NODE, NONE, SOCKET
+from .decision import Decision
+from .memory_policy import set_memory_policy
+from .options import Options
+from .placement import CALIBRATED, Placement
+from .ranks import Rank, is_launcher
+
+BARE, AGAIN = "bare", "bare again"
+PLACEMENTS = {
+    BARE: Placement(NONE, "none", UNSET),
+    AGAIN: Placement(NONE, "none", UNSET),
+    "threads": Placement(NONE, "none", CORES),
+    "node": Placement(NODE, "preferred", CORES),
+    "node bind": Placement(NODE, "bind", CORES),
+    "socket": Placement(SOCKET, "preferred", CORES),
+    "socket bind": Placement(SOCKET, "bind", CORES),
+}
+TRIAL_SECONDS = 10.0
+
+
+def why_not_measured(
+    options: Options, command: Sequence[str], environ: Mapping[str, str], policy_numa: str, rank: Optional[Rank]
+) -> str:
+    """Why no placement is compared, "" when it is."""
+    if rank is not None or is_launcher(command):
+        return "several ranks divide the host, so their placement is not compared"
+    for name in ("node", "numa", "memory", "threads"):
+        if getattr(options, name) is not None:
+            return f"option --{name} says it"
+    if policy_numa != CALIBRATED:
+        return f"the policy names {policy_numa}, which takes precedence"
+    if environ.get("OMP_NUM_THREADS"):
+        return "OMP_NUM_THREADS is set by the caller"
+    return ""
+
+
+def different(decisions: Dict[str, Decision]) -> Tuple[Dict[str, Decision], Dict[str, str]]:
+    """(the decisions without those that do the same as an earlier one, {name: as which}); the control stays."""
+    kept: Dict[str, Decision] = {}
+    same: Dict[str, str] = {}
+    for name, decision in decisions.items():
+        twin = next((other for other in kept if other != AGAIN and _alike(decision, kept[other])), None)
+        if twin is None or name == AGAIN:
+            kept[name] = decision
+        else:
+            same[name] = f"is the same here as {twin}"
+    return kept, same
+
+
+def _alike(one: Decision, other: Decision) -> bool:
+    return (one.cpus, one.memory_policy, one.memory_nodes, one.environment) == (
+        *(other.cpus, other.memory_policy, other.memory_nodes, other.environment),
+    )
+
+
+def placing(decision: Decision, become: Optional[Callable[[], None]]) -> Callable[[], None]:
+    """What a child calls before the command starts: it takes the CPUs and the memory policy, and gives up root.
+
+    The call raises OSError where the kernel refuses.
+    """
+
+    def before() -> None:
+        os.sched_setaffinity(0, decision.cpus)
+        if decision.memory_policy != "none":
+            fault = set_memory_policy(decision.memory_policy, decision.memory_nodes)
+            if fault:
+                raise OSError(fault)
+        if become is not None:
+            become()
+
+    return before
+
+
+def refusal(decision: Decision) -> str:
+    """Why the kernel does not place a process so, "" when it does; tried in a child that ends at once."""
+    reading, writing = os.pipe()
+
+    def before() -> None:
+        try:
+            placing(decision, None)()
+        except OSError as error:
+            os.write(writing, str(error).encode("utf-8", "replace"))
+
+    try:
+        done = run_bounded(["true"], TRIAL_SECONDS, before_start=before)
+    finally:
+        os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        return pipe.read().decode("utf-8", "replace") or done.problem

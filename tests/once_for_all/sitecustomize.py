@@ -1,0 +1,132 @@
+"""What Ansible works out anew in every run and every task, worked out once for all runs of the tests.
+
+Ansible packs a module with all that it imports: it parses each file to see what that is, and sends the sources in an
+archive, from which Python compiles them in every task. Each start reads Ansible's own lists, in YAML, and compiles
+what it imports of a collection. Together that is half of what a run on localhost costs. All of it depends on the bytes
+of one source alone, so the answer is kept under their SHA-256, and a changed source has another.
+
+Programs that tests start find this file by PYTHONPATH, and the folder of the answers by ONCE_FOR_ALL. Python before
+3.10 works as ever.
+"""
+
+import os
+import sys
+
+FOLDER = os.environ.get("ONCE_FOR_ALL", "")
+
+
+def kept(kind, source, answer):
+    """What `answer()` returned for this kind and source when it was called first, by whichever program."""
+    import hashlib
+    import marshal
+
+    digest = hashlib.sha256(source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass"))
+    path = os.path.join(FOLDER, f"{kind}.{digest.hexdigest()}.{sys.implementation.cache_tag}")
+    try:
+        with open(path, "rb") as file:
+            return marshal.loads(file.read())
+    except OSError:
+        found = answer()
+    # An ordinary user may not write there, and dates have no place in marshal: both are worked out as ever.
+    try:
+        data = marshal.dumps(found)
+        with open(f"{path}.{os.getpid()}", "wb") as file:
+            file.write(data)
+        os.rename(file.name, path)
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def code_of(source, filename, **how):
+    import _imp
+
+    code = kept("code", source, lambda: compile(source, filename, "exec", **how))
+    # Tracebacks and warnings name the file, and an archive has another name in every task.
+    _imp._fix_co_filename(code, filename)
+    return code
+
+
+def in_archives(zipimport):
+    """What a module imports on the host."""
+    zipimport._compile_source = lambda path, source: code_of(source, path, dont_inherit=True)
+
+
+def of_collections(finder):
+    """What a start imports of a collection, for which Ansible leaves no compiled files."""
+
+    def compiled(source, filename, mode, flags, dont_inherit):
+        if (mode, flags) != ("exec", 0):
+            return compile(source, filename, mode, flags, dont_inherit)
+        return code_of(source, filename, dont_inherit=dont_inherit)
+
+    finder.compile = compiled
+
+
+def of_packing(module_common):
+    """Of a parsed source Ansible looks at the imports alone, and whether they stand at the top."""
+    import ast
+
+    def imports(source):
+        tree = compile(source, "<unknown>", "exec", ast.PyCF_ONLY_AST)
+        found = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+        lines = [ast.unparse(node) for node in tree.body if node in found]
+        deeper = [f" {ast.unparse(node)}" for node in found if node not in tree.body]
+        return "\n".join([*lines, *(["if deeper:"] if deeper else []), *deeper])
+
+    def parsed(source, filename, mode, flags=0):
+        if (mode, flags) != ("exec", ast.PyCF_ONLY_AST):
+            return compile(source, filename, mode, flags)
+        return compile(kept("imports", source, lambda: imports(source)), filename, mode, flags)
+
+    module_common.compile = parsed
+
+
+def of_lists(yaml):
+    load = yaml.yaml_load
+
+    def loaded(stream):
+        source = stream.read() if hasattr(stream, "read") else stream
+        return kept("yaml", source, lambda: load(source))
+
+    # None on a host without PyYAML.
+    yaml.yaml_load = load and loaded
+
+
+AFTER_IMPORT = {
+    "ansible.utils.collection_loader._collection_finder": of_collections,
+    "ansible.executor.module_common": of_packing,
+    "ansible.module_utils.common.yaml": of_lists,
+}
+
+
+class Finder:
+    """Finds nothing itself: a module of the table is found as ever, and changed once it is loaded."""
+
+    def __init__(self):
+        self.looking = ""
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in AFTER_IMPORT or name == self.looking:
+            return None
+        import importlib.util
+
+        self.looking = name
+        spec = importlib.util.find_spec(name)
+        self.looking = ""
+        if spec is not None:
+            load = spec.loader.exec_module
+
+            def load_and_change(module):
+                load(module)
+                AFTER_IMPORT[name](module)
+
+            spec.loader.exec_module = load_and_change
+        return spec
+
+
+if FOLDER and sys.version_info >= (3, 10):
+    import zipimport
+
+    in_archives(zipimport)
+    sys.meta_path.insert(0, Finder())

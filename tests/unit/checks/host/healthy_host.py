@@ -1,0 +1,74 @@
+"""What the readings say of the host where every check passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from node_names import Changes
+
+DISK_HEALTH = {"passed": True, "critical_warning": 0, "percentage_used": 3}
+
+READINGS: dict[str, Any] = {
+    "host": {
+        "container": None,
+        "clock_source": "tsc",
+        "governors": ["performance"],
+        "blocked_tasks": {"nvidia": [], "others": []},
+        "environment": [],
+        "swap_mib": 4095,
+        "uptime_s": 86400.0,
+    },
+    "file_systems": [
+        {
+            "use": use,
+            "folder": folder,
+            "there": True,
+            "mount": mount,
+            "kind": "xfs",
+            "read_only": False,
+            "free_mib": free,
+            "free_inodes": files,
+        }
+        for use, folder, mount, free, files in (
+            ("system", "/", "/", 50000, 1000000),
+            ("boot", "/boot", "/boot", 600, 500000),
+            ("state", "/var", "/var", 40000, 800000),
+            ("environment", "/opt/gpuwright", "/opt", 45000, 900000),
+            ("data", "/srv/gan/data", "/srv", 70000, 900000),
+            ("runs", "/srv/gan/runs", "/srv", 70000, 900000),
+        )
+    ],
+    "services": {
+        "toolkit": [
+            {"unit": "gpuwright-boot-check.service", "active": "inactive", "enabled": "enabled"},
+            {"unit": "gpuwright-check.timer", "active": "active", "enabled": "enabled"},
+        ],
+        "inventory": [],
+    },
+    "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
+    "infiniband": None,
+    "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
+    "training_user": {
+        "uid": 991,
+        "gids": [991],
+        "groups": ["trainer"],
+        "shell": "/sbin/nologin",
+        "password": "locked",
+    },
+}
+# Checks that make sense on other nodes only, and what makes this one such a node.
+OTHER_NODES: dict[str, Changes] = {
+    "host.size": {("expectations", "host"): {"sockets": 2, "cpus": 20, "memory_gib": 128, "swap_gib": 4}},
+    "host.infiniband": {
+        ("infiniband",): [
+            {
+                "name": "mlx5_0 port 1",
+                "state": "ACTIVE",
+                "physical": "LinkUp",
+                "rate": "100 Gb/sec (4X EDR)",
+                "layer": "InfiniBand",
+                "link_downed": 0,
+            }
+        ]
+    },
+}

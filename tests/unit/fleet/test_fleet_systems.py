@@ -1,0 +1,67 @@
+"""The stand-ins of EL 9 and EL 10: what of NVIDIA's repositories they are offered, and what they call themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+FLEET = Path(__file__).resolve().parents[2] / "fleet"
+sys.path.insert(0, str(FLEET))
+
+from gpuwright_fleet import containers, inventory, repositories, specs  # noqa: E402
+from test_plan_questions import ask  # noqa: E402
+
+DATA = yaml.safe_load((FLEET / "repositories.yml").read_text())
+HOSTS = yaml.safe_load((FLEET / "hosts.yml").read_text())["hosts"]
+KERNEL = "4.18.0-477.10.1.el8_8.x86_64"
+
+
+def offered(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Files of a repository that is made from another one."""
+    monkeypatch.setattr(repositories, "expand", lambda data, release: specs.expand(data, KERNEL))
+    entry = DATA["repositories"][name]
+    folder = tmp_path / entry["same_as"] / "Packages"
+    folder.mkdir(parents=True)
+    for package in specs.expand(DATA, KERNEL):
+        if package.repository == entry["same_as"]:
+            (folder / repositories.rpm_file(package)).touch()
+    repositories.copy_packages(DATA, entry, tmp_path, tmp_path / name)
+    return sorted(path.name for path in (tmp_path / name / "Packages").iterdir())
+
+
+def branches(files: list[str]) -> set[str]:
+    return {name.split("-")[3][:3] for name in files if name.startswith("nvidia-driver-cuda-5")}
+
+
+def test_el9_has_all_branches_in_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = offered("cuda-rhel9-x86_64", tmp_path, monkeypatch)
+    assert {"570", "580", "590"} <= branches(files)
+    streams = {entry["data"].get("stream") for entry in repositories.documents_of(DATA, "cuda-rhel9-x86_64")}
+    assert {"580-dkms", "580-open"} <= streams
+
+
+def test_el10_has_no_streams_and_begins_with_580_and_cuda_13(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = offered("cuda-rhel10-x86_64", tmp_path, monkeypatch)
+    assert branches(files) == {"580", "590"}
+    assert [name for name in files if name.startswith("cuda-toolkit-")] == ["cuda-toolkit-13-0-13.0.2-1.x86_64.rpm"]
+    assert repositories.documents_of(DATA, "cuda-rhel10-x86_64") == []
+    assert repositories.documents_of(DATA, "cuda-rhel8-x86_64")
+    # What a plan for the stand-in installs is there.
+    plan = ask("T4", "rhel 10.0", driver_branch="580")
+    wanted = [name.removesuffix("*") for name in plan["driver"]["packages"]] + plan["cudnn"]["packages"]
+    assert [name for name in wanted if not any(file.startswith(name) for file in files)] == []
+
+
+@pytest.mark.parametrize(("name", "number"), [("el9-01", "9"), ("el10-01", "10")])
+def test_a_host_is_called_and_served_as_its_system(name: str, number: str) -> None:
+    host = containers.Host(name, "10.9.8.10", HOSTS[name])
+    fingerprints = dict.fromkeys(("epel", "nvidia", "redhat"), "1" * 40)
+    group = inventory.inventory([host], Path("/state"), fingerprints, {})["gpu_nodes"]
+    assert group["hosts"][name]["system_driver_repository_url"].endswith(f"/cuda-rhel{number}-x86_64")
+    folder = FLEET / f"el{number}"
+    assert f'VERSION_ID="{number}.' in (folder / "identity/os-release").read_text()
+    assert f"platform:el{number}" in (folder / "overlay/etc/dnf/dnf.conf").read_text()
+    assert f"rhel-{number}-for-x86_64-baseos-rpms" in (folder / "overlay/etc/yum.repos.d/redhat.repo").read_text()

@@ -125,7 +125,7 @@ def test_claims_configuration_and_accounts_exist(overlay: str) -> None:
     there = {(r["kind"], r["metadata"]["name"]) for r in BUILT[overlay]}
     for resource in BUILT[overlay]:
         assert resource["metadata"]["namespace"] == "gan"
-        for volume in (kustomize.pod(resource) or {"volumes": []})["volumes"]:
+        for volume in kustomize.pod(resource)["volumes"] if kustomize.has_pod(resource) else []:
             if "configMap" in volume:
                 assert ("ConfigMap", volume["configMap"]["name"]) in there
             if "persistentVolumeClaim" in volume:

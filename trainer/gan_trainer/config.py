@@ -15,6 +15,9 @@ from .schema import check_values, option
 
 SIZES = (32, 64, 128, 256, 512, 1024)
 
+# What a flow has no use for.
+GAN_KEYS = ("model", "loss", "r1_gamma", "r2_gamma", "penalty_every", "lr_discriminator", "activation_checkpointing")
+
 
 class ConfigError(UsageError, ValueError):
     """The configuration cannot be used; the text has one line for each fault."""
@@ -29,6 +32,8 @@ class Config:
     precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "tf32", "fp16", "bf16"))
     seed: int = option(0, "start of all random numbers", 0, 2**31 - 1)
 
+    task: str = option("gan", "what is trained: tasks/", choices=("gan", "flow"), own=True)
+    options: dict = option({}, "settings of your own package, as `options: {depth: 3}`; it reads config.options")
     data: str = option(
         "synthetic", "synthetic, a folder of images, tar shards as data/{000..009}.tar, or package.module:make"
     )
@@ -48,6 +53,7 @@ class Config:
     r1_gamma: float = option(0.0, "weight of the gradient penalty on real images; 0 is none", 0.0, 1e4)
     r2_gamma: float = option(0.0, "weight of the gradient penalty on generated images; 0 is none", 0.0, 1e4)
     penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
+    flow_steps: int = option(16, "task flow: steps from noise to an image, two passes each", 1, 1000)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
     # StyleGAN2 and its successors take 0.05.
     ema_rampup: float = option(0.0, "part of the steps so far that the average reaches back over; 0: all", 0.0, 1.0)
@@ -149,6 +155,11 @@ def contradictions(config: Config) -> list[str]:
         faults.append(f"warmup_steps: {config.warmup_steps} leaves no training; allowed: 0 to {config.steps - 1}")
     if config.cuda_graphs and not config.fused_optimizer:
         faults.append("cuda_graphs: true needs the fused optimizer; allowed with fused_optimizer false: false")
+    if config.task == "flow":
+        for key in GAN_KEYS:
+            value, default = getattr(config, key), getattr(Config, key)
+            if value != default:
+                faults.append(f"{key}: {value!r} is for task gan; allowed with task flow: {default!r}")
     if is_own(config.data) and config.cache_dir:
         faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with {config.data}: empty")
     if config.data.endswith(".tar") and config.cache_dir:

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     from ..safe_files import replacing
 
     trained = load_trained(config.run_dir, options.checkpoint)
-    noise = make_noise(seeds, trained.config.latent_dim, options.truncation)
+    noise = make_noise(seeds, trained.noise_shape, options.truncation)
     images = images_of(trained.generator.to(choose_device(config.device)), noise)
     file = Path(options.output or Path(config.run_dir) / f"samples-{trained.step:010d}.png")
     try:

@@ -25,6 +25,7 @@ from ..inference.trained import images_of, make_noise
 from ..runs.checkpoint import save_best
 from ..runs.samples import grid_batch
 from ..safe_files import open_own
+from ..tasks import Task
 
 WIDTHS = (32, 64, 128)
 FEATURE_SEED, FEATURE_SIZE = 0, 64
@@ -91,22 +92,21 @@ class Distance:
         except Exception:
             return math.inf
 
-    def after(self, generator: nn.Module, step: int) -> float:
+    def after(self, task: Task, average: nn.Module, step: int) -> float:
         """The distance after `step`, added to distance.jsonl; the generator is kept where no other was nearer."""
         if self.real is None:
             self.real = self.features(real_images(self.config))
         seeds = list(range(FIRST_SEED, FIRST_SEED + self.config.distance_images))
-        noise = make_noise(seeds, self.config.latent_dim)
-        value = kernel_distance(
-            self.real, self.features(images_of(generator, noise, grid_batch(self.config.image_size)))
-        )
+        noise = make_noise(seeds, task.noise_shape())
+        fake = images_of(task.sampler(average), noise, grid_batch(self.config.image_size))
+        value = kernel_distance(self.real, self.features(fake))
         line = {"step": step, "distance": value if math.isfinite(value) else None}
         # The folder belongs to a whole group: a link in the file's place is not followed.
         descriptor = open_own(self.folder / "distance.jsonl", os.O_WRONLY | os.O_APPEND)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if value < self.best:
-            state: dict[str, Any] = {"average": generator.state_dict(), "config": asdict(self.config)}
+            state: dict[str, Any] = {"average": average.state_dict(), "config": asdict(self.config)}
             save_best(self.folder / BEST, {**state, "step": step, "distance": value})
             self.best = value
         return value

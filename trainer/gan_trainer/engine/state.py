@@ -38,8 +38,8 @@ def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
         # A scaler that is off saves an empty state, and one that is on refuses it.
         if name != "scaler" or (saved and part.is_enabled()):
             part.load_state_dict(saved)
-    for name in ("generator", "discriminator", "average"):
-        repair(name, getattr(trainer, name))
+    for name, network in (*trainer.networks.items(), ("average", trainer.average)):
+        repair(name, network)
     for statistics in trainer.statistics_kept:
         statistics.remember()
     for name, tensor in state["watch"].items():

@@ -15,12 +15,13 @@ import tempfile
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..runs.samples import sizes
 
 # Largest difference of a pixel in [-1, 1], all in float32: an eightieth of a grey level. Fusing reorders sums.
 TOLERANCE = 1e-4
@@ -126,7 +127,7 @@ class Exported(NamedTuple):
     difference: float
 
 
-def export(generator: nn.Module, latent_dim: int, form: str, folder: Path) -> Exported:
+def export(generator: nn.Module, shape: int | Sequence[int], form: str, folder: Path) -> Exported:
     """Write `folder`/generator.* and compare it with `generator` (eval mode, float32) at three batch sizes.
 
     A file that differs by more than TOLERANCE is not kept. Raises ExportError.
@@ -137,7 +138,7 @@ def export(generator: nn.Module, latent_dim: int, form: str, folder: Path) -> Ex
         # A folder for this process alone, since exporters open names; AOTInductor demands the suffix in them.
         with tempfile.TemporaryDirectory(prefix=".unproven-", dir=folder) as private:
             temporary = Path(private) / file.name
-            difference = _write_and_compare(kind, generator, latent_dim, temporary, device)
+            difference = _write_and_compare(kind, generator, sizes(shape), temporary, device)
             if not difference <= TOLERANCE:
                 text = f"{form}: differs from the eager network by {difference:.2g}, allowed is {TOLERANCE:g}"
                 raise ExportError(text)
@@ -151,23 +152,25 @@ def export(generator: nn.Module, latent_dim: int, form: str, folder: Path) -> Ex
     return Exported(file, file.stat().st_size, difference)
 
 
-def _write_and_compare(kind: Format, generator: nn.Module, latent_dim: int, file: Path, device: torch.device) -> float:
+def _write_and_compare(
+    kind: Format, generator: nn.Module, shape: tuple[int, ...], file: Path, device: torch.device
+) -> float:
     """The largest difference of a pixel between `generator` and what was written into `file`."""
     with torch.no_grad(), warnings.catch_warnings():
         # Each exporter announces its successor.
         warnings.simplefilter("ignore")
-        kind.write(generator, _noise(TRACED_BATCH, latent_dim, device), file)
+        kind.write(generator, _noise(TRACED_BATCH, shape, device), file)
         network = kind.read(file)
-        return max(_difference(generator, network, latent_dim, n, device) for n in (TRACED_BATCH, *OTHER_BATCHES))
+        return max(_difference(generator, network, shape, n, device) for n in (TRACED_BATCH, *OTHER_BATCHES))
 
 
-def _noise(count: int, latent_dim: int, device: torch.device) -> Tensor:
-    return torch.randn(count, latent_dim, generator=torch.Generator().manual_seed(count)).to(device)
+def _noise(count: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(count)).to(device)
 
 
 @torch.no_grad()
-def _difference(eager: nn.Module, other: Network, latent_dim: int, count: int, device: torch.device) -> float:
-    noise = _noise(count, latent_dim, device)
+def _difference(eager: nn.Module, other: Network, shape: tuple[int, ...], count: int, device: torch.device) -> float:
+    noise = _noise(count, shape, device)
     expected, found = eager(noise), other(noise)
     if found.shape != expected.shape:
         raise ExportError(f"shape {tuple(found.shape)} instead of {tuple(expected.shape)} for a batch of {count}")

@@ -77,7 +77,7 @@ def measure_fid(
             real = real[: images - done].to(device)
             seeds = list(range(done, done + len(real)))
             metric.update(real, real=True)
-            fake = images_of(generator, make_noise(seeds, trained.config.latent_dim))
+            fake = images_of(generator, make_noise(seeds, trained.noise_shape))
             metric.update(fake.to(device), real=False)
             done += len(real)
     return {"fid": float(metric.compute()), "images": done, "num_features": network.num_features, "step": trained.step}

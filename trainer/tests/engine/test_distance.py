@@ -17,6 +17,7 @@ from gan_trainer.engine.distance import Distance, FixedFeatures, kernel_distance
 from gan_trainer.engine.train import train
 from gan_trainer.models.networks import build
 from gan_trainer.runs.drift import check_drift
+from gan_trainer.tasks import make_task
 
 CPU = torch.device("cpu")
 SMALL = {**TINY, "distance_every": 2, "distance_images": 8, "log_every": 1, "device": "cpu", "steps": 4}
@@ -102,7 +103,7 @@ def test_numbers_that_are_none_are_never_the_best(tmp_path: Path) -> None:
         weight.data.fill_(float("nan"))
     distance = Distance(config, tmp_path, CPU)
     distance.network.weight0.fill_(float("nan"))
-    assert math.isnan(distance.after(generator, 1))
+    assert math.isnan(distance.after(make_task(config), generator, 1))
     assert not (tmp_path / "best.pt").exists() and distances(tmp_path) == {1: None}
 
 
@@ -120,7 +121,7 @@ def test_a_link_in_the_place_of_its_file_is_not_written_through(tmp_path: Path) 
     (tmp_path / "run/distance.jsonl").symlink_to(tmp_path / "elsewhere")
     config = make_config({**SMALL, "run_dir": str(tmp_path / "run")})
     with pytest.raises(OSError, match="symbolic links"):
-        Distance(config, tmp_path / "run", CPU).after(build(config).generator.eval(), 1)
+        Distance(config, tmp_path / "run", CPU).after(make_task(config), build(config).generator.eval(), 1)
     assert not (tmp_path / "elsewhere").exists()
 
 

@@ -37,7 +37,7 @@ with join(on_gpu=False) as ranks:
         whole = torch.randint(0, 256, (8, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
         for _ in range(2):
             trainer.step(ranks.part(whole))
-        networks = (trainer.discriminator, trainer.generator)
+        networks = trainer.networks.values()
         state = {"gradients": [p.grad for n in networks for p in n.parameters()], "own": trainer.watch.losses}
         state["parameters"] = [p.detach() for n in networks for p in n.parameters()]
         found.append(state)
@@ -73,7 +73,7 @@ def alone() -> dict:
     images = torch.randint(0, 256, (8, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     for _ in range(2):
         trainer.step(images)
-    parameters = [p for network in (trainer.discriminator, trainer.generator) for p in network.parameters()]
+    parameters = [p for network in trainer.networks.values() for p in network.parameters()]
     return {"gradients": [p.grad for p in parameters], "parameters": [p.detach() for p in parameters]}
 
 

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A generative adversarial network: one update of the discriminator, one of the generator."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial, reduce
+from typing import Callable
+
+import torch
+from torch import Tensor, nn
+
+from ..config import Config
+from ..models.losses import (
+    RELATIVISTIC,
+    discriminator_loss,
+    functional_gradient_penalty,
+    generator_loss,
+    gradient_penalty,
+)
+from ..models.networks import build
+from ..models.penalties import Penalties
+from ..precision import Precision
+from .task import Batch, Losses, Part, Phase, Task
+
+
+class Gan(Task):
+    averaged = "generator"
+    shown = ("d_loss", "g_loss", "penalty")
+    rarely_shown = ("penalty",)
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.penalties = Penalties(config)
+
+    def build(self) -> dict[str, nn.Module]:
+        return build(self.config)._asdict()
+
+    def phases(self) -> tuple[Phase, ...]:
+        return (
+            # The generator is not fixed: its images may serve its own update, too.
+            Phase("discriminator", self.discriminate),
+            Phase("generator", self.generate, fixed=("discriminator",)),
+        )
+
+    def draw(self, count: int, random: torch.Generator) -> Batch:
+        return {"noise": torch.randn((count, self.config.latent_dim), generator=random, device=random.device)}
+
+    def examples(self, batch: Batch) -> dict[str, tuple[Tensor, ...]]:
+        return {"generator": (batch["noise"],), "discriminator": (batch["images"],)}
+
+    def rate(self, name: str) -> float:
+        return self.config.lr_discriminator if name == "discriminator" else self.config.lr_generator
+
+    def is_rare(self, step: int) -> bool:
+        return self.penalties.due(step)
+
+    def kinds(self) -> set[bool]:
+        return self.penalties.kinds
+
+    def start(self, networks: dict[str, nn.Module], run: dict[str, nn.Module], precision: Precision) -> None:
+        super().start(networks, run, precision)
+        self.penalties.start(networks["discriminator"], precision)
+
+    def discriminate(self, part: Part) -> Losses:
+        """Its loss on real and generated images, and its weighted penalties R1 and R2 together."""
+        # One part: its fake images serve both updates. Several: holding all their graphs would undo the saving.
+        with nullcontext() if part.whole else torch.no_grad():
+            fake = self.run["generator"](part.batch["noise"])
+        if part.whole:
+            part.kept["fake"] = fake
+        weights = self.penalties.weights if part.rare else (0.0, 0.0)
+        # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
+        sloped = [weight > 0 and self.penalties.share_logits for weight in weights]
+        pair = (part.batch["images"], fake)
+        images = [batch.detach().requires_grad_(slope) for batch, slope in zip(pair, sloped)]
+        logits = [self.run["discriminator"](batch) for batch in images]
+        loss = discriminator_loss(self.config.loss, *logits)
+        terms = [weight * self.penalties.of(*both) for weight, *both in zip(weights, images, logits) if weight > 0]
+        if not terms:
+            return loss, {"d_loss": loss}
+        penalty = reduce(torch.add, terms)
+        return loss + penalty * self.penalties.every, {"d_loss": loss, "penalty": penalty}
+
+    def generate(self, part: Part) -> Losses:
+        """Only the generator learns from this, so the discriminator is called as it is."""
+        fake = part.kept["fake"] if part.whole else self.run["generator"](part.batch["noise"])
+        discriminator = self.networks["discriminator"]
+        logits = (discriminator(fake),)
+        if self.config.loss == RELATIVISTIC:
+            with torch.no_grad():
+                logits += (discriminator(part.batch["images"]),)
+        loss = generator_loss(self.config.loss, *logits)
+        return loss, {"g_loss": loss}
+
+    def compiled(self, names: set[str], images: Tensor, compile_more: Callable[..., tuple[Callable, str]]) -> list[str]:
+        """The penalties differentiate twice, which compiled code refuses, so they are compiled in a form of their own,
+        with the inner gradient traced (losses.py)."""
+        if "discriminator" in names:
+            self.penalties.share_logits = False
+        if not self.penalties.wanted:
+            return []
+        plain = self.penalties.plain_discriminator
+
+        def eager(batch: Tensor) -> Tensor:
+            batch = batch.detach().requires_grad_(True)
+            return gradient_penalty(plain(batch), batch)
+
+        traceable = partial(functional_gradient_penalty, plain)
+        network, precision = self.networks["discriminator"], self.penalties.precision
+        found, line = compile_more("gradient penalty", network, eager, traceable, images, precision=precision)
+        self.penalties.compiled = None if found is eager else found
+        return [line]

@@ -16,7 +16,16 @@ from .schema import check_values, option
 SIZES = (32, 64, 128, 256, 512, 1024)
 
 # What a flow has no use for.
-GAN_KEYS = ("model", "loss", "r1_gamma", "r2_gamma", "penalty_every", "lr_discriminator", "activation_checkpointing")
+GAN_KEYS = (
+    "model",
+    "loss",
+    "r1_gamma",
+    "r2_gamma",
+    "penalty_every",
+    "lr_discriminator",
+    "activation_checkpointing",
+    "augment",
+)
 
 
 class ConfigError(UsageError, ValueError):
@@ -53,6 +62,10 @@ class Config:
     r1_gamma: float = option(0.0, "weight of the gradient penalty on real images; 0 is none", 0.0, 1e4)
     r2_gamma: float = option(0.0, "weight of the gradient penalty on generated images; 0 is none", 0.0, 1e4)
     penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
+    # Worth trying below some 10,000 images; see models/augment.py.
+    augment: str = option("none", "of what the discriminator sees", choices=("none", "diff", "ada"))
+    augment_target: float = option(0.6, "ada: sign of the real images' outputs that is aimed at", -1.0, 1.0)
+    augment_images: int = option(500_000, "ada: images in which its strength may go from 0 to 1", 1, 10**9)
     flow_steps: int = option(16, "task flow: steps from noise to an image, two passes each", 1, 1000)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
     # StyleGAN2 and its successors take 0.05.

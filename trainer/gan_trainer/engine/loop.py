@@ -82,6 +82,7 @@ class Trainer:
         batch["images"] = real
         self.last_batch = batch
         self.update(batch, self.task.is_rare(self.steps_done))
+        self.task.after(self.steps_done, self.ranks.mean_on_device)
         # Not in a recorded graph: the decay may follow the step.
         update_average(self.average, self.networks[self.task.averaged], average_decay(self.config, self.steps_done))
 
@@ -142,6 +143,7 @@ class Trainer:
             "step": self.steps_done,
             **dict(zip(self.task.shown, shown)),
             **rates,
+            **self.task.figures(),
             "loss_scale": self.scaler.get_scale(),
             "updates_left_out": skipped,
             "peak_memory_mib": read_memory(self.device).peak >> 20 if self.on_gpu else None,

@@ -22,8 +22,8 @@ class TimedBlock(nn.Module):
         self.first, self.second = nn.Conv2d(before, after, 3, padding=1), nn.Conv2d(after, after, 3, padding=1)
         self.shift = nn.Linear(time, after)
         self.skip = nn.Conv2d(before, after, 1) if before != after else nn.Identity()
-        nn.init.zeros_(self.second.weight)
-        nn.init.zeros_(self.second.bias)
+        for parameter in self.second.parameters():
+            nn.init.zeros_(parameter)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         branch = self.first(silu(self.norms[0](x))) + self.shift(time)[:, :, None, None]
@@ -32,6 +32,8 @@ class TimedBlock(nn.Module):
 
 class VelocityNetwork(nn.Module):
     """Images (N, 3, S, S) between noise and data, and their time (N,) or (1,) in [0, 1], to a velocity (N, 3, S, S)."""
+
+    frequencies: Tensor
 
     def __init__(self, image_size: int, channels: int) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ SHAPE_KEYS = ("task", "model", "image_size", "latent_dim", "channels")
 EXPERIMENT_KEYS = (
     *("data", "synthetic_images", "background", "seed", "loss", "r1_gamma", "r2_gamma", "penalty_every"),
     *("ema_decay", "ema_rampup", "batch_size", "flip", "options"),
+    *("augment", "augment_target", "augment_images"),
 )
 # Set anew for every start, and no part of the result.
 FREE_KEYS = (

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Config
+from ..models.adaptive import FAKE, LEARNING, REAL, Augmentation
 from ..models.losses import (
     RELATIVISTIC,
     discriminator_loss,
@@ -31,7 +32,7 @@ class Gan(Task):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.penalties = Penalties(config)
+        self.penalties, self.augmentation = Penalties(config), Augmentation(config)
 
     def build(self) -> dict[str, nn.Module]:
         return build(self.config)._asdict()
@@ -44,7 +45,10 @@ class Gan(Task):
         )
 
     def draw(self, count: int, random: torch.Generator) -> Batch:
-        return {"noise": torch.randn((count, self.config.latent_dim), generator=random, device=random.device)}
+        drawn = {"noise": torch.randn((count, self.config.latent_dim), generator=random, device=random.device)}
+        if self.augmentation.on:
+            drawn["augment"] = self.augmentation.draw(count, random)
+        return drawn
 
     def examples(self, batch: Batch) -> dict[str, tuple[Tensor, ...]]:
         return {"generator": (batch["noise"],), "discriminator": (batch["images"],)}
@@ -61,6 +65,20 @@ class Gan(Task):
     def start(self, networks: dict[str, nn.Module], run: dict[str, nn.Module], precision: Precision) -> None:
         super().start(networks, run, precision)
         self.penalties.start(networks["discriminator"], precision)
+        self.augmentation.start(next(networks["discriminator"].parameters()).device)
+
+    def state(self) -> dict[str, Tensor]:
+        return self.augmentation.state() if self.augmentation.kind == "ada" else {}
+
+    def figures(self) -> dict[str, float]:
+        return {"augment": float(self.augmentation.strength)} if self.augmentation.kind == "ada" else {}
+
+    def after(self, step: int, mean_of_ranks: Callable[[Tensor], Tensor]) -> None:
+        self.augmentation.settle(step, mean_of_ranks)
+
+    def seen(self, part: Part, images: Tensor, which: int) -> Tensor:
+        """Images as the discriminator sees them."""
+        return self.augmentation.of(images, part.batch["augment"], which) if self.augmentation.on else images
 
     def discriminate(self, part: Part) -> Losses:
         """Its loss on real and generated images, and its weighted penalties R1 and R2 together."""
@@ -72,9 +90,11 @@ class Gan(Task):
         weights = self.penalties.weights if part.rare else (0.0, 0.0)
         # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
         sloped = [weight > 0 and self.penalties.share_logits for weight in weights]
-        pair = (part.batch["images"], fake)
+        # Penalties are of the images as they are seen, so no second derivative goes through the augmentation.
+        pair = (self.seen(part, part.batch["images"], REAL), self.seen(part, fake.detach(), FAKE))
         images = [batch.detach().requires_grad_(slope) for batch, slope in zip(pair, sloped)]
         logits = [self.run["discriminator"](batch) for batch in images]
+        self.augmentation.note(logits[0])
         loss = discriminator_loss(self.config.loss, *logits)
         terms = [weight * self.penalties.of(*both) for weight, *both in zip(weights, images, logits) if weight > 0]
         if not terms:
@@ -86,10 +106,10 @@ class Gan(Task):
         """Only the generator learns from this, so the discriminator is called as it is."""
         fake = part.kept["fake"] if part.whole else self.run["generator"](part.batch["noise"])
         discriminator = self.networks["discriminator"]
-        logits = (discriminator(fake),)
+        logits: tuple[Tensor, ...] = (discriminator(self.seen(part, fake, LEARNING)),)
         if self.config.loss == RELATIVISTIC:
             with torch.no_grad():
-                logits += (discriminator(part.batch["images"]),)
+                logits += (discriminator(self.seen(part, part.batch["images"], REAL)),)
         loss = generator_loss(self.config.loss, *logits)
         return loss, {"g_loss": loss}
 

@@ -102,6 +102,17 @@ class Task:
         """What `is_rare` answers in the course of a run."""
         return {False}
 
+    def state(self) -> dict[str, Tensor]:
+        """Other tensors that the next step depends on; they are saved, and restored in place."""
+        return {}
+
+    def figures(self) -> dict[str, float]:
+        """What a line of statistics has besides the losses; may wait for the device."""
+        return {}
+
+    def after(self, step: int, mean_of_ranks: Callable[[Tensor], Tensor]) -> None:
+        """After each step, outside its recorded graph."""
+
     def start(self, networks: dict[str, nn.Module], run: dict[str, nn.Module], precision: Precision) -> None:
         """The networks are on their device."""
         self.networks, self.run = networks, run

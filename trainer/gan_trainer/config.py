@@ -86,6 +86,11 @@ class Config:
     lr_limit: float = option(2e-3, "learning rate above which scaling does not go", 1e-9, 1.0)
     warmup_steps: int = option(0, "steps in which the learning rate rises from 0", 0, 10**9)
     lr_schedule: str = option("constant", "after the warm-up", choices=("constant", "cosine"))
+    # R3GAN (Huang et al. 2024) takes a tenth of its steps and more; its other values are the defaults.
+    burn_in_steps: int = option(0, "steps in which rates, penalties, beta2 and average get to their values", 0, 10**9)
+    burn_in_lr: float = option(4.0, "times the learning rates, at the start of the burn-in", 1e-3, 1e3)
+    burn_in_gamma: float = option(10.0, "times r1_gamma and r2_gamma, at its start", 1e-3, 1e4)
+    burn_in_beta2: float = option(0.9, "beta2 at its start", 0.0, 0.999999)
     lr_floor: float = option(0.01, "part of the learning rate at which the cosine ends", 0.0, 1.0)
     beta1: float = option(0.5, "decay of Adam's first moment", 0.0, 0.9999)
     beta2: float = option(0.999, "decay of Adam's second moment", 0.0, 0.999999)
@@ -109,6 +114,8 @@ class Config:
     sample_count: int = option(64, "images in a grid", 1, 1024)
     distance_every: int = option(0, "steps between two measurements of the distance to the data; 0 is none", 0, 10**9)
     distance_images: int = option(1000, "real and generated images of one measurement", 2, 50_000)
+    distance: str = option("kernel", "kind of that distance, never an FID", choices=("kernel", "frechet"))
+    distance_features: str = option("", "TorchScript file that gives its features, as for fid; empty: a random network")
     checkpoint_every: int = option(1000, "steps between two checkpoints", 1, 10**9)
     keep_checkpoints: int = option(2, "newest checkpoints to keep; the older ones are the fall-back", 2, 1000)
     tensorboard: bool = option(True, "write TensorBoard events to run_dir/tensorboard")
@@ -166,6 +173,8 @@ def contradictions(config: Config) -> list[str]:
         faults.append(f"accumulate: {parts} does not divide batch_size {size}; allowed: a divisor of it")
     if config.warmup_steps >= config.steps:
         faults.append(f"warmup_steps: {config.warmup_steps} leaves no training; allowed: 0 to {config.steps - 1}")
+    if config.cuda_graphs and config.burn_in_steps:
+        faults.append("cuda_graphs: true records beta2 and gamma once; allowed with burn_in_steps: false")
     if config.cuda_graphs and not config.fused_optimizer:
         faults.append("cuda_graphs: true needs the fused optimizer; allowed with fused_optimizer false: false")
     if config.task == "flow":

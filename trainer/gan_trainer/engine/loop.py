@@ -17,9 +17,9 @@ from ..precision import Precision, autocast, make_scaler, set_tf32
 from ..tasks import Batch, Part, Phase, make_task
 from ..tasks.task import build_checked
 from .memory import MemoryReport, read_memory
-from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate
+from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate, set_second_beta
 from .running_statistics import RunningStatistics
-from .schedule import average_decay, learning_rate
+from .schedule import average_decay, burn_in, learning_rate, second_beta
 from .stability import Watch
 
 
@@ -72,6 +72,8 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             rate = learning_rate(self.config, self.task.rate(name), self.steps_done)
             set_learning_rate(optimizer, rate * self.lr_cut)
+        if self.config.burn_in_steps:
+            self.burn_in()
         real = normalise(images, self.device, self.layout) if images.dtype == torch.uint8 else images
         # For the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
         count = len(real) * self.ranks.world
@@ -85,6 +87,12 @@ class Trainer:
         self.task.after(self.steps_done, self.ranks.mean_on_device)
         # Not in a recorded graph: the decay may follow the step.
         update_average(self.average, self.networks[self.task.averaged], average_decay(self.config, self.steps_done))
+
+    def burn_in(self) -> None:
+        """What else moves in its steps; after them it stays where it is."""
+        for optimizer in self.optimizers.values():
+            set_second_beta(optimizer, second_beta(self.config, self.steps_done))
+        self.task.burn_in(burn_in(self.config, self.steps_done))
 
     def update_networks(self, batch: Batch, rare: bool) -> None:
         """The step on the device."""

@@ -19,6 +19,8 @@ class Penalties:
         # Of R1, on real images, and of R2, on generated ones; 0 is none.
         self.weights = (config.r1_gamma, config.r2_gamma)
         self.every = config.penalty_every
+        # Times the weights, during a burn-in.
+        self.raised = 1.0
         self.compiled: Callable[[Tensor], Tensor] | None = None
 
     def start(self, discriminator: nn.Module, precision: Precision) -> None:

@@ -32,7 +32,7 @@ FREE_KEYS = (
         "tensorboard",
     ),
     *("log_every", "sample_every", "sample_count", "checkpoint_every", "keep_checkpoints", "max_bad_images"),
-    *("distance_every", "distance_images", "flow_steps"),
+    *("distance_every", "distance_images", "distance", "distance_features", "flow_steps"),
     *("expandable_segments", "auto_batch", "memory_target", "batch_rounding"),
 )
 

@@ -73,6 +73,9 @@ class Gan(Task):
     def figures(self) -> dict[str, float]:
         return {"augment": float(self.augmentation.strength)} if self.augmentation.kind == "ada" else {}
 
+    def burn_in(self, done: float) -> None:
+        self.penalties.raised = self.config.burn_in_gamma + (1.0 - self.config.burn_in_gamma) * done
+
     def after(self, step: int, mean_of_ranks: Callable[[Tensor], Tensor]) -> None:
         self.augmentation.settle(step, mean_of_ranks)
 
@@ -87,7 +90,7 @@ class Gan(Task):
             fake = self.run["generator"](part.batch["noise"])
         if part.whole:
             part.kept["fake"] = fake
-        weights = self.penalties.weights if part.rare else (0.0, 0.0)
+        weights = [weight * self.penalties.raised if part.rare else 0.0 for weight in self.penalties.weights]
         # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
         sloped = [weight > 0 and self.penalties.share_logits for weight in weights]
         # Penalties are of the images as they are seen, so no second derivative goes through the augmentation.

@@ -110,6 +110,9 @@ class Task:
         """What a line of statistics has besides the losses; may wait for the device."""
         return {}
 
+    def burn_in(self, done: float) -> None:
+        """Before each step of a run that has a burn-in: how much of it is done, from 0 to 1."""
+
     def after(self, step: int, mean_of_ranks: Callable[[Tensor], Tensor]) -> None:
         """After each step, outside its recorded graph."""
 

@@ -13,8 +13,9 @@ from conftest import TINY
 from gan_trainer import cli
 from gan_trainer.config import make_config
 from gan_trainer.data.images import SyntheticImages
-from gan_trainer.engine.distance import Distance, FixedFeatures, kernel_distance, real_images
+from gan_trainer.engine.distance import Distance, FixedFeatures, frechet_distance, kernel_distance, real_images
 from gan_trainer.engine.train import train
+from gan_trainer.errors import UsageError
 from gan_trainer.models.networks import build
 from gan_trainer.runs.drift import check_drift
 from gan_trainer.tasks import make_task
@@ -37,6 +38,46 @@ def test_it_grows_with_the_difference() -> None:
     assert abs(near) < 0.1 < half < far and collapsed > 0.5
     # Of a set and itself it is about nothing, and of an order that does not matter.
     assert kernel_distance(network(real), network(same.flip(0))) == pytest.approx(near)
+
+
+def test_the_frechet_distance_is_that_of_normal_distributions() -> None:
+    """Of two of them it is known: |m1 - m2|^2 + sum of (s1 - s2)^2 where their axes are the same."""
+    random = torch.Generator().manual_seed(0)
+    one = torch.randn(4000, 3, generator=random)
+    other = torch.randn(4000, 3, generator=random) * torch.tensor([1.0, 2.0, 3.0]) + torch.tensor([2.0, 0.0, 0.0])
+    assert frechet_distance(one, other) == pytest.approx(4 + 1 + 4, rel=0.05)
+    assert frechet_distance(one, one) == pytest.approx(0.0, abs=1e-6)
+    # Fewer images than features: no covariance can be inverted, and none has to be.
+    assert 0.0 < frechet_distance(one[:2], other[:2]) < 100.0
+
+
+class Brightness(torch.nn.Module):
+    """A feature network of somebody: mean and spread of each image."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        flat = images.float().flatten(1)
+        return torch.stack((flat.mean(1), flat.std(1)), 1)
+
+
+def test_the_features_may_be_those_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "brightness.pt"
+    torch.jit.script(Brightness()).save(str(file))
+    own = {**SMALL, "distance": "frechet", "distance_features": str(file)}
+    train(make_config({**own, "run_dir": str(tmp_path / "run")}))
+    best = torch.load(tmp_path / "run/best.pt", weights_only=True)
+    assert best["kind"] == "frechet brightness.pt" and best["distance"] == min(distances(tmp_path / "run").values())
+    # A value of another kind is no record to be beaten.
+    torch.save({**best, "distance": -1.0}, tmp_path / "run/best.pt")
+    train(make_config({**SMALL, "run_dir": str(tmp_path / "run"), "steps": 6}))
+    assert torch.load(tmp_path / "run/best.pt", weights_only=True)["kind"] == "kernel"
+
+
+def test_a_file_that_is_no_network_ends_it_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "bad.pt").write_text("no network")
+    config = {**SMALL, "run_dir": str(tmp_path / "run"), "distance_features": str(tmp_path / "bad.pt")}
+    with pytest.raises(UsageError, match="features: .*bad.pt cannot be loaded as TorchScript"):
+        train(make_config(config))
+    assert not (tmp_path / "run/stats.jsonl").read_text()
 
 
 def test_the_features_are_the_same_everywhere() -> None:

@@ -24,7 +24,7 @@ GAN_KEYS = (
     "penalty_every",
     "lr_discriminator",
     "activation_checkpointing",
-    "augment",
+    *("augment", "classes"),
 )
 
 
@@ -46,6 +46,8 @@ class Config:
     data: str = option(
         "synthetic", "synthetic, a folder of images, tar shards as data/{000..009}.tar, or package.module:make"
     )
+    # The folders directly below `data`, in the order of their names; images of package.module:make come as pairs.
+    classes: int = option(0, "classes to train with, as many as the data has; 0 trains without", 0, 100_000)
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
     background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
@@ -182,6 +184,10 @@ def contradictions(config: Config) -> list[str]:
             value, default = getattr(config, key), getattr(Config, key)
             if value != default:
                 faults.append(f"{key}: {value!r} is for task gan; allowed with task flow: {default!r}")
+    if config.classes and (config.data == "synthetic" or config.data.endswith(".tar")):
+        faults.append(f"classes: {config.classes} needs a folder of folders or package.module:make; allowed here: 0")
+    if config.classes and config.cache_dir:
+        faults.append("cache_dir: decoded images are kept without their classes; allowed with classes: empty")
     if is_own(config.data) and config.cache_dir:
         faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with {config.data}: empty")
     if config.data.endswith(".tar") and config.cache_dir:

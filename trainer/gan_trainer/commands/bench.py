@@ -114,7 +114,7 @@ def data(options: argparse.Namespace, config: Config, folder: Path) -> int:
 
 
 def inference(options: argparse.Namespace, config: Config, folder: Path) -> int:
-    from ..bench.inference import as_text, bench_inference
+    from ..bench.inference import FirstClass, as_text, bench_inference
     from ..engine.train import choose_device
     from ..inference.trained import load_trained
     from ..runs.checkpoint import list_checkpoints
@@ -128,6 +128,8 @@ def inference(options: argparse.Namespace, config: Config, folder: Path) -> int:
         task = make_task(config)
         generator, shape = task.sampler(task.build()[task.averaged]).eval().requires_grad_(False), task.noise_shape()
         what = "untrained"
+    if config.classes:
+        generator = FirstClass(generator)
     rows = bench_inference(generator, shape, device, options.compile)
     write_json(
         folder / "inference.json", {"schema": 1, "generator": what, "image_size": config.image_size, "rows": rows}

@@ -52,7 +52,10 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
     images = images.to(memory_format=trainer.layout)
     # Numbers of its own: the training's go on as without compilation.
     random = torch.Generator(trainer.device).manual_seed(trainer.config.seed)
-    examples = trainer.task.examples({**trainer.task.draw(count, random), "images": images})
+    batch = {**trainer.task.draw(count, random), "images": images}
+    if trainer.config.classes:
+        batch["labels"] = torch.arange(count, device=trainer.device) % trainer.config.classes
+    examples = trainer.task.examples(batch)
     lines, done = [], set()
     for name, inputs in examples.items():
         network = trainer.networks[name]
@@ -67,7 +70,7 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
         if found is not eager:
             network.forward = found
             done.add(name)
-    return lines + trainer.task.compiled(done, images, partial(compile_checked, trainer, compiler))
+    return lines + trainer.task.compiled(done, batch, partial(compile_checked, trainer, compiler))
 
 
 def compile_checked(

@@ -104,6 +104,8 @@ class Distance:
         # Values of another kind say nothing about these.
         self.kind = f"{config.distance} {Path(file).name}".strip()
         self.real: Tensor | None = None
+        # With classes as many of each are generated as were measured.
+        self.labels: Tensor | None = None
         self.best = self.kept()
 
     def kept(self) -> float:
@@ -118,10 +120,12 @@ class Distance:
     def after(self, task: Task, average: nn.Module, step: int) -> float:
         """The distance after `step`, added to distance.jsonl; the generator is kept where no other was nearer."""
         if self.real is None:
-            self.real = self.features(real_images(self.config))
-        seeds = list(range(FIRST_SEED, FIRST_SEED + self.config.distance_images))
+            images, self.labels = real_images(self.config)
+            self.real = self.features(images)
+        count = self.config.distance_images if self.labels is None else len(self.labels)
+        seeds = list(range(FIRST_SEED, FIRST_SEED + count))
         noise = make_noise(seeds, task.noise_shape())
-        fake = images_of(task.sampler(average), noise, grid_batch(self.config.image_size))
+        fake = images_of(task.sampler(average), noise, grid_batch(self.config.image_size), self.labels)
         value = self.distance_to(self.features(fake))
         line = {"step": step, "distance": value if math.isfinite(value) else None}
         # The folder belongs to a whole group: a link in the file's place is not followed.
@@ -144,8 +148,9 @@ class Distance:
         return torch.cat([self.network(part.to(self.device)).cpu() for part in parts])
 
 
-def real_images(config: Config) -> Tensor:
-    """uint8 (N, 3, S, S): distance_images of the data, evenly over all of them; of tar shards the first."""
+def real_images(config: Config) -> tuple[Tensor, Tensor | None]:
+    """uint8 (N, 3, S, S): distance_images of the data, evenly over all of them; of tar shards the first. And their
+    classes (N,), where there are."""
     dataset = make_dataset(config)
     if config.data.endswith(".tar"):
         images: list[Tensor] = []
@@ -153,6 +158,9 @@ def real_images(config: Config) -> Tensor:
             images += list(batch)
             if len(images) >= config.distance_images:
                 break
-        return torch.stack(images[: config.distance_images])
+        return torch.stack(images[: config.distance_images]), None
     count = min(len(dataset), config.distance_images)
-    return torch.stack([torch.as_tensor(dataset[index * len(dataset) // count]) for index in range(count)])
+    found = [dataset[index * len(dataset) // count] for index in range(count)]
+    if config.classes:
+        return torch.stack([image for image, _ in found]), torch.tensor([label for _, label in found])
+    return torch.stack(found), None

@@ -63,10 +63,11 @@ class Trainer:
         """(L,) on the device: the last step's losses, in the task's order, without those of rare steps."""
         return self.watch.losses[: len(self.task.shown_always())]
 
-    def step(self, images: Tensor) -> None:
+    def step(self, images: Tensor, labels: Tensor | None = None) -> None:
         """One step on this rank's part of a batch; waits for nothing on a GPU.
 
         `images`: uint8 (N, 3, S, S) from anywhere, or float32 in [-1, 1] on the device, as a Prefetcher makes them.
+        `labels`: int64 (N,), where the configuration has classes.
         """
         self.steps_done += 1
         for name, optimizer in self.optimizers.items():
@@ -82,6 +83,8 @@ class Trainer:
             chosen = torch.rand(count, generator=self.noise, device=self.device) < 0.5
             real = mirrored(real, self.ranks.part(chosen))
         batch["images"] = real
+        if labels is not None:
+            batch["labels"] = labels.to(self.device)
         self.last_batch = batch
         self.update(batch, self.task.is_rare(self.steps_done))
         self.task.after(self.steps_done, self.ranks.mean_on_device)

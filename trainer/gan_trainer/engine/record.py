@@ -69,7 +69,9 @@ class Record:
         config = self.trainer.config
         try:
             sampler, shape = self.trainer.task.sampler(self.trainer.average), self.trainer.task.noise_shape()
-            images = generate(sampler, config.sample_count, shape, config.seed, grid_batch(config.image_size))
+            images = generate(
+                sampler, config.sample_count, shape, config.seed, grid_batch(config.image_size), config.classes
+            )
             self.reporter.samples(images, self.trainer.steps_done)
         except (OSError, torch.cuda.OutOfMemoryError) as error:
             reason = str(error).splitlines()[0]

@@ -170,7 +170,7 @@ def run_steps(
             while trainer.steps_done < config.steps:
                 with stop.may_interrupt():
                     real = next(batches)
-                trainer.step(real)
+                trainer.step(*real) if isinstance(real, tuple) else trainer.step(real)
                 if reporter:
                     reporter.advance()
                 if profiler:

@@ -78,7 +78,8 @@ def make_noise(seeds: list[int], shape: int | Sequence[int], truncation: float |
 
 
 @torch.no_grad()
-def images_of(generator: torch.nn.Module, noise: Tensor, batch_size: int = 64) -> Tensor:
-    """uint8 images (N, 3, S, S) on the CPU for `noise` (N, *shape)."""
+def images_of(generator: torch.nn.Module, noise: Tensor, batch_size: int = 64, labels: Tensor | None = None) -> Tensor:
+    """uint8 images (N, 3, S, S) on the CPU for `noise` (N, *shape), of the classes `labels` (N,) where there are."""
     device = next(generator.parameters()).device
-    return torch.cat([to_uint8(generator(part.to(device))).cpu() for part in noise.split(batch_size)])
+    inputs = [given.to(device).split(batch_size) for given in (noise, labels) if given is not None]
+    return torch.cat([to_uint8(generator(*parts)).cpu() for parts in zip(*inputs)])

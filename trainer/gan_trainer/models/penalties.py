@@ -21,7 +21,7 @@ class Penalties:
         self.every = config.penalty_every
         # Times the weights, during a burn-in.
         self.raised = 1.0
-        self.compiled: Callable[[Tensor], Tensor] | None = None
+        self.compiled: Callable[..., Tensor] | None = None
 
     def start(self, discriminator: nn.Module, precision: Precision) -> None:
         """The discriminator is on its device, and the precision of the training is known."""
@@ -29,7 +29,7 @@ class Penalties:
         self.precision = Precision("fp32", "penalties") if precision.name == "fp16" else precision
         self.share_logits = precision.name != "fp16"
         # As it is before torch.compile: the penalties differentiate twice, which a compiled forward pass cannot.
-        self.plain_discriminator: Callable[[Tensor], Tensor] = discriminator.forward
+        self.plain_discriminator: Callable[..., Tensor] = discriminator.forward
 
     @property
     def wanted(self) -> bool:
@@ -46,15 +46,15 @@ class Penalties:
         """Whether this step (from 1) has penalties."""
         return self.wanted and step % self.every == 0
 
-    def of(self, images: Tensor, logits: Tensor) -> Tensor:
+    def of(self, images: Tensor, logits: Tensor, *labels: Tensor) -> Tensor:
         """The unweighted penalty of `images` (N, 3, S, S), a scalar that can be differentiated again.
 
         `logits` (N,) are the discriminator's for them; where they are shared, `images` must require gradients.
         """
         with autocast(self.precision, images.device.type):
             if self.compiled:
-                return self.compiled(images)
+                return self.compiled(images, *labels)
             if not self.share_logits:
                 images = images.detach().requires_grad_(True)
-                logits = self.plain_discriminator(images)
+                logits = self.plain_discriminator(images, *labels)
             return gradient_penalty(logits, images)

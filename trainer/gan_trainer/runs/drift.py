@@ -11,7 +11,7 @@ from ..errors import UsageError
 from .checkpoint import CheckpointError
 
 # What the shape of the saved tensors depends on: nothing can be resumed with other values.
-SHAPE_KEYS = ("task", "model", "image_size", "latent_dim", "channels")
+SHAPE_KEYS = ("task", "classes", "model", "image_size", "latent_dim", "channels")
 # What the numbers of a run are a function of. With other values they would belong to two experiments.
 EXPERIMENT_KEYS = (
     *("data", "synthetic_images", "background", "seed", "loss", "r1_gamma", "r2_gamma", "penalty_every"),

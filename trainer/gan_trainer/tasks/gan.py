@@ -51,7 +51,8 @@ class Gan(Task):
         return drawn
 
     def examples(self, batch: Batch) -> dict[str, tuple[Tensor, ...]]:
-        return {"generator": (batch["noise"],), "discriminator": (batch["images"],)}
+        labels = classes_of(batch)
+        return {"generator": (batch["noise"], *labels), "discriminator": (batch["images"], *labels)}
 
     def rate(self, name: str) -> float:
         return self.config.lr_discriminator if name == "discriminator" else self.config.lr_generator
@@ -85,9 +86,10 @@ class Gan(Task):
 
     def discriminate(self, part: Part) -> Losses:
         """Its loss on real and generated images, and its weighted penalties R1 and R2 together."""
+        labels = classes_of(part.batch)
         # One part: its fake images serve both updates. Several: holding all their graphs would undo the saving.
         with nullcontext() if part.whole else torch.no_grad():
-            fake = self.run["generator"](part.batch["noise"])
+            fake = self.run["generator"](part.batch["noise"], *labels)
         if part.whole:
             part.kept["fake"] = fake
         weights = [weight * self.penalties.raised if part.rare else 0.0 for weight in self.penalties.weights]
@@ -96,10 +98,12 @@ class Gan(Task):
         # Penalties are of the images as they are seen, so no second derivative goes through the augmentation.
         pair = (self.seen(part, part.batch["images"], REAL), self.seen(part, fake.detach(), FAKE))
         images = [batch.detach().requires_grad_(slope) for batch, slope in zip(pair, sloped)]
-        logits = [self.run["discriminator"](batch) for batch in images]
+        logits = [self.run["discriminator"](batch, *labels) for batch in images]
         self.augmentation.note(logits[0])
         loss = discriminator_loss(self.config.loss, *logits)
-        terms = [weight * self.penalties.of(*both) for weight, *both in zip(weights, images, logits) if weight > 0]
+        terms = [
+            weight * self.penalties.of(*both, *labels) for weight, *both in zip(weights, images, logits) if weight > 0
+        ]
         if not terms:
             return loss, {"d_loss": loss}
         penalty = reduce(torch.add, terms)
@@ -107,16 +111,17 @@ class Gan(Task):
 
     def generate(self, part: Part) -> Losses:
         """Only the generator learns from this, so the discriminator is called as it is."""
-        fake = part.kept["fake"] if part.whole else self.run["generator"](part.batch["noise"])
+        labels = classes_of(part.batch)
+        fake = part.kept["fake"] if part.whole else self.run["generator"](part.batch["noise"], *labels)
         discriminator = self.networks["discriminator"]
-        logits: tuple[Tensor, ...] = (discriminator(self.seen(part, fake, LEARNING)),)
+        logits: tuple[Tensor, ...] = (discriminator(self.seen(part, fake, LEARNING), *labels),)
         if self.config.loss == RELATIVISTIC:
             with torch.no_grad():
-                logits += (discriminator(self.seen(part, part.batch["images"], REAL)),)
+                logits += (discriminator(self.seen(part, part.batch["images"], REAL), *labels),)
         loss = generator_loss(self.config.loss, *logits)
         return loss, {"g_loss": loss}
 
-    def compiled(self, names: set[str], images: Tensor, compile_more: Callable[..., tuple[Callable, str]]) -> list[str]:
+    def compiled(self, names: set[str], batch: Batch, compile_more: Callable[..., tuple[Callable, str]]) -> list[str]:
         """The penalties differentiate twice, which compiled code refuses, so they are compiled in a form of their own,
         with the inner gradient traced (losses.py)."""
         if "discriminator" in names:
@@ -125,12 +130,18 @@ class Gan(Task):
             return []
         plain = self.penalties.plain_discriminator
 
-        def eager(batch: Tensor) -> Tensor:
-            batch = batch.detach().requires_grad_(True)
-            return gradient_penalty(plain(batch), batch)
+        def eager(images: Tensor, *labels: Tensor) -> Tensor:
+            images = images.detach().requires_grad_(True)
+            return gradient_penalty(plain(images, *labels), images)
 
         traceable = partial(functional_gradient_penalty, plain)
+        inputs = (batch["images"], *classes_of(batch))
         network, precision = self.networks["discriminator"], self.penalties.precision
-        found, line = compile_more("gradient penalty", network, eager, traceable, images, precision=precision)
+        found, line = compile_more("gradient penalty", network, eager, traceable, *inputs, precision=precision)
         self.penalties.compiled = None if found is eager else found
         return [line]
+
+
+def classes_of(batch: Batch) -> tuple[Tensor, ...]:
+    """What both networks are called with besides; generated images have the classes of the real ones beside them."""
+    return (batch["labels"],) if "labels" in batch else ()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..config import Config
 from ..own import OwnError, is_own
 from ..precision import Precision
+from ..runs.samples import class_of_each
 
 # "images": float32 (N, 3, S, S) in [-1, 1] on the device; "labels": int64 (N,) where the data have them; what the
 # task's `draw` gives. All have N rows.
@@ -84,7 +85,8 @@ class Task:
         return (self.config.latent_dim,)
 
     def sampler(self, network: nn.Module) -> nn.Module:
-        """From noise (N, *noise_shape) to images (N, 3, S, S) in [-1, 1], by the averaged network."""
+        """From noise (N, *noise_shape), and classes (N,) where there are, to images (N, 3, S, S) in [-1, 1], by the
+        averaged network."""
         return network
 
     def rate(self, name: str) -> float:
@@ -120,7 +122,7 @@ class Task:
         """The networks are on their device."""
         self.networks, self.run = networks, run
 
-    def compiled(self, names: set[str], images: Tensor, compile_more: Callable[..., tuple[Callable, str]]) -> list[str]:
+    def compiled(self, names: set[str], batch: Batch, compile_more: Callable[..., tuple[Callable, str]]) -> list[str]:
         """After these networks were compiled: what else is, one line each. `compile_more(name, network, eager,
         traceable, *examples)` gives the compiled function, or `eager`, and such a line."""
         return []
@@ -144,8 +146,9 @@ def build_checked(task: Task) -> dict[str, nn.Module]:
     if task.averaged not in networks:
         raise OwnError(f"{name}: averaged is {task.averaged!r}, expected one of {', '.join(networks)}")
     sampler = task.sampler(networks[task.averaged]).eval()
+    labels = class_of_each(2, task.config.classes)
     with torch.no_grad():
-        given = tuple(sampler(torch.zeros(2, *task.noise_shape())).shape)
+        given = tuple(sampler(torch.zeros(2, *task.noise_shape()), *labels).shape)
     sampler.train()
     if given != (2, 3, size, size):
         raise OwnError(f"{name}: its sampler gives {given}, expected {(2, 3, size, size)}")

@@ -91,8 +91,8 @@ def test_the_features_are_the_same_everywhere() -> None:
 def test_real_images_are_from_all_of_the_data(tmp_path: Path) -> None:
     config = make_config({**TINY, "distance_images": 8})
     images = SyntheticImages(32, 32, config.seed)
-    assert torch.equal(real_images(config)[1], images[4]) and len(real_images(config)) == 8
-    assert len(real_images(make_config({**TINY, "distance_images": 1000}))) == 32
+    assert torch.equal(real_images(config)[0][1], images[4]) and len(real_images(config)[0]) == 8
+    assert len(real_images(make_config({**TINY, "distance_images": 1000}))[0]) == 32
 
 
 def distances(folder: Path) -> dict[int, float]:

@@ -60,7 +60,7 @@ class AutoencoderTask(Task):
 
     def sampler(self, network: nn.Module) -> nn.Module:
         """From noise (N, latent_dim) to images: what is drawn, measured and exported."""
-        return network.decode
+        return network.get_submodule("decode")
 
 
 def build(config: Config) -> Task:

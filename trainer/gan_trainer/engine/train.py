@@ -124,13 +124,17 @@ def settle_batch(
         streamed = config.data.endswith(".tar")
         most = LARGEST_BATCH if streamed else min(LARGEST_BATCH, len(make_dataset(replace(config, cache_dir=""))))
         config = replace(config, batch_size=find_batch_size(config, device, precision, total, ranks, most))
-    parts = ranks.world * config.accumulate
+    check_parts(config, ranks.world)
+    return config
+
+
+def check_parts(config: Config, processes: int) -> None:
+    parts = processes * config.accumulate
     if config.batch_size % parts:
         raise ConfigError(
-            f"batch_size: {config.batch_size} cannot be cut into {ranks.world} processes x {config.accumulate} "
+            f"batch_size: {config.batch_size} cannot be cut into {processes} processes x {config.accumulate} "
             f"accumulated parts; allowed: multiples of {parts}"
         )
-    return config
 
 
 def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed: bool) -> None:

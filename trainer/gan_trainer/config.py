@@ -17,13 +17,7 @@ SIZES = (32, 64, 128, 256, 512, 1024)
 
 # What a flow has no use for.
 GAN_KEYS = (
-    "model",
-    "loss",
-    "r1_gamma",
-    "r2_gamma",
-    "penalty_every",
-    "lr_discriminator",
-    "activation_checkpointing",
+    *("model", "loss", "r1_gamma", "r2_gamma", "penalty_every", "lr_discriminator", "activation_checkpointing"),
     *("augment", "classes"),
 )
 
@@ -88,7 +82,7 @@ class Config:
     lr_limit: float = option(2e-3, "learning rate above which scaling does not go", 1e-9, 1.0)
     warmup_steps: int = option(0, "steps in which the learning rate rises from 0", 0, 10**9)
     lr_schedule: str = option("constant", "after the warm-up", choices=("constant", "cosine"))
-    # R3GAN (Huang et al. 2024) takes a tenth of its steps and more; its other values are the defaults.
+    # The values at its start are those of R3GAN's published configurations (Huang et al. 2024).
     burn_in_steps: int = option(0, "steps in which rates, penalties, beta2 and average get to their values", 0, 10**9)
     burn_in_lr: float = option(4.0, "times the learning rates, at the start of the burn-in", 1e-3, 1e3)
     burn_in_gamma: float = option(10.0, "times r1_gamma and r2_gamma, at its start", 1e-3, 1e4)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..config import Config
 from ..data.prefetch import normalise
 from ..models.networks import update_average
+from ..own import OwnError
 from ..parallel.distributed import ALONE, Ranks, data_parallel, gradients_stay_local
 from ..precision import Precision, autocast, make_scaler, set_tf32
 from ..tasks import Batch, Part, Phase, make_task
@@ -123,6 +124,9 @@ class Trainer:
                     loss, found = phase.loss(part)
                 self.scaler.scale(loss / len(parts) if last else loss).backward()
             for name, value in found.items():
+                if name not in shown:
+                    known = ", ".join(shown)
+                    raise OwnError(f"task: {self.config.task}: a loss shows {name!r}; its `shown` has {known}")
                 shown[name].append(value.detach())
         self.apply(optimizer, network)
         for name in phase.fixed:

@@ -13,9 +13,12 @@ from conftest import PACKAGE, TINY
 
 from gan_trainer import cli
 from gan_trainer.config import make_config
+from gan_trainer.engine.loop import Trainer
 from gan_trainer.errors import UsageError
+from gan_trainer.precision import Precision
 from gan_trainer.runs.checkpoint import load_checkpoint
-from gan_trainer.tasks import Phase, Task, make_task
+from gan_trainer.tasks import Part, Phase, Task, make_task
+from gan_trainer.tasks.flow import Flow
 from gan_trainer.tasks.task import build_checked
 
 Run = Callable[..., subprocess.CompletedProcess]
@@ -143,6 +146,16 @@ def test_a_task_that_does_not_fit_together_is_named(kind: type, words: str) -> N
     assert set(build_checked(Broken(config))) == {"net"}
     with pytest.raises(UsageError, match=f"task: somebody.tasks:build: {words}"):
         build_checked(kind(config))
+
+
+def test_a_loss_that_was_not_announced_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Flow, part: Part) -> tuple:
+        return (loss := self.networks["velocity"](part.batch["images"], part.batch["time"]).mean()), {"mse": loss}
+
+    monkeypatch.setattr(Flow, "match", wrong)
+    trainer = Trainer(make_config({**TINY, "task": "flow"}), torch.device("cpu"), Precision("fp32", ""))
+    with pytest.raises(UsageError, match="task: flow: a loss shows 'mse'; its `shown` has loss"):
+        trainer.step(torch.zeros(4, 3, 32, 32, dtype=torch.uint8))
 
 
 def test_what_is_no_task_is_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,8 +54,10 @@ class OwnImages(Dataset):
 
     def __getitem__(self, index: int) -> Tensor | tuple[Tensor, int]:
         """The image, and its class where there are classes."""
-        found = self.images[index]
-        image, label = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+        image: Any = self.images[index]
+        label: Any = None
+        if isinstance(image, tuple) and len(image) == 2:
+            image, label = image
         if self.classes and not (type(label) is int and 0 <= label < self.classes):
             raise DataError(
                 f"data: {self.name}: the class of image {index} is {label!r}, expected 0 to {self.classes - 1}, as "

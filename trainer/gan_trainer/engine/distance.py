@@ -126,7 +126,7 @@ class Distance:
         seeds = list(range(FIRST_SEED, FIRST_SEED + count))
         noise = make_noise(seeds, task.noise_shape())
         fake = images_of(task.sampler(average), noise, grid_batch(self.config.image_size), self.labels)
-        value = self.distance_to(self.features(fake))
+        value = self.between(self.real, self.features(fake))
         line = {"step": step, "distance": value if math.isfinite(value) else None}
         # The folder belongs to a whole group: a link in the file's place is not followed.
         descriptor = open_own(self.folder / "distance.jsonl", os.O_WRONLY | os.O_APPEND)
@@ -138,9 +138,9 @@ class Distance:
             self.best = value
         return value
 
-    def distance_to(self, fake: Tensor) -> float:
+    def between(self, real: Tensor, fake: Tensor) -> float:
         """NaN for features that are none."""
-        return self.measure(self.real, fake) if bool(torch.isfinite(fake).all()) else math.nan
+        return self.measure(real, fake) if bool(torch.isfinite(fake).all()) else math.nan
 
     def features(self, images: Tensor) -> Tensor:
         """(N, F) on the CPU, as many images at a time as a grid has."""

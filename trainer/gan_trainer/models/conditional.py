@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 from torch import cat as concatenate
 
@@ -22,8 +24,10 @@ class Projected(nn.Module):
     """Images and classes (N,) to logits (N,): the verdict without a class, and the product of the features' sum with a
     vector learnt for the class (projection, Miyato and Koyama 2018)."""
 
-    def __init__(self, discriminator: nn.Module, classes: int, width: int) -> None:
+    def __init__(self, discriminator: Any, classes: int) -> None:
+        """`discriminator` has `features`, which gives maps (N, width, 4, 4), and `judge`, which gives their logits."""
         super().__init__()
+        width: int = discriminator.width
         self.discriminator, self.classes = discriminator, nn.Embedding(classes, width)
         # In units of the verdict's own spread at the start: 4 x 4 places are summed.
         nn.init.normal_(self.classes.weight, 0.0, 1.0 / (16 * width) ** 0.5)

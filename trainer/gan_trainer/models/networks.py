@@ -51,11 +51,8 @@ def build(config: Config) -> Networks:
     for network in networks:
         network.stages.recompute = config.activation_checkpointing
     if config.classes:
-        width = networks.discriminator.width
-        return Networks(
-            OfClass(networks.generator, config.classes, config.latent_dim),
-            Projected(networks.discriminator, config.classes, width),
-        )
+        generator_of = OfClass(networks.generator, config.classes, config.latent_dim)
+        return Networks(generator_of, Projected(networks.discriminator, config.classes))
     return networks
 
 

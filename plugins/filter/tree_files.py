@@ -40,7 +40,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # Kinds of files that are sources. Caches and other products lie beside them on a developer's controller.
-SUFFIXES = (".py", ".toml", ".md")
+SUFFIXES = (".py", ".toml", ".yml", ".md")
 
 
 def tree_files(folder: str, without: Iterable[str] = ()) -> dict[str, str]:

@@ -15,6 +15,12 @@ from .schema import check_values, option
 
 SIZES = (32, 64, 128, 256, 512, 1024)
 
+# What a flow has no use for.
+GAN_KEYS = (
+    *("model", "loss", "r1_gamma", "r2_gamma", "penalty_every", "lr_discriminator", "activation_checkpointing"),
+    *("augment", "classes"),
+)
+
 
 class ConfigError(UsageError, ValueError):
     """The configuration cannot be used; the text has one line for each fault."""
@@ -29,9 +35,13 @@ class Config:
     precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "tf32", "fp16", "bf16"))
     seed: int = option(0, "start of all random numbers", 0, 2**31 - 1)
 
+    task: str = option("gan", "what is trained: tasks/", choices=("gan", "flow"), own=True)
+    options: dict = option({}, "settings of your own package, as `options: {depth: 3}`; it reads config.options")
     data: str = option(
         "synthetic", "synthetic, a folder of images, tar shards as data/{000..009}.tar, or package.module:make"
     )
+    # The folders directly below `data`, in the order of their names; images of package.module:make come as pairs.
+    classes: int = option(0, "classes to train with, as many as the data has; 0 trains without", 0, 100_000)
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
     background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
@@ -48,6 +58,11 @@ class Config:
     r1_gamma: float = option(0.0, "weight of the gradient penalty on real images; 0 is none", 0.0, 1e4)
     r2_gamma: float = option(0.0, "weight of the gradient penalty on generated images; 0 is none", 0.0, 1e4)
     penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
+    # Worth trying below some 10,000 images; see models/augment.py.
+    augment: str = option("none", "of what the discriminator sees", choices=("none", "diff", "ada"))
+    augment_target: float = option(0.6, "ada: sign of the real images' outputs that is aimed at", -1.0, 1.0)
+    augment_images: int = option(500_000, "ada: images in which its strength may go from 0 to 1", 1, 10**9)
+    flow_steps: int = option(16, "task flow: steps from noise to an image, two passes each", 1, 1000)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
     # StyleGAN2 and its successors take 0.05.
     ema_rampup: float = option(0.0, "part of the steps so far that the average reaches back over; 0: all", 0.0, 1.0)
@@ -67,6 +82,11 @@ class Config:
     lr_limit: float = option(2e-3, "learning rate above which scaling does not go", 1e-9, 1.0)
     warmup_steps: int = option(0, "steps in which the learning rate rises from 0", 0, 10**9)
     lr_schedule: str = option("constant", "after the warm-up", choices=("constant", "cosine"))
+    # The values at its start are those of R3GAN's published configurations (Huang et al. 2024).
+    burn_in_steps: int = option(0, "steps in which rates, penalties, beta2 and average get to their values", 0, 10**9)
+    burn_in_lr: float = option(4.0, "times the learning rates, at the start of the burn-in", 1e-3, 1e3)
+    burn_in_gamma: float = option(10.0, "times r1_gamma and r2_gamma, at its start", 1e-3, 1e4)
+    burn_in_beta2: float = option(0.9, "beta2 at its start", 0.0, 0.999999)
     lr_floor: float = option(0.01, "part of the learning rate at which the cosine ends", 0.0, 1.0)
     beta1: float = option(0.5, "decay of Adam's first moment", 0.0, 0.9999)
     beta2: float = option(0.999, "decay of Adam's second moment", 0.0, 0.999999)
@@ -90,6 +110,8 @@ class Config:
     sample_count: int = option(64, "images in a grid", 1, 1024)
     distance_every: int = option(0, "steps between two measurements of the distance to the data; 0 is none", 0, 10**9)
     distance_images: int = option(1000, "real and generated images of one measurement", 2, 50_000)
+    distance: str = option("kernel", "kind of that distance, never an FID", choices=("kernel", "frechet"))
+    distance_features: str = option("", "TorchScript file that gives its features, as for fid; empty: a random network")
     checkpoint_every: int = option(1000, "steps between two checkpoints", 1, 10**9)
     keep_checkpoints: int = option(2, "newest checkpoints to keep; the older ones are the fall-back", 2, 1000)
     tensorboard: bool = option(True, "write TensorBoard events to run_dir/tensorboard")
@@ -147,8 +169,19 @@ def contradictions(config: Config) -> list[str]:
         faults.append(f"accumulate: {parts} does not divide batch_size {size}; allowed: a divisor of it")
     if config.warmup_steps >= config.steps:
         faults.append(f"warmup_steps: {config.warmup_steps} leaves no training; allowed: 0 to {config.steps - 1}")
+    if config.cuda_graphs and config.burn_in_steps:
+        faults.append("cuda_graphs: true records beta2 and gamma once; allowed with burn_in_steps: false")
     if config.cuda_graphs and not config.fused_optimizer:
         faults.append("cuda_graphs: true needs the fused optimizer; allowed with fused_optimizer false: false")
+    if config.task == "flow":
+        for key in GAN_KEYS:
+            value, default = getattr(config, key), getattr(Config, key)
+            if value != default:
+                faults.append(f"{key}: {value!r} is for task gan; allowed with task flow: {default!r}")
+    if config.classes and (config.data == "synthetic" or config.data.endswith(".tar")):
+        faults.append(f"classes: {config.classes} needs a folder of folders or package.module:make; allowed here: 0")
+    if config.classes and config.cache_dir:
+        faults.append("cache_dir: decoded images are kept without their classes; allowed with classes: empty")
     if is_own(config.data) and config.cache_dir:
         faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with {config.data}: empty")
     if config.data.endswith(".tar") and config.cache_dir:

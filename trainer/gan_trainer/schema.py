@@ -10,14 +10,23 @@ from typing import Any, get_type_hints
 
 from .own import FORM, is_own
 
-TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+TYPE_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "keys with plain values",
+}
 
 
 def option(
     default: Any, help: str, low: float = -math.inf, high: float = math.inf, choices: tuple = (), own: bool = False
 ) -> Any:
     """A key with its meaning and either its closed range or its choices; `own` allows a function of a package, too."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high, "choices": choices, "own": own})
+    metadata = {"help": help, "low": low, "high": high, "choices": choices, "own": own}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def check_values(schema: type, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -52,13 +61,20 @@ def convert(value: Any, kind: type) -> Any:
         except (ValueError, OverflowError):
             return None
         return number if math.isfinite(number) else None
+    if kind is dict and isinstance(value, dict) and not all(is_plain(key, item) for key, item in value.items()):
+        return None
     return value if type(value) is kind else None
+
+
+def is_plain(key: object, value: object) -> bool:
+    """Whether a checkpoint and a YAML file can hold it as it is."""
+    return isinstance(key, str) and isinstance(value, (str, bool, int, float))
 
 
 def is_within(value: Any, limits: Any) -> bool:
     if limits["choices"]:
         return value in limits["choices"] or (limits["own"] and is_own(value))
-    return isinstance(value, (str, bool)) or limits["low"] <= value <= limits["high"]
+    return isinstance(value, (str, bool, dict)) or limits["low"] <= value <= limits["high"]
 
 
 def describe(limits: Any, kind: type) -> str:

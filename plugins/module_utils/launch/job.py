@@ -27,6 +27,7 @@ EACH_GPU, SINGLE = "each-gpu", "one"
 ALL, NONE = "all", "none"
 YES, NO = "yes", "no"
 PREFIX = "GPU_JOB_"
+RANKS = PREFIX + "RANKS"
 USAGE = f"""usage: gpu-job [--explain] [-- command [argument ...]]
 
 Run a command as the service of this name does; docs/jobs.md says how. It is set by variables of the environment:
@@ -35,6 +36,8 @@ Run a command as the service of this name does; docs/jobs.md says how. It is set
   GPU_JOB_PROCESSES  each-gpu (default: by torchrun, where there are several) or one
   GPU_JOB_SHARE      no (default) or yes: other services that say yes may have the same GPUs
   GPU_JOB_TORCHRUN   options of torchrun (default: {ONE_HOST})
+  GPU_JOB_CHECK      a command that comes before torchrun, which itself ends with 1 whatever its processes end with:
+                     unless it ends with 0, the job is not started and ends as it did
   GPU_JOB_NAME       who this is, for whoever finds a GPU in use
 """
 
@@ -48,6 +51,7 @@ class Job(NamedTuple):
     processes: str
     share: bool
     torchrun: List[str]
+    check: List[str]
 
 
 class Taken(NamedTuple):
@@ -69,6 +73,7 @@ def read_job(environ: Mapping[str, str], command: List[str]) -> Job:
         processes=_one_of(environ, "PROCESSES", (EACH_GPU, SINGLE)),
         share=_one_of(environ, "SHARE", (NO, YES)) == YES,
         torchrun=_words(environ, "TORCHRUN") or [ONE_HOST],
+        check=_words(environ, "CHECK"),
     )
 
 
@@ -117,11 +122,29 @@ def command_line(job: Job, gpus: List[Gpu]) -> List[str]:
     launcher = [GPU_RUN]
     if job.gpus != ALL and gpus:
         launcher += ["--gpus", job.gpus]
-    several = len(gpus) > 1 or (gpus and job.torchrun != [ONE_HOST])
-    if job.processes == SINGLE or not several:
+    if not _below_torchrun(job, gpus):
         return [*launcher, "--", *job.command]
     ranks = ["torchrun", *job.torchrun, f"--nproc-per-node={len(gpus)}", "--no-python", GPU_RUN, "--"]
     return [*launcher, "--", *ranks, *job.command]
+
+
+def _below_torchrun(job: Job, gpus: List[Gpu]) -> bool:
+    several = len(gpus) > 1 or (gpus and job.torchrun != [ONE_HOST])
+    return bool(several) and job.processes != SINGLE
+
+
+def checked(job: Job, gpus: List[Gpu], environ: Mapping[str, str]) -> int:
+    """What the job's check ends with, told how many processes there will be; 0 where there is none, or no torchrun."""
+    if not job.check or not _below_torchrun(job, gpus):
+        return 0
+    # Imported here: most starts have no use for it.
+    import subprocess
+
+    try:
+        code = subprocess.call(job.check, env={**environ, RANKS: str(len(gpus))})
+    except OSError as error:
+        raise LaunchError(f"{PREFIX}CHECK={job.check[0]} cannot be run: {error.strerror}") from None
+    return code if code >= 0 else 128 - code
 
 
 def take(job: Job, gpus: List[Gpu], root: str = "/") -> Optional[Taken]:
@@ -174,6 +197,10 @@ def main(arguments: List[str], environ: Mapping[str, str] = os.environ, root: st
         if explain:
             print(" ".join(map(shlex.quote, line)))
             return 0
+        code = checked(job, gpus, environ)
+        if code:
+            _say(f"the check ended with {code}, nothing is started: {' '.join(map(shlex.quote, job.check))}")
+            return code
         taken = take(job, gpus, root)
     except LaunchError as error:
         return _refuse(str(error))

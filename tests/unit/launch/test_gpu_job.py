@@ -198,6 +198,34 @@ def test_explain_prints_the_line_and_takes_nothing(dgx: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == "/usr/local/bin/gpu-run --gpus 0 -- train.py --data 'a b'\n"
 
 
+CHECK = """sh -c 'echo "$GPU_JOB_RANKS ranks"; exit {code}'"""
+
+
+def test_a_check_that_fails_is_the_end_of_the_job(service) -> None:
+    """torchrun would end with 1, and systemd would try again for ever."""
+    refused = service(NAME="a", GPUS="0,1", CHECK=CHECK.format(code=2))
+    assert refused.process.stdout.read() == "2 ranks\n"
+    code, errors = refused.end()
+    assert code == 2 and "the check ended with 2, nothing is started" in errors
+    # Nothing was taken for it.
+    assert service(NAME="b", GPUS="0,1").started()
+
+
+def test_a_check_that_is_content_lets_the_job_start(service) -> None:
+    started = service(NAME="a", GPUS="0,1", CHECK=CHECK.format(code=0))
+    assert [started.process.stdout.readline() for _ in range(2)][0] == "2 ranks\n"
+    assert started.process.poll() is None
+
+
+def test_one_process_tells_its_own_end_and_is_not_checked(service) -> None:
+    assert service(NAME="a", GPUS="0", CHECK=CHECK.format(code=2)).started()
+
+
+def test_a_check_that_is_not_there_is_a_refusal(dgx: Path, capsys: pytest.CaptureFixture) -> None:
+    assert jobs.main(["--", "train"], {"GPU_JOB_CHECK": "/no/such/check"}, str(dgx)) == jobs.EXIT_REFUSED
+    assert "GPU_JOB_CHECK=/no/such/check cannot be run: No such file" in capsys.readouterr().err
+
+
 def test_without_the_folder_of_the_locks_nothing_starts(dgx: Path, capsys: pytest.CaptureFixture) -> None:
     assert jobs.main(["--", "train"], {}, str(dgx)) == jobs.EXIT_REFUSED
     assert "/run/gpuwright-jobs/" in capsys.readouterr().err

@@ -36,8 +36,12 @@ def test_it_holds_the_package_and_nothing_else(project: Path, tmp_path: Path) ->
         metadata = wheel.read("gan_trainer-0.1.0.dist-info/METADATA").decode()
         scripts = wheel.read("gan_trainer-0.1.0.dist-info/entry_points.txt").decode()
     package = REPOSITORY / "trainer/gan_trainer"
-    modules = {str(path.relative_to(package.parent)) for path in package.rglob("*.py")}
-    assert {name for name in names if ".dist-info/" not in name} == modules
+    # With what `train-gan new` copies.
+    kept = [path for suffix in ("py", "toml", "yml") for path in package.rglob(f"*.{suffix}")]
+    assert {name for name in names if ".dist-info/" not in name} == {
+        str(path.relative_to(package.parent)) for path in kept
+    }
+    assert "gan_trainer/template/config.yml" in names
     assert "Version: 0.1.0" in metadata and "train-gan=gan_trainer.cli:main" in scripts
 
 

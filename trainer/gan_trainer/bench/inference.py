@@ -6,17 +6,29 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from ..runs.samples import sizes
 from .timing import synchronise
 
 LATENCY_RUNS, THROUGHPUT_RUNS, WARM_UP = 50, 10, 3
 BATCH = 64
 
 Network = Callable[[Tensor], Tensor]
+
+
+class FirstClass(nn.Module):
+    """A generator with classes, that draws the first one."""
+
+    def __init__(self, generator: nn.Module) -> None:
+        super().__init__()
+        self.generator = generator
+
+    def forward(self, noise: Tensor) -> Tensor:
+        return self.generator(noise, torch.zeros(noise.shape[0], dtype=torch.int64, device=noise.device))
 
 
 class Way(NamedTuple):
@@ -71,7 +83,7 @@ WAYS = (
 
 @torch.no_grad()
 def bench_inference(
-    generator: nn.Module, latent_dim: int, device: torch.device, compile_on_cpu: bool = False
+    generator: nn.Module, shape: int | Sequence[int], device: torch.device, compile_on_cpu: bool = False
 ) -> list[dict[str, Any]]:
     """Rows `{name, latency_ms, latency_p95_ms, images_per_s, difference}`; None where a GPU is needed.
 
@@ -81,7 +93,9 @@ def bench_inference(
     on_gpu = device.type == "cuda"
     generator = generator.to(device)
     # One image must not depend on what else is in its batch: the same noise for all ways.
-    one, many = (torch.randn(n, latent_dim, generator=torch.Generator().manual_seed(0)).to(device) for n in (1, BATCH))
+    one, many = (
+        torch.randn(n, *sizes(shape), generator=torch.Generator().manual_seed(0)).to(device) for n in (1, BATCH)
+    )
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     expected = generator(many)
     rows = []

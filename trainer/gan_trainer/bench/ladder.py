@@ -58,13 +58,15 @@ def measure_ladder(
     """Rows `{name, images_per_s, ratio, peak_memory_mib}`, ratio to the first rung.
 
     A rung that needs a GPU has None everywhere on a CPU. `ratio` is None where the first rung differed too much from
-    itself to compare with.
+    itself to compare with. Of another task than gan the first rung is the trainer's own step.
     """
     on_gpu = device.type == "cuda"
     settings, plans = dict(PLAIN), {}
     for rung in RUNGS:
         settings.update(rung.settings)
-        if (on_gpu or not rung.needs_gpu) and possible(settings, device):
+        # The loop that one writes first is a GAN's.
+        known = rung.loop is None or config.task == "gan"
+        if known and (on_gpu or not rung.needs_gpu) and possible(settings, device):
             plans[rung.name] = (rung, replace(config, **settings))
     rates: dict[str, list[float]] = {name: [] for name in plans}
     peaks: dict[str, int | None] = {}

@@ -45,7 +45,7 @@ class Measured(NamedTuple):
     memory_fraction: float | None
     peak_memory_mib: int | None
     stable: bool
-    losses: tuple[float, float]
+    losses: tuple[float, ...]
     allocated_fraction: float | None = None
 
 
@@ -66,7 +66,7 @@ def make_trainer(config: Config, device: torch.device, ranks: Ranks = ALONE) -> 
 def measure_loop(
     loop: Any, step: Callable[[Tensor], None], batches: list[Tensor], steps: int, device: torch.device
 ) -> Measured:
-    """Time `steps` calls of `step`; `loop.losses` (2,) is what it ended with."""
+    """Time `steps` calls of `step`; `loop.losses` (L,) is what it ended with."""
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.empty_cache()
@@ -80,7 +80,7 @@ def measure_loop(
         step(batches[number % len(batches)])
     synchronise(device)
     rate = steps * len(batches[0]) / (time.perf_counter() - start)
-    d_loss, g_loss = loop.losses.tolist()
+    losses = tuple(loop.losses.tolist())
     sound = bool(torch.isfinite(loop.losses).all())
     fraction, allocated, peak = None, None, None
     if on_gpu:
@@ -88,7 +88,7 @@ def measure_loop(
         fraction = round(torch.cuda.max_memory_reserved(device) / total, 4)
         allocated = round(torch.cuda.max_memory_allocated(device) / total, 4)
         peak = torch.cuda.max_memory_allocated(device) >> 20
-    return Measured(rate, fraction, peak, sound, (d_loss, g_loss), allocated)
+    return Measured(rate, fraction, peak, sound, losses, allocated)
 
 
 def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALONE) -> Measured:

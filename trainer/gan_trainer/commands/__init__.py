@@ -9,10 +9,11 @@ from __future__ import annotations
 
 DEFAULT = "train"
 COMMANDS = {
-    "train": "train a GAN, or go on with a training (the default)",
+    "train": "train, or go on with a training (the default)",
     "sample": "a grid of images from a checkpoint, as PNG",
     "fid": "the Fréchet inception distance of a checkpoint",
     "export": "the generator as TorchScript, torch.export, AOTInductor and ONNX, each compared",
     "bench": "measure what each optimisation gives on this machine; the data path; inference",
+    "new": "a small package with a task and data of your own",
     "doctor": "what this installation has, chooses and lacks",
 }

@@ -94,7 +94,8 @@ def make_fid(options: argparse.Namespace, config: Config, device: Any) -> Any:
             for images in batches:
                 trainer.step(images)
         react(trainer)
-        trained = Trained(trainer.average, settings, trainer.steps_done)
+        task = trainer.task
+        trained = Trained(task.sampler(trainer.average), settings, trainer.steps_done, task.noise_shape())
         return measure_fid(trained, settings, network, FID_IMAGES[device.type], device)["fid"]
 
     # A missing file is told before the tables, not after.
@@ -113,23 +114,28 @@ def data(options: argparse.Namespace, config: Config, folder: Path) -> int:
 
 
 def inference(options: argparse.Namespace, config: Config, folder: Path) -> int:
-    from ..bench.inference import as_text, bench_inference
+    from ..bench.inference import FirstClass, as_text, bench_inference
     from ..engine.train import choose_device
     from ..inference.trained import load_trained
-    from ..models.networks import build
     from ..runs.checkpoint import list_checkpoints
+    from ..tasks import make_task
 
     device = choose_device(config.device)
     if list_checkpoints(Path(config.run_dir)):
-        generator, config, step = load_trained(config.run_dir)
+        generator, config, step, shape = load_trained(config.run_dir)
         what = f"step {step} of {config.run_dir}"
     else:
-        generator, what = build(config)[0].eval().requires_grad_(False), "untrained"
-    rows = bench_inference(generator, config.latent_dim, device, options.compile)
+        task = make_task(config)
+        generator, shape = task.sampler(task.build()[task.averaged]).eval().requires_grad_(False), task.noise_shape()
+        what = "untrained"
+    if config.classes:
+        generator = FirstClass(generator)
+    rows = bench_inference(generator, shape, device, options.compile)
     write_json(
         folder / "inference.json", {"schema": 1, "generator": what, "image_size": config.image_size, "rows": rows}
     )
-    print(f"{config.model}, {config.image_size} px, {what}, on {device.type}\n{as_text(rows, device.type == 'cuda')}")
+    network = config.model if config.task == "gan" else config.task
+    print(f"{network}, {config.image_size} px, {what}, on {device.type}\n{as_text(rows, device.type == 'cuda')}")
     return 0
 
 

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         # Machine code is for the device of the configuration; the other forms move where they are loaded.
         device = choose_device(config.device) if name == "aoti" else torch.device("cpu")
         try:
-            found = export(trained.generator.to(device), trained.config.latent_dim, name, folder)
+            found = export(trained.generator.to(device), trained.noise_shape, name, folder, trained.config.classes)
         except ExportError as error:
             failures += 1
             print(f"{name:<13} FAILED   {error}")

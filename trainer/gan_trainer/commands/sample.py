@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from .options import add_config_arguments, read_config
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_SEEDS = 4096
 
@@ -17,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="FILE", help="default: the newest in run_dir that can be read")
     parser.add_argument("--seeds", default="0-63", help="one image for each: 3,5,8 or 0-63 (default: %(default)s)")
     parser.add_argument("--truncation", type=float, help="cut the noise at so many standard deviations; default: not")
+    parser.add_argument("--classes", help="of the images in turn, such as 3 or 0,2; default: all, over and over")
     parser.add_argument("--output", metavar="FILE", help="default: samples-STEP.png in run_dir")
 
 
@@ -32,8 +37,9 @@ def run(options: argparse.Namespace) -> int:
     from ..safe_files import replacing
 
     trained = load_trained(config.run_dir, options.checkpoint)
-    noise = make_noise(seeds, trained.config.latent_dim, options.truncation)
-    images = images_of(trained.generator.to(choose_device(config.device)), noise)
+    noise = make_noise(seeds, trained.noise_shape, options.truncation)
+    labels = read_classes(options.classes, len(seeds), trained.config.classes)
+    images = images_of(trained.generator.to(choose_device(config.device)), noise, labels=labels)
     file = Path(options.output or Path(config.run_dir) / f"samples-{trained.step:010d}.png")
     try:
         with replacing(file) as out:
@@ -42,6 +48,20 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--output {file}: cannot be written: {error.strerror or error}") from error
     print(f"train-gan: {len(seeds)} images of step {trained.step} in {file}")
     return 0
+
+
+def read_classes(text: str | None, count: int, classes: int) -> Tensor | None:
+    """The class of each of `count` images, int64; None for a training without classes. Raises UsageError."""
+    import torch
+
+    if text is None or not classes:
+        if text is not None:
+            raise UsageError(f"--classes {text}: this training has none")
+        return torch.arange(count) % classes if classes else None
+    wanted = text.split(",")
+    if not all(part.strip().isdigit() and int(part) < classes for part in wanted):
+        raise UsageError(f"--classes {text!r}: expected numbers from 0 to {classes - 1}, such as 0,2")
+    return torch.tensor([int(wanted[index % len(wanted)]) for index in range(count)])
 
 
 def read_seeds(text: str) -> list[int]:

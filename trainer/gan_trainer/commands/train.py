@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from ..config import as_yaml
 from ..errors import EXIT_INTERRUPTED
@@ -13,6 +14,9 @@ from .options import add_config_arguments, read_config
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the complete configuration as YAML and stop")
+    parser.add_argument(
+        "--check", action="store_true", help="look at configuration, data, networks and run_dir, and stop; 2: unusable"
+    )
     parser.add_argument(
         *("--resume",),
         choices=("auto", "changed", "never"),
@@ -30,7 +34,19 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(as_yaml(config), end="")
         return 0
+    if options.check:
+        from ..engine.check import check
+
+        for line in check(config, options.resume, processes_to_come()):
+            print(f"train-gan: {line}")
+        return 0
     from ..engine.train import train
 
     interrupted = train(config, options.resume, options.profile)
     return EXIT_INTERRUPTED if interrupted else 0
+
+
+def processes_to_come() -> int:
+    """How many gpu-job will start; a start by hand says nothing of it."""
+    told = os.environ.get("GPU_JOB_RANKS", "")
+    return int(told) if told.isdigit() and int(told) else 1

@@ -12,7 +12,7 @@ from PIL import Image
 from ..config import Config
 from ..own import is_own
 from .files import SUFFIXES
-from .images import FolderImages, OwnImages
+from .images import FolderImages, LabelledImages, OwnImages
 from .pixels import ORIENTATION, UNREADABLE
 
 # Images whose head is read, evenly over all: enough for a rare kind, and a second on a network file system.
@@ -38,12 +38,17 @@ def describe(config: Config) -> list[str]:
         size = sum(path.stat().st_size for path in local) / 1e9
         return [f"data: {len(shards)} tar shards" + (f", {size:.2f} GB" if len(local) == len(shards) else "")]
     listing = FolderImages(config.data, config.image_size, config.max_bad_images).listing
+    classes = []
+    if config.classes:
+        given = (config.image_size, config.max_bad_images, config.background, config.classes)
+        names = LabelledImages(config.data, *given).names
+        classes = ["data: classes: " + ", ".join(f"{number} {name}" for number, name in enumerate(names))]
     kinds = counted(Counter(path.suffix.lower()[1:] for path in listing.files))
     followed = f", {listing.links} linked folder(s) followed" if listing.links else ""
     lines = [f"data: {len(listing.files)} images in {config.data} ({kinds}){followed}"]
     if listing.left_out:
         lines.append(f"data: left out: {counted(listing.left_out)}; images end in {', '.join(SUFFIXES)}")
-    return lines + look(listing.files, config)
+    return lines + classes + look(listing.files, config)
 
 
 def look(files: list[Path], config: Config) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,20 +46,30 @@ class OwnImages(Dataset):
         self.images = call("data", config.data, config)
         if not len(self.images):
             raise DataError(f"data: {self.name}: there is no image")
+        self.classes = config.classes
         self[0]
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def __getitem__(self, index: int) -> Tensor:
-        image = self.images[index]
+    def __getitem__(self, index: int) -> Tensor | tuple[Tensor, int]:
+        """The image, and its class where there are classes."""
+        image: Any = self.images[index]
+        label: Any = None
+        if isinstance(image, tuple) and len(image) == 2:
+            image, label = image
+        if self.classes and not (type(label) is int and 0 <= label < self.classes):
+            raise DataError(
+                f"data: {self.name}: the class of image {index} is {label!r}, expected 0 to {self.classes - 1}, as "
+                "(image, class)"
+            )
         kind, shape = getattr(image, "dtype", type(image).__name__), tuple(getattr(image, "shape", ()))
         if kind != torch.uint8 or shape != self.shape:
             raise DataError(
                 f"data: {self.name}: image {index} is {kind} {shape}, expected torch.uint8 {self.shape}; "
                 "cut, scale and convert it there"
             )
-        return image
+        return (image, label) if self.classes else image
 
 
 class SyntheticImages(Dataset):
@@ -103,11 +114,38 @@ class FolderImages(Dataset):
     def __len__(self) -> int:
         return len(self.files)
 
-    def __getitem__(self, index: int) -> Tensor:
+    def __getitem__(self, index: int) -> Tensor | tuple[Tensor, int]:
+        return self.find(index)[0]
+
+    def find(self, index: int) -> tuple[Tensor, int]:
+        """The image, and the number of the file that it is from."""
         while True:
             path = self.files[index]
             try:
-                return decode_image(path, self.size, self.background)
+                return decode_image(path, self.size, self.background), index
             except UNREADABLE as error:
                 self.bad.add(path, error)
                 index = (index + 1) % len(self.files)
+
+
+class LabelledImages(FolderImages):
+    """The same with classes: an image's is the number of its folder directly below the data's, in order of names."""
+
+    def __init__(self, folder: str, size: int, max_bad: int, background: str, classes: int) -> None:
+        super().__init__(folder, size, max_bad, background)
+        parts = [path.relative_to(folder).parts for path in self.files]
+        loose = next((path for path, own in zip(self.files, parts) if len(own) < 2), None)
+        if loose:
+            raise DataError(
+                f"data: {loose} is in no class's folder; with classes each image is in a folder of {folder}"
+            )
+        self.names = sorted({own[0] for own in parts})
+        if len(self.names) != classes:
+            named = ", ".join(self.names[:5]) + (" ..." if len(self.names) > 5 else "")
+            raise DataError(f"classes: {classes}, but {folder} has {len(self.names)} folders of images: {named}")
+        numbers = {name: number for number, name in enumerate(self.names)}
+        self.labels = [numbers[own[0]] for own in parts]
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, used = self.find(index)
+        return image, self.labels[used]

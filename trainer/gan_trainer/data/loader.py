@@ -21,7 +21,7 @@ from ..own import is_own
 from ..parallel.distributed import ALONE, Ranks
 from .batches import Batches
 from .cache import CachedImages, cache_file, wait_for_cache, write_cache
-from .images import DataError, FolderImages, OwnImages, SyntheticImages
+from .images import DataError, FolderImages, LabelledImages, OwnImages, SyntheticImages
 from .workers import default_workers, prepare_worker
 
 CPU = torch.device("cpu")
@@ -46,6 +46,9 @@ def make_dataset(
         return ShardImages(config, ranks, start)
     if is_own(config.data):
         return OwnImages(config)
+    if config.classes:
+        given = (config.image_size, config.max_bad_images, config.background, config.classes)
+        return LabelledImages(config.data, *given)
     folder = FolderImages(config.data, config.image_size, config.max_bad_images, config.background)
     if not config.cache_dir:
         return folder
@@ -57,8 +60,8 @@ def make_dataset(
     return CachedImages(cache_file(folder, Path(config.cache_dir)), config.image_size)
 
 
-def collate(batch: Any) -> Tensor:
-    """A batch that came as one tensor stays one."""
+def collate(batch: Any) -> Any:
+    """A batch that came as one tensor stays one; pairs of image and class become two tensors."""
     return batch if isinstance(batch, Tensor) else default_collate(batch)
 
 
@@ -70,7 +73,8 @@ def open_loader(
     ranks: Ranks = ALONE,
     device: torch.device = CPU,
 ) -> Iterator[DataLoader]:
-    """This rank's batches of uint8 images (N, 3, S, S) on the CPU for the steps after `start`, N = batch_size / ranks.
+    """This rank's batches of uint8 images (N, 3, S, S) on the CPU for the steps after `start`, N = batch_size / ranks;
+    with classes pairs of images and classes (N,).
 
     Leaving the block lets the workers end. Raises DataError.
     """

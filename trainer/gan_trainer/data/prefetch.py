@@ -22,22 +22,28 @@ def normalise(images: Tensor, device: torch.device, layout: torch.memory_format 
     return pixels.to(torch.float32, memory_format=layout).div_(127.5).sub_(1.0)
 
 
+def to_device(batch: Any, device: torch.device, layout: torch.memory_format) -> Any:
+    """Images normalised; of images and classes the classes as they are."""
+    if isinstance(batch, Tensor):
+        return normalise(batch, device, layout)
+    images, labels = batch
+    return normalise(images, device, layout), labels.to(device, non_blocking=True)
+
+
 class Prefetcher:
-    """Normalised batches on the device, each prepared while the step before still computes.
+    """Normalised batches on the device, each prepared while the step before still computes; with classes, pairs.
 
     On a GPU a second stream copies and normalises, and a thread takes the batches from the loader, for a loader without
     workers would otherwise decode on the training's time. On a CPU, or with `ahead` false, each batch is prepared when
     it is asked for. `waited` is the time in s that the training has waited for data.
     """
 
-    def __init__(
-        self, batches: Iterable[Tensor], device: torch.device, layout: torch.memory_format, ahead: bool
-    ) -> None:
+    def __init__(self, batches: Iterable[Any], device: torch.device, layout: torch.memory_format, ahead: bool) -> None:
         self.batches, self.device, self.layout = batches, device, layout
         self.ahead = ahead and device.type == "cuda"
         self.waited = 0.0
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Any]:
         batches = self.on_side_stream() if self.ahead else self.in_turn()
         while True:
             asked = time.perf_counter()
@@ -47,27 +53,28 @@ class Prefetcher:
                 return
             yield batch
 
-    def in_turn(self) -> Iterator[Tensor]:
+    def in_turn(self) -> Iterator[Any]:
         for images in self.batches:
-            yield normalise(images, self.device, self.layout)
+            yield to_device(images, self.device, self.layout)
 
-    def on_side_stream(self) -> Iterator[Tensor]:
+    def on_side_stream(self) -> Iterator[Any]:
         stream = torch.cuda.Stream(self.device)
         batches = in_background(self.batches, DEPTH, partial(torch.cuda.set_device, self.device))
 
-        def prepare() -> Tensor | None:
+        def prepare() -> Any:
             images = next(batches, None)
             if images is None:
                 return None
             with torch.cuda.stream(stream):
-                return normalise(images, self.device, self.layout)
+                return to_device(images, self.device, self.layout)
 
         following = prepare()
         while following is not None:
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(stream)
             # Allocated on the side stream, used on this one: its memory is free again only when both are done.
-            following.record_stream(current)
+            for tensor in (following,) if isinstance(following, Tensor) else following:
+                tensor.record_stream(current)
             batch, following = following, None
             yield batch
             # Back here the step's kernels are queued, and the copy runs beside them.

@@ -12,10 +12,10 @@ from torch import distributed
 
 from ..config import Config
 from ..errors import UserError
-from ..models.networks import build
 from ..parallel.distributed import ALONE, Ranks
 from ..precision import Precision
-from ..runs.samples import generate, grid_batch
+from ..runs.samples import class_of_each, generate, grid_batch
+from ..tasks import make_task
 from .loop import Trainer
 
 SMALLEST = 8
@@ -50,7 +50,7 @@ def peak_of_step(config: Config, device: torch.device, precision: Precision) -> 
     trainer = Trainer(config, device, precision)
     size = (config.batch_size, 3, config.image_size, config.image_size)
     for _ in range(2):
-        trainer.step(torch.randint(0, 256, size, dtype=torch.uint8))
+        trainer.step(torch.randint(0, 256, size, dtype=torch.uint8), *class_of_each(config.batch_size, config.classes))
     torch.cuda.synchronize(device)
     free, total = torch.cuda.mem_get_info(device)
     others = total - free - torch.cuda.memory_reserved(device)
@@ -58,15 +58,16 @@ def peak_of_step(config: Config, device: torch.device, precision: Precision) -> 
     torch.cuda.empty_cache()
     before = torch.cuda.memory_reserved(device)
     torch.cuda.reset_peak_memory_stats(device)
-    generate(trainer.average, config.sample_count, config.latent_dim, config.seed, batch=grid_batch(config.image_size))
+    sampler, shape = trainer.task.sampler(trainer.average), trainer.task.noise_shape()
+    generate(sampler, config.sample_count, shape, config.seed, grid_batch(config.image_size), config.classes)
     grid = torch.cuda.max_memory_reserved(device)
     return others + (step + grid - before if config.cuda_graphs else max(step, grid))
 
 
 def gradient_bytes(config: Config) -> int:
-    """Of both networks, which DistributedDataParallel keeps in buckets of its own."""
+    """Of all networks, which DistributedDataParallel keeps in buckets of its own."""
     with torch.device("meta"):
-        networks = build(config)
+        networks = make_task(config).build().values()
     return sum(weight.numel() * weight.element_size() for network in networks for weight in network.parameters())
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile, trusted only after it has agreed with eager mode on numbers.
 
-The gradient penalties differentiate twice. Compiled code has been silently wrong there (pytorch issue 91469) and now
-refuses it, so a penalty is compiled in a form of its own, with the inner gradient traced (losses.py). Compiled code is
+Gradient penalties differentiate twice. Compiled code has been silently wrong there (pytorch issue 91469), and now
+refuses it. Compiled code is
 slow or wrong on Volta and older: Triton has no tensor cores there, and float16 products came out as zero (pytorch
-issue 127157). So `auto` is on from compute capability 8.0 only.
+issue 127157). So `auto` is on from compute capability 8.0 only. What else a task has compiled, as a GAN its penalty,
+goes through the same check.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from ..models.losses import functional_gradient_penalty, gradient_penalty
 from ..precision import Capability, Precision, autocast
 from .loop import Trainer
 
@@ -50,44 +50,46 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
     count = max(1, trainer.ranks.share(trainer.config.batch_size) // trainer.config.accumulate)
     images = torch.rand(count, 3, trainer.config.image_size, trainer.config.image_size, device=trainer.device) * 2 - 1
     images = images.to(memory_format=trainer.layout)
-    noise = torch.randn(count, trainer.config.latent_dim, device=trainer.device)
-    lines = []
-    for name, network, example in (
-        ("generator", trainer.generator, noise),
-        ("discriminator", trainer.discriminator, images),
-    ):
+    # Numbers of its own: the training's go on as without compilation.
+    random = torch.Generator(trainer.device).manual_seed(trainer.config.seed)
+    batch = {**trainer.task.draw(count, random), "images": images}
+    if trainer.config.classes:
+        batch["labels"] = torch.arange(count, device=trainer.device) % trainer.config.classes
+    examples = trainer.task.examples(batch)
+    lines, done = [], set()
+    for name, inputs in examples.items():
+        network = trainer.networks[name]
         if trainer.ranks.world > 1 and any(isinstance(part, nn.SyncBatchNorm) for part in network.modules()):
             # Its forward pass waits for all processes, and one that cannot compile would not come.
             lines.append(f"{name} runs eagerly: its batch norm takes statistics over {trainer.ranks.world} processes")
             continue
-        compiled, fault = try_to_compile(compiler, network.forward)
-        fault = fault or compare(network, network.forward, compiled, example, trainer.precision)
-        if agreed(trainer, fault):
-            lines.append(f"{name} runs eagerly: {fault or 'compiling failed on another process'}")
-            continue
+        eager = network.forward
         # Set on the object: DistributedDataParallel and state_dict see the same network as before.
-        network.forward = compiled
-        lines.append(f"{name} is compiled, {accuracy(trainer.precision)}")
-        if name == "discriminator":
-            trainer.penalties.share_logits = False
-    if trainer.config.r1_gamma > 0 or trainer.config.r2_gamma > 0:
-        lines.append(compile_penalty(trainer, images, compiler))
-    return lines
+        found, line = compile_checked(trainer, compiler, name, network, eager, eager, *inputs)
+        lines.append(line)
+        if found is not eager:
+            network.forward = found
+            done.add(name)
+    return lines + trainer.task.compiled(done, batch, partial(compile_checked, trainer, compiler))
 
 
-def compile_penalty(trainer: Trainer, images: Tensor, compiler: Compiler) -> str:
-    plain, precision = trainer.penalties.plain_discriminator, trainer.penalties.precision
-    compiled, fault = try_to_compile(compiler, partial(functional_gradient_penalty, plain))
-
-    def eager(batch: Tensor) -> Tensor:
-        batch = batch.detach().requires_grad_(True)
-        return gradient_penalty(plain(batch), batch)
-
-    fault = fault or compare(trainer.discriminator, eager, compiled, images, precision)
+def compile_checked(
+    trainer: Trainer,
+    compiler: Compiler,
+    name: str,
+    network: nn.Module,
+    eager: Callable,
+    traceable: Callable,
+    *inputs: Tensor,
+    precision: Precision | None = None,
+) -> tuple[Callable, str]:
+    """`traceable` compiled, where it gives what `eager` does on all ranks, or else `eager`; and a line about it."""
+    precision = precision or trainer.precision
+    compiled, fault = try_to_compile(compiler, traceable)
+    fault = fault or compare(network, eager, compiled, inputs, precision)
     if agreed(trainer, fault):
-        return f"gradient penalty runs eagerly: {fault or 'compiling failed on another process'}"
-    trainer.penalties.compiled = compiled
-    return f"gradient penalty is compiled, {accuracy(precision)}"
+        return eager, f"{name} runs eagerly: {fault or 'compiling failed on another process'}"
+    return compiled, f"{name} is compiled, {accuracy(precision)}"
 
 
 def try_to_compile(compiler: Compiler, function: Callable) -> tuple[Callable, str]:
@@ -114,7 +116,9 @@ def agreed(trainer: Trainer, fault: str) -> bool:
     return bool(trainer.ranks.largest(torch.tensor([bool(fault)], dtype=torch.int64)))
 
 
-def compare(network: nn.Module, eager: Callable, compiled: Callable, example: Tensor, precision: Precision) -> str:
+def compare(
+    network: nn.Module, eager: Callable, compiled: Callable, inputs: Sequence[Tensor], precision: Precision
+) -> str:
     """'' when both give the same values and parameter gradients, else what differs; the network is left as it was."""
     buffers = [buffer.clone() for buffer in network.buffers()]
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
@@ -122,8 +126,8 @@ def compare(network: nn.Module, eager: Callable, compiled: Callable, example: Te
     def run(function: Callable, precision: Precision) -> Sequence[Tensor]:
         for buffer, before in zip(network.buffers(), buffers):
             buffer.data.copy_(before)
-        with autocast(precision, example.device.type):
-            output = function(example)
+        with autocast(precision, inputs[0].device.type):
+            output = function(*inputs)
         # A penalty gives no gradient to the last bias.
         gradients = torch.autograd.grad(output.float().square().mean(), parameters, allow_unused=True)
         return [output.detach(), *(torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients))]

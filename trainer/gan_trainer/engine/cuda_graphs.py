@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import Callable
 
 import torch
-from torch import Tensor
 
 from ..parallel.distributed import Ranks
+from ..tasks import Batch
 
-Update = Callable[[Tensor, Tensor, bool], None]
+Update = Callable[[Batch, bool], None]
 # Ordinary steps first: cuDNN searches its kernels, Adam makes its moments, torch.compile compiles.
 WARM_UP = 3
 
 
 class GraphedUpdate:
-    """Calls `update(real, noise, penalise)` a few times on a side stream, then records it and replays it.
+    """Calls `update(batch, rare)` a few times on a side stream, then records it and replays it.
 
-    A step with penalties and one without are two graphs; they share their memory. `kinds` says which of them this run
+    A rare step and a usual one are two graphs; they share their memory. `kinds` says which of them this run
     has: all are recorded before the first replay, for an ordinary step beside a graph needs its memory a second time,
     and auto_batch may have filled the card with one.
     """
@@ -31,7 +31,7 @@ class GraphedUpdate:
         self.update, self.kinds = update, kinds
         self.calls: dict[bool, int] = {kind: 0 for kind in kinds}
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}
-        self.inputs: tuple[Tensor, Tensor] | None = None
+        self.inputs: Batch = {}
 
     @classmethod
     def wrap(cls, update: Update, ranks: Ranks, kinds: set[bool]) -> tuple[Update, str]:
@@ -44,37 +44,37 @@ class GraphedUpdate:
             update, kinds
         ), f"CUDA graphs: steps are replayed after {WARM_UP} ordinary ones or more, some of each kind"
 
-    def __call__(self, real: Tensor, noise: Tensor, penalise: bool) -> None:
-        if self.inputs is None:
-            self.inputs = real.detach().clone(), noise.clone()
-        for kept, new in zip(self.inputs, (real, noise)):
-            kept.copy_(new)
+    def __call__(self, batch: Batch, rare: bool) -> None:
+        if not self.inputs:
+            self.inputs = {name: values.detach().clone() for name, values in batch.items()}
+        for name, values in batch.items():
+            self.inputs[name].copy_(values)
         if not self.graphs and self.is_warm():
             for kind in sorted(self.kinds):
                 self.graphs[kind] = self.record(kind)
         if self.graphs:
-            self.graphs[penalise].replay()
+            self.graphs[rare].replay()
         else:
-            self.calls[penalise] += 1
-            self.warm_up(penalise)
+            self.calls[rare] += 1
+            self.warm_up(rare)
 
     def is_warm(self) -> bool:
         """Whether all that a recording may not do is done: kernels chosen, moments made, code compiled."""
         return sum(self.calls.values()) >= WARM_UP and min(self.calls.values()) > 0
 
-    def warm_up(self, penalise: bool) -> None:
+    def warm_up(self, rare: bool) -> None:
         """An ordinary step. It runs where it will be recorded, for autograd remembers its stream."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self.update(*self.inputs, penalise)
+            self.update(self.inputs, rare)
         torch.cuda.current_stream().wait_stream(stream)
 
-    def record(self, penalise: bool) -> torch.cuda.CUDAGraph:
+    def record(self, rare: bool) -> torch.cuda.CUDAGraph:
         """Recording computes nothing: the step itself is the first replay."""
         graph = torch.cuda.CUDAGraph()
         pool = next(iter(self.graphs.values())).pool() if self.graphs else None
         # The prefetcher's thread goes on using the GPU meanwhile.
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            self.update(*self.inputs, penalise)
+            self.update(self.inputs, rare)
         return graph

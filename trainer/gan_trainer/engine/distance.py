@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far the averaged generator's images are from the data, during the training; the nearest generator is kept.
 
-A kernel distance (Binkowski et al. 2018) on features of a fixed network whose weights come from a seed: nothing is
-downloaded, and nothing is learnt. Its values compare with each other on one data set and image size; they are no FID
-and no published KID.
+A kernel distance (Binkowski et al. 2018) or a Frechet distance, on features of a fixed network whose weights come from
+a seed, or of one that the user names: nothing is downloaded, and nothing is learnt. Its values compare with each other
+on one data set and image size; they are no FID and no published KID.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from torch.nn import functional
 
 from ..config import Config
 from ..data.loader import make_dataset
+from ..inference.fid import FeatureNetwork
 from ..inference.trained import images_of, make_noise
 from ..runs.checkpoint import save_best
 from ..runs.samples import grid_batch
 from ..safe_files import open_own
+from ..tasks import Task
 
 WIDTHS = (32, 64, 128)
 FEATURE_SEED, FEATURE_SIZE = 0, 64
@@ -74,42 +76,71 @@ def kernel_distance(real: Tensor, fake: Tensor) -> float:
     return float(within(real) + within(fake) - 2.0 * kernel(real, fake).mean())
 
 
+def frechet_distance(real: Tensor, fake: Tensor) -> float:
+    """Between normal distributions fitted to the features (N, F) and (M, F), as Frechet inception distance computes it.
+
+    Biased upwards where there are few images, and equally so throughout a run.
+    """
+    real, fake = real.double(), fake.double()
+    one, other = torch.cov(real.T), torch.cov(fake.T)
+    values, vectors = torch.linalg.eigh(one)
+    root = vectors @ torch.diag(values.clamp_min(0.0).sqrt()) @ vectors.T
+    shared = torch.linalg.eigvalsh(root @ other @ root).clamp_min(0.0).sqrt().sum()
+    apart = (real.mean(0) - fake.mean(0)).square().sum()
+    return max(0.0, float(apart + one.trace() + other.trace() - 2.0 * shared))
+
+
+MEASURES = {"kernel": kernel_distance, "frechet": frechet_distance}
+
+
 class Distance:
     """Measures a run's generator on `device` and keeps the nearest in run_dir/best.pt, also over a resume."""
 
     def __init__(self, config: Config, folder: Path, device: torch.device) -> None:
         self.config, self.folder, self.device = config, folder, device
-        self.network = FixedFeatures().to(device)
+        file = config.distance_features
+        self.network = FeatureNetwork(file, config.image_size, device) if file else FixedFeatures().to(device)
+        self.measure = MEASURES[config.distance]
+        # Values of another kind say nothing about these.
+        self.kind = f"{config.distance} {Path(file).name}".strip()
         self.real: Tensor | None = None
+        # With classes as many of each are generated as were measured.
+        self.labels: Tensor | None = None
         self.best = self.kept()
 
     def kept(self) -> float:
         """The distance of the generator in best.pt; infinite without one that can be read."""
         try:
-            return float(torch.load(self.folder / BEST, map_location="cpu", weights_only=True)["distance"])
+            state = torch.load(self.folder / BEST, map_location="cpu", weights_only=True)
+            return float(state["distance"]) if state.get("kind", "kernel") == self.kind else math.inf
         # A damaged file may raise anything; the next measurement replaces it.
         except Exception:
             return math.inf
 
-    def after(self, generator: nn.Module, step: int) -> float:
+    def after(self, task: Task, average: nn.Module, step: int) -> float:
         """The distance after `step`, added to distance.jsonl; the generator is kept where no other was nearer."""
         if self.real is None:
-            self.real = self.features(real_images(self.config))
-        seeds = list(range(FIRST_SEED, FIRST_SEED + self.config.distance_images))
-        noise = make_noise(seeds, self.config.latent_dim)
-        value = kernel_distance(
-            self.real, self.features(images_of(generator, noise, grid_batch(self.config.image_size)))
-        )
+            images, self.labels = real_images(self.config)
+            self.real = self.features(images)
+        count = self.config.distance_images if self.labels is None else len(self.labels)
+        seeds = list(range(FIRST_SEED, FIRST_SEED + count))
+        noise = make_noise(seeds, task.noise_shape())
+        fake = images_of(task.sampler(average), noise, grid_batch(self.config.image_size), self.labels)
+        value = self.between(self.real, self.features(fake))
         line = {"step": step, "distance": value if math.isfinite(value) else None}
         # The folder belongs to a whole group: a link in the file's place is not followed.
         descriptor = open_own(self.folder / "distance.jsonl", os.O_WRONLY | os.O_APPEND)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if value < self.best:
-            state: dict[str, Any] = {"average": generator.state_dict(), "config": asdict(self.config)}
-            save_best(self.folder / BEST, {**state, "step": step, "distance": value})
+            state: dict[str, Any] = {"average": average.state_dict(), "config": asdict(self.config)}
+            save_best(self.folder / BEST, {**state, "step": step, "distance": value, "kind": self.kind})
             self.best = value
         return value
+
+    def between(self, real: Tensor, fake: Tensor) -> float:
+        """NaN for features that are none."""
+        return self.measure(real, fake) if bool(torch.isfinite(fake).all()) else math.nan
 
     def features(self, images: Tensor) -> Tensor:
         """(N, F) on the CPU, as many images at a time as a grid has."""
@@ -117,8 +148,9 @@ class Distance:
         return torch.cat([self.network(part.to(self.device)).cpu() for part in parts])
 
 
-def real_images(config: Config) -> Tensor:
-    """uint8 (N, 3, S, S): distance_images of the data, evenly over all of them; of tar shards the first."""
+def real_images(config: Config) -> tuple[Tensor, Tensor | None]:
+    """uint8 (N, 3, S, S): distance_images of the data, evenly over all of them; of tar shards the first. And their
+    classes (N,), where there are."""
     dataset = make_dataset(config)
     if config.data.endswith(".tar"):
         images: list[Tensor] = []
@@ -126,6 +158,9 @@ def real_images(config: Config) -> Tensor:
             images += list(batch)
             if len(images) >= config.distance_images:
                 break
-        return torch.stack(images[: config.distance_images])
+        return torch.stack(images[: config.distance_images]), None
     count = min(len(dataset), config.distance_images)
-    return torch.stack([torch.as_tensor(dataset[index * len(dataset) // count]) for index in range(count)])
+    found = [dataset[index * len(dataset) // count] for index in range(count)]
+    if config.classes:
+        return torch.stack([image for image, _ in found]), torch.tensor([label for _, label in found])
+    return torch.stack(found), None

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Trainer.step` is the method: one update of the discriminator, one of the generator, one of its average."""
+"""`Trainer.step` is the method: the updates of the task, one after the other, and one of the average."""
 
 from __future__ import annotations
 
 import copy
-from contextlib import nullcontext
 from typing import Any, Callable
 
 import torch
@@ -12,15 +11,16 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..data.prefetch import normalise
-from ..models.losses import RELATIVISTIC, discriminator_loss, generator_loss
-from ..models.networks import build, update_average
-from ..models.penalties import Penalties
+from ..models.networks import update_average
+from ..own import OwnError
 from ..parallel.distributed import ALONE, Ranks, data_parallel, gradients_stay_local
 from ..precision import Precision, autocast, make_scaler, set_tf32
+from ..tasks import Batch, Part, Phase, make_task
+from ..tasks.task import build_checked
 from .memory import MemoryReport, read_memory
-from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate
+from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate, set_second_beta
 from .running_statistics import RunningStatistics
-from .schedule import average_decay, learning_rate
+from .schedule import average_decay, burn_in, learning_rate, second_beta
 from .stability import Watch
 
 
@@ -35,21 +35,23 @@ class Trainer:
         # Sizes never change, so cuDNN's search for the fastest kernels pays.
         torch.backends.cudnn.benchmark = config.cudnn_benchmark
         self.layout = torch.channels_last if config.channels_last and self.on_gpu else torch.contiguous_format
-        self.generator, self.discriminator = (self.place(network) for network in build(config))
-        self.average = copy.deepcopy(self.generator).eval().requires_grad_(False)
-        self.statistics_kept = [RunningStatistics(network) for network in (self.generator, self.discriminator)]
-        # Calls go through these: DistributedDataParallel around the networks, or the networks themselves.
-        self.run_generator = data_parallel(self.generator, ranks)
-        self.run_discriminator = data_parallel(self.discriminator, ranks)
-        self.penalties = Penalties(self.discriminator, config, precision)
-        self.generator_optimizer = make_adam(self.generator, config.lr_generator, config)
-        self.discriminator_optimizer = make_adam(self.discriminator, config.lr_discriminator, config)
+        self.task = make_task(config)
+        self.networks = {name: self.place(network) for name, network in build_checked(self.task).items()}
+        self.average = copy.deepcopy(self.networks[self.task.averaged]).eval().requires_grad_(False)
+        self.statistics_kept = [RunningStatistics(network) for network in self.networks.values()]
+        # Losses go through these: DistributedDataParallel around the networks, or the networks themselves.
+        self.run = {name: data_parallel(network, ranks) for name, network in self.networks.items()}
+        self.task.start(self.networks, self.run, precision)
+        self.phases = self.task.phases()
+        self.optimizers = {
+            name: make_adam(network, self.task.rate(name), config) for name, network in self.networks.items()
+        }
         self.scaler = make_scaler(precision)
         self.noise = torch.Generator(device).manual_seed(config.seed)
-        self.update: Callable[[Tensor, Tensor, bool], None] = self.update_networks
-        self.watch, self.memory = Watch(device), MemoryReport(device)
+        self.update: Callable[[Batch, bool], None] = self.update_networks
+        self.watch, self.memory = Watch(device, self.task.shown, self.task.rarely_shown), MemoryReport(device)
         self.steps_done, self.steps_at_restart, self.bad_steps, self.lr_cut = 0, 0, 0, 1.0
-        self.last_batch: tuple[Tensor, Tensor] | None = None
+        self.last_batch: Batch | None = None
         self.memory.note("networks")
 
     def place(self, network: nn.Module) -> nn.Module:
@@ -59,95 +61,76 @@ class Trainer:
 
     @property
     def losses(self) -> Tensor:
-        """(2,) on the device: the last step's losses of discriminator and generator, without penalties."""
-        return self.watch.losses[:2]
+        """(L,) on the device: the last step's losses, in the task's order, without those of rare steps."""
+        return self.watch.losses[: len(self.task.shown_always())]
 
-    def step(self, images: Tensor) -> None:
+    def step(self, images: Tensor, labels: Tensor | None = None) -> None:
         """One step on this rank's part of a batch; waits for nothing on a GPU.
 
         `images`: uint8 (N, 3, S, S) from anywhere, or float32 in [-1, 1] on the device, as a Prefetcher makes them.
+        `labels`: int64 (N,), where the configuration has classes.
         """
         self.steps_done += 1
-        for optimizer, base in self.optimizers():
-            set_learning_rate(optimizer, learning_rate(self.config, base, self.steps_done) * self.lr_cut)
+        for name, optimizer in self.optimizers.items():
+            rate = learning_rate(self.config, self.task.rate(name), self.steps_done)
+            set_learning_rate(optimizer, rate * self.lr_cut)
+        if self.config.burn_in_steps:
+            self.burn_in()
         real = normalise(images, self.device, self.layout) if images.dtype == torch.uint8 else images
-        # Noise for the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
-        shape = (len(real) * self.ranks.world, self.config.latent_dim)
-        noise = self.ranks.part(torch.randn(shape, generator=self.noise, device=self.device))
+        # For the whole batch, of which this rank takes its part: the images do not depend on the number of GPUs.
+        count = len(real) * self.ranks.world
+        batch = {name: self.ranks.part(values) for name, values in self.task.draw(count, self.noise).items()}
         if self.config.flip:
-            chosen = torch.rand(shape[0], generator=self.noise, device=self.device) < 0.5
+            chosen = torch.rand(count, generator=self.noise, device=self.device) < 0.5
             real = mirrored(real, self.ranks.part(chosen))
-        self.last_batch = real, noise
-        self.update(real, noise, self.penalties.due(self.steps_done))
+        batch["images"] = real
+        if labels is not None:
+            batch["labels"] = labels.to(self.device)
+        self.last_batch = batch
+        self.update(batch, self.task.is_rare(self.steps_done))
+        self.task.after(self.steps_done, self.ranks.mean_on_device)
         # Not in a recorded graph: the decay may follow the step.
-        update_average(self.average, self.generator, average_decay(self.config, self.steps_done))
+        update_average(self.average, self.networks[self.task.averaged], average_decay(self.config, self.steps_done))
 
-    def optimizers(self) -> tuple[tuple[torch.optim.Optimizer, float], ...]:
-        """Each with its base learning rate."""
-        config = self.config
-        return (
-            (self.generator_optimizer, config.lr_generator),
-            (self.discriminator_optimizer, config.lr_discriminator),
-        )
+    def burn_in(self) -> None:
+        """What else moves in its steps; after them it stays where it is."""
+        for optimizer in self.optimizers.values():
+            set_second_beta(optimizer, second_beta(self.config, self.steps_done))
+        self.task.burn_in(burn_in(self.config, self.steps_done))
 
-    def update_networks(self, real: Tensor, noise: Tensor, penalise: bool) -> None:
-        """The step on the device. Gradients of `accumulate` parts are summed before each update."""
+    def update_networks(self, batch: Batch, rare: bool) -> None:
+        """The step on the device."""
         note = self.memory.note if self.steps_done == 1 else lambda phase: None
-        parts = list(zip(real.chunk(self.config.accumulate), noise.chunk(self.config.accumulate)))
-        last, several = len(parts) - 1, len(parts) > 1
-        # One part: its fake images serve both updates. Several: holding all their graphs would undo the saving.
-        kept: Tensor | None = None
-        d_losses, g_losses, penalties = [], [], []
-
-        self.discriminator_optimizer.zero_grad(set_to_none=True)
-        for number, (images, latents) in enumerate(parts):
-            with autocast(self.precision, self.device.type), torch.no_grad() if several else nullcontext():
-                fake = self.run_generator(latents)
-            kept = None if several else fake
-            with gradients_stay_local(self.run_discriminator, number < last):
-                loss, penalty = self.judge(images, fake.detach(), penalise)
-                total = loss if penalty is None else loss + penalty * self.penalties.every
-                self.scaler.scale(total / len(parts) if several else total).backward()
-            d_losses.append(loss.detach())
-            penalties += [] if penalty is None else [penalty.detach()]
-        note("discriminator")
-        self.apply(self.discriminator_optimizer, self.discriminator)
-
-        # Only the generator learns from this, so the discriminator needs no gradients of its own.
-        self.discriminator.requires_grad_(False)
-        self.generator_optimizer.zero_grad(set_to_none=True)
-        for number, (images, latents) in enumerate(parts):
-            with gradients_stay_local(self.run_generator, number < last):
-                with autocast(self.precision, self.device.type):
-                    fake = self.run_generator(latents) if kept is None else kept
-                    logits = (self.discriminator(fake),)
-                    if self.config.loss == RELATIVISTIC:
-                        with torch.no_grad():
-                            logits += (self.discriminator(images),)
-                    loss = generator_loss(self.config.loss, *logits)
-                self.scaler.scale(loss / len(parts) if several else loss).backward()
-            g_losses.append(loss.detach())
-        note("generator")
-        self.apply(self.generator_optimizer, self.generator)
-        self.discriminator.requires_grad_(True)
-
+        parts = split(batch, rare, self.config.accumulate)
+        shown: dict[str, list[Tensor]] = {name: [] for name in self.task.shown}
+        for phase in self.phases:
+            self.learn(phase, parts, shown)
+            note(phase.network)
         self.scaler.update()
-        good = self.watch.step(mean(d_losses), mean(g_losses), mean(penalties) if penalties else None)
+        good = self.watch.step(*(mean(values) if values else None for values in shown.values()))
         for statistics in self.statistics_kept:
             statistics.settle(good)
         note("update")
 
-    def judge(self, real: Tensor, fake: Tensor, penalise: bool) -> tuple[Tensor, Tensor | None]:
-        """The discriminator's loss, and its weighted penalties R1 and R2 together (None where there are none)."""
-        weights = self.penalties.weights if penalise else (0.0, 0.0)
-        # Where a penalty has a forward pass of its own, this one need not reach back to the pixels.
-        sloped = [weight > 0 and self.penalties.share_logits for weight in weights]
-        images = [batch.detach().requires_grad_(slope) for batch, slope in zip((real, fake), sloped)]
-        with autocast(self.precision, self.device.type):
-            logits = [self.run_discriminator(batch) for batch in images]
-            loss = discriminator_loss(self.config.loss, *logits)
-        terms = [weight * self.penalties.of(*pair) for weight, *pair in zip(weights, images, logits) if weight > 0]
-        return loss, sum(terms) if terms else None
+    def learn(self, phase: Phase, parts: list[Part], shown: dict[str, list[Tensor]]) -> None:
+        """One network's update, from the summed gradients of all parts."""
+        network, optimizer, last = self.networks[phase.network], self.optimizers[phase.network], len(parts) - 1
+        for name in phase.fixed:
+            self.networks[name].requires_grad_(False)
+        optimizer.zero_grad(set_to_none=True)
+        for number, part in enumerate(parts):
+            with gradients_stay_local(self.run[phase.network], number < last):
+                with autocast(self.precision, self.device.type):
+                    loss, found = phase.loss(part)
+                self.scaler.scale(loss / len(parts) if last else loss).backward()
+            for name, value in found.items():
+                if name not in shown:
+                    known = ", ".join(shown)
+                    raise OwnError(f"task: {self.config.task}: a loss shows {name!r}; its `shown` has {known}")
+                shown[name].append(value.detach())
+        self.apply(optimizer, network)
+        for name in phase.fixed:
+            self.networks[name].requires_grad_(True)
 
     def apply(self, optimizer: torch.optim.Optimizer, network: nn.Module) -> None:
         """Clip, then update; left out when a gradient is not finite. In fp16 that is the scaler's business, and no
@@ -166,18 +149,16 @@ class Trainer:
     def statistics(self) -> dict[str, Any]:
         """Means since the last call, and the present learning rates, loss scale and peak memory in MiB (of a GPU)."""
         means = self.watch.means(self.steps_done - self.steps_at_restart)
-        d_loss, g_loss, penalty = self.ranks.mean(torch.tensor(means, dtype=torch.float64)).tolist()
-        rates = [float(optimizer.param_groups[0]["lr"]) for optimizer, _ in self.optimizers()]
+        shown = self.ranks.mean(torch.tensor(means, dtype=torch.float64)).tolist()
+        rates = {f"lr_{name}": float(own.param_groups[0]["lr"]) for name, own in self.optimizers.items()}
         skipped = int(self.watch.counts[2])
         self.watch.restart()
         self.steps_at_restart = self.steps_done
         return {
             "step": self.steps_done,
-            "d_loss": d_loss,
-            "g_loss": g_loss,
-            "penalty": penalty,
-            "lr_generator": rates[0],
-            "lr_discriminator": rates[1],
+            **dict(zip(self.task.shown, shown)),
+            **rates,
+            **self.task.figures(),
             "loss_scale": self.scaler.get_scale(),
             "updates_left_out": skipped,
             "peak_memory_mib": read_memory(self.device).peak >> 20 if self.on_gpu else None,
@@ -185,8 +166,16 @@ class Trainer:
 
     def parts(self) -> dict[str, Any]:
         """What has a state_dict."""
-        names = ("generator", "discriminator", "average", "generator_optimizer", "discriminator_optimizer", "scaler")
-        return {name: getattr(self, name) for name in names}
+        optimizers = {f"{name}_optimizer": optimizer for name, optimizer in self.optimizers.items()}
+        return {**self.networks, "average": self.average, **optimizers, "scaler": self.scaler}
+
+
+def split(batch: Batch, rare: bool, count: int) -> list[Part]:
+    """The batch in `count` parts of one size."""
+    if count == 1:
+        return [Part(batch, rare, True, {})]
+    cut = {name: values.chunk(count) for name, values in batch.items()}
+    return [Part({name: own[number] for name, own in cut.items()}, rare, False, {}) for number in range(count)]
 
 
 def mirrored(images: Tensor, chosen: Tensor) -> Tensor:

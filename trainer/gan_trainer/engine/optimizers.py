@@ -32,6 +32,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
+def set_second_beta(optimizer: torch.optim.Optimizer, beta2: float) -> None:
+    for group in optimizer.param_groups:
+        group["betas"] = (group["betas"][0], beta2)
+
+
 def gradient_norm(parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
     """The norm of all gradients together, on the device; above `clip` (if that is not 0) they are scaled down to it."""
     if clip:

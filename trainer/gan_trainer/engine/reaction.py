@@ -49,4 +49,5 @@ def diagnosis(trainer: Trainer) -> str:
     if trainer.last_batch is None:
         return "no step was made"
     with autocast(trainer.precision, trainer.device.type):
-        return diagnose(trainer.generator, trainer.discriminator, *trainer.last_batch)
+        batch = trainer.last_batch
+        return diagnose(trainer.networks, batch, trainer.task.examples(batch))

@@ -60,7 +60,7 @@ class Record:
         """The distance to the data; where memory or disk have no room for it, a line says so."""
         step = self.trainer.steps_done
         try:
-            self.reporter.distance(self.distance.after(self.trainer.average, step), step)
+            self.reporter.distance(self.distance.after(self.trainer.task, self.trainer.average, step), step)
         except (OSError, torch.cuda.OutOfMemoryError) as error:
             self.reporter.say(f"train-gan: no distance at step {step}: {str(error).splitlines()[0]}")
 
@@ -68,8 +68,9 @@ class Record:
         """A grid of the averaged generator; where memory or disk have no room for it, a line says so."""
         config = self.trainer.config
         try:
+            sampler, shape = self.trainer.task.sampler(self.trainer.average), self.trainer.task.noise_shape()
             images = generate(
-                self.trainer.average, config.sample_count, config.latent_dim, config.seed, grid_batch(config.image_size)
+                sampler, config.sample_count, shape, config.seed, grid_batch(config.image_size), config.classes
             )
             self.reporter.samples(images, self.trainer.steps_done)
         except (OSError, torch.cuda.OutOfMemoryError) as error:

@@ -35,13 +35,31 @@ def decay(config: Config, step: int) -> float:
     return config.lr_floor + (1.0 - config.lr_floor) * (1.0 + math.cos(math.pi * done)) / 2.0
 
 
+def burn_in(config: Config, step: int) -> float:
+    """How much of the burn-in is done before `step`: half a cosine wave from 0 to 1; 1 without one."""
+    if step > config.burn_in_steps:
+        return 1.0
+    return (1.0 - math.cos(math.pi * (step - 1) / config.burn_in_steps)) / 2.0
+
+
 def learning_rate(config: Config, base: float, step: int) -> float:
     """The learning rate of `step` that comes of lr_generator or lr_discriminator, `base`."""
-    return scale_to_batch(config, base) * warm_up(config, step) * decay(config, step)
+    raised = config.burn_in_lr + (1.0 - config.burn_in_lr) * burn_in(config, step)
+    return scale_to_batch(config, base) * warm_up(config, step) * decay(config, step) * raised
+
+
+def second_beta(config: Config, step: int) -> float:
+    """Of Adam in `step`."""
+    return config.burn_in_beta2 + (config.beta2 - config.burn_in_beta2) * burn_in(config, step)
 
 
 def average_decay(config: Config, step: int) -> float:
     """Of the averaged generator in `step`: with ema_rampup its half-life is at most that part of the steps so far."""
+    longest = config.ema_decay
+    done = burn_in(config, step)
+    if done < 1.0 and longest:
+        # The half-life grows with the burn-in; in its first step the average is the network itself.
+        longest = longest ** (1.0 / done) if done else 0.0
     if not config.ema_rampup:
-        return config.ema_decay
-    return min(config.ema_decay, 0.5 ** (1.0 / (config.ema_rampup * step)))
+        return longest
+    return min(longest, 0.5 ** (1.0 / (config.ema_rampup * step)))

@@ -12,6 +12,6 @@ def speed_up(trainer: Trainer) -> list[str]:
     """torch.compile and CUDA graphs where configured; one line for each says which path runs."""
     lines = compile_networks(trainer)
     if trainer.config.cuda_graphs and trainer.on_gpu:
-        trainer.update, note = GraphedUpdate.wrap(trainer.update_networks, trainer.ranks, trainer.penalties.kinds)
+        trainer.update, note = GraphedUpdate.wrap(trainer.update_networks, trainer.ranks, trainer.task.kinds())
         lines.append(note)
     return lines

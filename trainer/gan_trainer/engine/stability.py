@@ -7,7 +7,7 @@ looks at the counts when it logs, and stops, lowers the learning rate or goes on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +22,12 @@ class TrainingError(UserError):
 class Watch:
     """Counts on the device. Only in-place operations, so that a CUDA graph can hold them."""
 
-    def __init__(self, device: torch.device) -> None:
-        # Of the last step: discriminator's loss, generator's loss, penalty (0 in a step without).
-        self.losses = torch.zeros(3, device=device)
-        self.sums = torch.zeros(3, device=device)
+    def __init__(self, device: torch.device, shown: Sequence[str], rarely_shown: Sequence[str] = ()) -> None:
+        # Of the last step, in the order of `shown`; 0 for what only rare steps have.
+        self.losses = torch.zeros(len(shown), device=device)
+        self.sums = torch.zeros(len(shown), device=device)
+        self.rare = [name in rarely_shown for name in shown]
+        # Rare steps so far. The name is that of checkpoints.
         self.penalties = torch.zeros((), device=device)
         # Steps gone bad, good steps before the first of these, updates left out.
         self.counts = torch.zeros(3, dtype=torch.int64, device=device)
@@ -37,11 +39,12 @@ class Watch:
         self.counts[2].add_(bad)
         self.bad.logical_or_(bad)
 
-    def step(self, d_loss: Tensor, g_loss: Tensor, penalty: Tensor | None) -> Tensor:
+    def step(self, *losses: Tensor | None) -> Tensor:
         """Note the losses of a step, and end it; a truth value on the device: whether all its numbers were finite."""
-        self.losses.copy_(torch.stack((d_loss, g_loss, d_loss.new_zeros(()) if penalty is None else penalty)))
+        rare = all(loss is not None for loss in losses)
+        self.losses.copy_(torch.stack([self.sums.new_zeros(()) if loss is None else loss for loss in losses]))
         self.sums.add_(self.losses)
-        if penalty is not None:
+        if rare:
             self.penalties.add_(1)
         self.bad.logical_or_(~torch.isfinite(self.losses).all())
         bad_steps, good_before, _ = self.counts.unbind()
@@ -51,11 +54,10 @@ class Watch:
         self.bad.zero_()
         return good
 
-    def means(self, steps: int) -> tuple[float, float, float]:
-        """Mean losses and penalty of the `steps` since the last restart; waits for the device."""
-        sums, steps = self.sums.tolist(), max(1, steps)
-        penalties = max(1.0, float(self.penalties))
-        return sums[0] / steps, sums[1] / steps, sums[2] / penalties
+    def means(self, steps: int) -> list[float]:
+        """Mean losses of the `steps` since the last restart, the rare ones of rare steps; waits for the device."""
+        rare_steps = max(1.0, float(self.penalties)) if any(self.rare) else 1.0
+        return [total / (rare_steps if rare else max(1, steps)) for total, rare in zip(self.sums.tolist(), self.rare)]
 
     def forget_bad_steps(self, steps: int) -> None:
         """They have been reacted to; the next one is looked for from here, `steps` after the last restart."""
@@ -69,7 +71,7 @@ class Watch:
 
 
 def first_bad_layer(network: nn.Module, *inputs: Tensor) -> str:
-    """Name of the first layer whose output for `inputs` is not finite, or ''."""
+    """Name of the first layer whose output for `inputs` is not finite, or ''. Runs the network once."""
     names: list[str] = []
 
     def look(name: str) -> Any:
@@ -95,15 +97,17 @@ def bad_tensors(network: nn.Module, gradients: bool) -> list[str]:
     return [name for name, tensor in tensors if tensor is not None and not bool(torch.isfinite(tensor).all())]
 
 
-def diagnose(generator: nn.Module, discriminator: nn.Module, real: Tensor, noise: Tensor) -> str:
-    """Where numbers go wrong in this batch: input, parameters, activations or gradients. Runs the networks once."""
-    networks = {"generator": generator, "discriminator": discriminator}
-    sound = all(bool(torch.isfinite(tensor).all()) for tensor in (real, noise))
+def diagnose(
+    networks: Mapping[str, nn.Module], batch: Mapping[str, Tensor], examples: Mapping[str, Sequence[Tensor]]
+) -> str:
+    """Where numbers go wrong in this batch: input, parameters, activations or gradients. `examples` are the inputs of
+    the networks that are tried."""
+    sound = all(bool(torch.isfinite(tensor).all()) for tensor in batch.values())
     found = [f"input: {'finite' if sound else 'not finite'}"]
     for what, gradients in (("parameters", False), ("gradients", True)):
         names = [f"{name}.{tensor}" for name, net in networks.items() for tensor in bad_tensors(net, gradients)]
         found.append(f"{what} not finite: {f'{names[0]} and {len(names) - 1} more' if names else 'none'}")
-    layers = {"generator": first_bad_layer(generator, noise), "discriminator": first_bad_layer(discriminator, real)}
+    layers = {name: first_bad_layer(networks[name], *inputs) for name, inputs in examples.items()}
     named = [f"{name}.{layer}" for name, layer in layers.items() if layer]
     found.append(f"activations: {' and '.join(named) + ' first' if named else 'finite in the last batch'}")
     return "; ".join(found)

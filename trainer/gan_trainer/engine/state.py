@@ -21,6 +21,8 @@ def capture_state(trainer: Trainer) -> dict[str, Any]:
     watch = trainer.watch
     state["watch"] = {"sums": watch.sums, "penalties": watch.penalties, "counts": watch.counts}
     state["schedule"] = {"lr_cut": trainer.lr_cut, "bad_steps": trainer.bad_steps}
+    if trainer.task.state():
+        state["task"] = trainer.task.state()
     state["random"] = {"noise": trainer.noise.get_state(), "cpu": torch.get_rng_state()}
     if trainer.on_gpu:
         state["random"]["gpu"] = torch.cuda.get_rng_state(trainer.device)
@@ -38,12 +40,16 @@ def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
         # A scaler that is off saves an empty state, and one that is on refuses it.
         if name != "scaler" or (saved and part.is_enabled()):
             part.load_state_dict(saved)
-    for name in ("generator", "discriminator", "average"):
-        repair(name, getattr(trainer, name))
+    for name, network in (*trainer.networks.items(), ("average", trainer.average)):
+        repair(name, network)
     for statistics in trainer.statistics_kept:
         statistics.remember()
     for name, tensor in state["watch"].items():
         getattr(trainer.watch, name).copy_(tensor)
+    own = trainer.task.state()
+    for name, tensor in state.get("task", {}).items():
+        if name in own:
+            own[name].copy_(tensor)
     trainer.lr_cut, trainer.bad_steps = state["schedule"]["lr_cut"], state["schedule"]["bad_steps"]
     trainer.steps_done, trainer.steps_at_restart = state["step"], state["steps_at_restart"]
     random = state["random"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..config import Config, ConfigError, impossible_on_gpus
 from ..data import census
@@ -93,7 +94,7 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
             if trainer.steps_done >= config.steps:
                 print(f"train-gan: {folder} already holds step {trainer.steps_done} of {config.steps}", flush=True)
             else:
-                reporter = Reporter(folder, config, trainer.steps_done)
+                reporter = Reporter(folder, config, trainer.steps_done, trainer.task.shown_always())
                 stack.callback(reporter.close)
                 introduce(reporter, trainer, [*holds, *([drift] if drift else [])], resumed=bool(state))
         if trainer.steps_done < config.steps:
@@ -123,13 +124,17 @@ def settle_batch(
         streamed = config.data.endswith(".tar")
         most = LARGEST_BATCH if streamed else min(LARGEST_BATCH, len(make_dataset(replace(config, cache_dir=""))))
         config = replace(config, batch_size=find_batch_size(config, device, precision, total, ranks, most))
-    parts = ranks.world * config.accumulate
+    check_parts(config, ranks.world)
+    return config
+
+
+def check_parts(config: Config, processes: int) -> None:
+    parts = processes * config.accumulate
     if config.batch_size % parts:
         raise ConfigError(
-            f"batch_size: {config.batch_size} cannot be cut into {ranks.world} processes x {config.accumulate} "
+            f"batch_size: {config.batch_size} cannot be cut into {processes} processes x {config.accumulate} "
             f"accumulated parts; allowed: multiples of {parts}"
         )
-    return config
 
 
 def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed: bool) -> None:
@@ -143,7 +148,8 @@ def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed:
     reporter.say(f"train-gan: results go to {reporter.folder.absolute()}")
     if config.auto_batch:
         reporter.say(f"train-gan: batch_size {config.batch_size} fills {config.memory_target:.0%} of the GPU's memory")
-    if ranks.world > 1 and config.model == "dcgan":
+    layers = (layer for network in trainer.networks.values() for layer in network.modules())
+    if ranks.world > 1 and any(isinstance(layer, _BatchNorm) for layer in layers):
         shared = trainer.on_gpu and config.sync_batchnorm
         how = (
             "over all processes (SyncBatchNorm)" if shared else "in each process alone: results depend on their number"
@@ -168,7 +174,7 @@ def run_steps(
             while trainer.steps_done < config.steps:
                 with stop.may_interrupt():
                     real = next(batches)
-                trainer.step(real)
+                trainer.step(*real) if isinstance(real, tuple) else trainer.step(real)
                 if reporter:
                     reporter.advance()
                 if profiler:

@@ -15,20 +15,23 @@ import tempfile
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..runs.samples import class_of_each, sizes
 
 # Largest difference of a pixel in [-1, 1], all in float32: an eightieth of a grey level. Fusing reorders sums.
 TOLERANCE = 1e-4
 # The example's batch, and others that prove the batch free.
 TRACED_BATCH, OTHER_BATCHES = 4, (2, 7)
-NOISE, IMAGES = "noise", "images"
+INPUTS, IMAGES = ("noise", "labels"), "images"
 
-Network = Callable[[Tensor], Tensor]
+Network = Callable[..., Tensor]
+# Noise, and classes where the training had them.
+Inputs = Tuple[Tensor, ...]
 
 
 class ExportError(UserError):
@@ -40,34 +43,35 @@ class Format(NamedTuple):
 
     suffix: str
     missing: Callable[[], str]
-    write: Callable[[nn.Module, Tensor, Path], None]
+    write: Callable[[nn.Module, Inputs, Path], None]
     read: Callable[[Path], Network]
 
 
-def write_torchscript(generator: nn.Module, noise: Tensor, file: Path) -> None:
-    torch.jit.save(torch.jit.trace(generator, noise), str(file))
+def write_torchscript(generator: nn.Module, inputs: Inputs, file: Path) -> None:
+    torch.jit.save(torch.jit.trace(generator, inputs), str(file))
 
 
 def read_torchscript(file: Path) -> Network:
     return torch.jit.load(str(file))
 
 
-def _exported(generator: nn.Module, noise: Tensor) -> Any:
-    return torch.export.export(generator, (noise,), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=4096)},))
+def _exported(generator: nn.Module, inputs: Inputs) -> Any:
+    batch = torch.export.Dim("n", min=2, max=4096)
+    return torch.export.export(generator, inputs, dynamic_shapes=tuple({0: batch} for _ in inputs))
 
 
-def write_torch_export(generator: nn.Module, noise: Tensor, file: Path) -> None:
-    torch.export.save(_exported(generator, noise), str(file))
+def write_torch_export(generator: nn.Module, inputs: Inputs, file: Path) -> None:
+    torch.export.save(_exported(generator, inputs), str(file))
 
 
 def read_torch_export(file: Path) -> Network:
     return torch.export.load(str(file)).module()
 
 
-def write_aoti(generator: nn.Module, noise: Tensor, file: Path) -> None:
+def write_aoti(generator: nn.Module, inputs: Inputs, file: Path) -> None:
     from torch._inductor import aoti_compile_and_package
 
-    aoti_compile_and_package(_exported(generator, noise), package_path=str(file))
+    aoti_compile_and_package(_exported(generator, inputs), package_path=str(file))
 
 
 def read_aoti(file: Path) -> Network:
@@ -76,11 +80,13 @@ def read_aoti(file: Path) -> Network:
     return aoti_load_package(str(file))
 
 
-def write_onnx(generator: nn.Module, noise: Tensor, file: Path) -> None:
+def write_onnx(generator: nn.Module, inputs: Inputs, file: Path) -> None:
     # The exporter that traces: there from torch 2.0 on, while the newer one needs one more library (onnxscript).
     tracing = {"dynamo": False} if "dynamo" in torch.onnx.export.__annotations__ else {}
-    names = {"input_names": [NOISE], "output_names": [IMAGES], "dynamic_axes": {NOISE: {0: "n"}, IMAGES: {0: "n"}}}
-    torch.onnx.export(generator, (noise,), str(file), **names, **tracing)
+    given = list(INPUTS[: len(inputs)])
+    axes = {name: {0: "n"} for name in (*given, IMAGES)}
+    names = {"input_names": given, "output_names": [IMAGES], "dynamic_axes": axes}
+    torch.onnx.export(generator, inputs, str(file), **names, **tracing)
 
 
 def read_onnx(file: Path) -> Network:
@@ -89,7 +95,9 @@ def read_onnx(file: Path) -> Network:
 
     onnx.checker.check_model(str(file))
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    return lambda noise: torch.from_numpy(session.run([IMAGES], {NOISE: noise.numpy()})[0])
+    return lambda *inputs: torch.from_numpy(
+        session.run([IMAGES], {name: values.numpy() for name, values in zip(INPUTS, inputs)})[0]
+    )
 
 
 def _missing_torch_export() -> str:
@@ -126,18 +134,23 @@ class Exported(NamedTuple):
     difference: float
 
 
-def export(generator: nn.Module, latent_dim: int, form: str, folder: Path) -> Exported:
+def export(generator: nn.Module, shape: int | Sequence[int], form: str, folder: Path, classes: int = 0) -> Exported:
     """Write `folder`/generator.* and compare it with `generator` (eval mode, float32) at three batch sizes.
 
     A file that differs by more than TOLERANCE is not kept. Raises ExportError.
     """
     kind = FORMATS[form]
     file, device = folder / ("generator" + kind.suffix), next(generator.parameters()).device
+
+    def make(count: int) -> Inputs:
+        noise = torch.randn(count, *sizes(shape), generator=torch.Generator().manual_seed(count))
+        return tuple(values.to(device) for values in (noise, *class_of_each(count, classes)))
+
     try:
         # A folder for this process alone, since exporters open names; AOTInductor demands the suffix in them.
         with tempfile.TemporaryDirectory(prefix=".unproven-", dir=folder) as private:
             temporary = Path(private) / file.name
-            difference = _write_and_compare(kind, generator, latent_dim, temporary, device)
+            difference = _write_and_compare(kind, generator, make, temporary)
             if not difference <= TOLERANCE:
                 text = f"{form}: differs from the eager network by {difference:.2g}, allowed is {TOLERANCE:g}"
                 raise ExportError(text)
@@ -151,25 +164,21 @@ def export(generator: nn.Module, latent_dim: int, form: str, folder: Path) -> Ex
     return Exported(file, file.stat().st_size, difference)
 
 
-def _write_and_compare(kind: Format, generator: nn.Module, latent_dim: int, file: Path, device: torch.device) -> float:
+def _write_and_compare(kind: Format, generator: nn.Module, make: Callable[[int], Inputs], file: Path) -> float:
     """The largest difference of a pixel between `generator` and what was written into `file`."""
     with torch.no_grad(), warnings.catch_warnings():
         # Each exporter announces its successor.
         warnings.simplefilter("ignore")
-        kind.write(generator, _noise(TRACED_BATCH, latent_dim, device), file)
+        kind.write(generator, make(TRACED_BATCH), file)
         network = kind.read(file)
-        return max(_difference(generator, network, latent_dim, n, device) for n in (TRACED_BATCH, *OTHER_BATCHES))
-
-
-def _noise(count: int, latent_dim: int, device: torch.device) -> Tensor:
-    return torch.randn(count, latent_dim, generator=torch.Generator().manual_seed(count)).to(device)
+        return max(_difference(generator, network, make(n)) for n in (TRACED_BATCH, *OTHER_BATCHES))
 
 
 @torch.no_grad()
-def _difference(eager: nn.Module, other: Network, latent_dim: int, count: int, device: torch.device) -> float:
-    noise = _noise(count, latent_dim, device)
-    expected, found = eager(noise), other(noise)
+def _difference(eager: nn.Module, other: Network, inputs: Inputs) -> float:
+    expected, found = eager(*inputs), other(*inputs)
     if found.shape != expected.shape:
-        raise ExportError(f"shape {tuple(found.shape)} instead of {tuple(expected.shape)} for a batch of {count}")
+        text = f"shape {tuple(found.shape)} instead of {tuple(expected.shape)} for a batch of {len(inputs[0])}"
+        raise ExportError(text)
     # A NaN is no small difference.
     return float((expected - found).abs().nan_to_num(nan=float("inf")).max())

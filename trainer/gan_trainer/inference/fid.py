@@ -69,15 +69,22 @@ def measure_fid(
         warnings.simplefilter("ignore")
         from torchmetrics.image.fid import FrechetInceptionDistance
     metric = FrechetInceptionDistance(feature=network).to(device)
-    config = replace(config, image_size=trained.config.image_size, steps=-(-images // config.batch_size))
+    config = replace(
+        config,
+        image_size=trained.config.image_size,
+        classes=trained.config.classes,
+        steps=-(-images // config.batch_size),
+    )
     generator = trained.generator.to(device)
     done = 0
     with open_loader(config, 0, pin_memory=device.type == "cuda") as batches:
-        for real in batches:
+        for batch in batches:
+            # With classes as many of each are generated as the data has.
+            real, labels = (batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1][: images - done])
             real = real[: images - done].to(device)
             seeds = list(range(done, done + len(real)))
             metric.update(real, real=True)
-            fake = images_of(generator, make_noise(seeds, trained.config.latent_dim))
+            fake = images_of(generator, make_noise(seeds, trained.noise_shape), labels=labels)
             metric.update(fake.to(device), real=False)
             done += len(real)
     return {"fid": float(metric.compute()), "images": done, "num_features": network.num_features, "step": trained.step}

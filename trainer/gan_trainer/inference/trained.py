@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 import torch
 from torch import Tensor
 
 from ..config import Config, ConfigError, make_config
-from ..models.networks import build
 from ..runs.checkpoint import CheckpointError, load_checkpoint
-from ..runs.samples import to_uint8
+from ..runs.samples import sizes, to_uint8
+from ..tasks import make_task
 
 
 class Trained(NamedTuple):
-    """The averaged generator in eval mode on the CPU, what it was trained with, and after how many steps."""
+    """What draws, by the averaged network: from noise (N, *noise_shape) to images, in eval mode on the CPU; what it was
+    trained with, and after how many steps."""
 
     generator: torch.nn.Module
     config: Config
     step: int
+    noise_shape: tuple[int, ...]
 
 
 def load_trained(folder: str | Path, file: str | Path | None = None) -> Trained:
@@ -39,11 +41,13 @@ def load_trained(folder: str | Path, file: str | Path | None = None) -> Trained:
         state = read_checkpoint(Path(file))
     try:
         config = make_config(state["config"])
-        generator = build(config).generator
-        generator.load_state_dict(state["average"])
+        task = make_task(config)
+        network = task.build()[task.averaged]
+        network.load_state_dict(state["average"])
     except (ConfigError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{file or folder}: is no checkpoint of this release: {error}") from error
-    return Trained(generator.eval().requires_grad_(False), config, state["step"])
+    generator = task.sampler(network).eval().requires_grad_(False)
+    return Trained(generator, config, state["step"], task.noise_shape())
 
 
 def read_checkpoint(file: Path) -> dict[str, Any]:
@@ -57,15 +61,15 @@ def read_checkpoint(file: Path) -> dict[str, Any]:
         raise CheckpointError(f"checkpoint: {file}: cannot be read: {str(error).strip().splitlines()[0]}") from error
 
 
-def make_noise(seeds: list[int], latent_dim: int, truncation: float | None = None) -> Tensor:
-    """Noise (N, latent_dim), one row for each seed, the same everywhere.
+def make_noise(seeds: list[int], shape: int | Sequence[int], truncation: float | None = None) -> Tensor:
+    """Noise (N, *shape), one row for each seed, the same everywhere.
 
     truncation  standard deviations at which the normal distribution is cut (Brock et al. 2019): nearer to 0 gives fewer
                 odd images and less variety; None leaves it whole. A seed keeps its row's direction, whatever the cut.
     """
     generator = torch.Generator()
     uniform = torch.stack(
-        [torch.rand(latent_dim, generator=generator.manual_seed(s), dtype=torch.float64) for s in seeds]
+        [torch.rand(sizes(shape), generator=generator.manual_seed(s), dtype=torch.float64) for s in seeds]
     )
     inside = 1.0 if truncation is None else math.erf(truncation / math.sqrt(2.0))
     # float32 has no larger erfinv than that of the last value below 1.
@@ -74,7 +78,8 @@ def make_noise(seeds: list[int], latent_dim: int, truncation: float | None = Non
 
 
 @torch.no_grad()
-def images_of(generator: torch.nn.Module, noise: Tensor, batch_size: int = 64) -> Tensor:
-    """uint8 images (N, 3, S, S) on the CPU for `noise` (N, latent_dim)."""
+def images_of(generator: torch.nn.Module, noise: Tensor, batch_size: int = 64, labels: Tensor | None = None) -> Tensor:
+    """uint8 images (N, 3, S, S) on the CPU for `noise` (N, *shape), of the classes `labels` (N,) where there are."""
     device = next(generator.parameters()).device
-    return torch.cat([to_uint8(generator(part.to(device))).cpu() for part in noise.split(batch_size)])
+    inputs = [given.to(device).split(batch_size) for given in (noise, labels) if given is not None]
+    return torch.cat([to_uint8(generator(*parts)).cpu() for parts in zip(*inputs)])

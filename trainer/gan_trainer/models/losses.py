@@ -50,7 +50,7 @@ def gradient_penalty(logits: Tensor, images: Tensor) -> Tensor:
     return slope.float().square().sum(dim=(1, 2, 3)).mean() / 2
 
 
-def functional_gradient_penalty(discriminator: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+def functional_gradient_penalty(discriminator: Callable[..., Tensor], images: Tensor, *labels: Tensor) -> Tensor:
     """The same value with a forward pass of its own, in a form that torch.compile can trace."""
-    slope = torch.func.grad(lambda pixels: discriminator(pixels).float().sum())(images)
+    slope = torch.func.grad(lambda pixels: discriminator(pixels, *labels).float().sum())(images)
     return slope.float().square().sum(dim=(1, 2, 3)).mean() / 2

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..config import Config
 from ..own import OwnError, call, is_own
+from .conditional import OfClass, Projected
 
 SLOPE = 0.2
 SMALLEST = 4
@@ -44,9 +45,14 @@ def build(config: Config) -> Networks:
     }
     generator, discriminator = pairs[config.model]
     sizes = (config.image_size, config.channels)
-    networks = Networks(generator(*sizes, config.latent_dim), discriminator(*sizes))
+    # With classes the generator's noise is as long again: the second half tells the class.
+    latent = config.latent_dim * (2 if config.classes else 1)
+    networks = Networks(generator(*sizes, latent), discriminator(*sizes))
     for network in networks:
         network.stages.recompute = config.activation_checkpointing
+    if config.classes:
+        generator_of = OfClass(networks.generator, config.classes, config.latent_dim)
+        return Networks(generator_of, Projected(networks.discriminator, config.classes))
     return networks
 
 
@@ -59,13 +65,14 @@ def build_own(config: Config) -> Networks:
     if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, nn.Module) for part in made)):
         raise OwnError(f"{name}: expected two networks, generator and discriminator")
     networks = Networks(*made)
+    labels = (torch.zeros(2, dtype=torch.int64),) if config.classes else ()
     for part, network, example, expected in (
         ("generator", networks.generator, torch.zeros(2, config.latent_dim), images),
         ("discriminator", networks.discriminator, torch.zeros(images), (2,)),
     ):
         # Statistics of batch norm stay as they were.
         with torch.no_grad():
-            given = tuple(network.eval()(example).shape)
+            given = tuple(network.eval()(example, *labels).shape)
         network.train()
         if given != expected:
             raise OwnError(f"{name}: the {part} gives {given}, expected {expected}")
@@ -86,7 +93,11 @@ class Stages(nn.Sequential):
     recompute = False
 
     def forward(self, x: Tensor) -> Tensor:
-        for stage in self:
+        return self.first(x, len(self))
+
+    def first(self, x: Tensor, count: int) -> Tensor:
+        """What comes of the first `count` stages."""
+        for stage in list(self)[:count]:
             if self.recompute and torch.is_grad_enabled():
                 x = checkpoint(stage, x, use_reentrant=False, preserve_rng_state=False)
             else:
@@ -121,11 +132,18 @@ class DcganDiscriminator(nn.Module):
         for narrow, wide in zip(maps, maps[1:]):
             convolution = nn.Conv2d(narrow, wide, 4, 2, 1, bias=False)
             stages.append(nn.Sequential(convolution, nn.BatchNorm2d(wide), nn.LeakyReLU(SLOPE, True)))
-        self.stages = Stages(*stages, nn.Conv2d(maps[-1], 1, SMALLEST))
+        self.stages, self.width = Stages(*stages, nn.Conv2d(maps[-1], 1, SMALLEST)), maps[-1]
         self.apply(initialise_dcgan)
 
+    def features(self, images: Tensor) -> Tensor:
+        """The last maps (N, width, 4, 4), which the verdict is of."""
+        return self.stages.first(images, len(self.stages) - 1)
+
+    def judge(self, features: Tensor) -> Tensor:
+        return self.stages[-1](features).flatten()
+
     def forward(self, images: Tensor) -> Tensor:
-        return self.stages(images).flatten()
+        return self.judge(self.features(images))
 
 
 def initialise_dcgan(module: nn.Module) -> None:
@@ -217,11 +235,18 @@ class ResidualDiscriminator(nn.Module):
         self.colours = nn.Conv2d(3, maps[0], 1)
         blocks = [self.Block(narrow, wide, -1) for narrow, wide in zip(maps, maps[1:])]
         self.stages = Stages(*blocks, self.Block(maps[-1], maps[-1], 0))
-        self.verdict = nn.Linear(maps[-1] * SMALLEST**2, 1)
+        self.verdict, self.width = nn.Linear(maps[-1] * SMALLEST**2, 1), maps[-1]
         initialise_residual(self)
 
+    def features(self, images: Tensor) -> Tensor:
+        """The last maps (N, width, 4, 4), which the verdict is of."""
+        return self.stages(self.colours(images))
+
+    def judge(self, features: Tensor) -> Tensor:
+        return self.verdict(features.flatten(1)).flatten()
+
     def forward(self, images: Tensor) -> Tensor:
-        return self.verdict(self.stages(self.colours(images)).flatten(1)).flatten()
+        return self.judge(self.features(images))
 
 
 class R3ganGenerator(ResidualGenerator):

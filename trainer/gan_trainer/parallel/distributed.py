@@ -66,6 +66,13 @@ class Ranks(NamedTuple):
             values /= self.world
         return values
 
+    def mean_on_device(self, value: Tensor) -> Tensor:
+        """The mean over all ranks of a tensor on the device; nothing waits for it on a GPU."""
+        if self.world > 1:
+            distributed.all_reduce(value)
+            value /= self.world
+        return value
+
     def wait(self) -> None:
         if self.world > 1:
             distributed.barrier(group=self.hosts)

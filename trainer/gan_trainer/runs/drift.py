@@ -11,11 +11,12 @@ from ..errors import UsageError
 from .checkpoint import CheckpointError
 
 # What the shape of the saved tensors depends on: nothing can be resumed with other values.
-SHAPE_KEYS = ("model", "image_size", "latent_dim", "channels")
+SHAPE_KEYS = ("task", "classes", "model", "image_size", "latent_dim", "channels")
 # What the numbers of a run are a function of. With other values they would belong to two experiments.
 EXPERIMENT_KEYS = (
     *("data", "synthetic_images", "background", "seed", "loss", "r1_gamma", "r2_gamma", "penalty_every"),
-    *("ema_decay", "ema_rampup", "batch_size", "flip"),
+    *("ema_decay", "ema_rampup", "batch_size", "flip", "options"),
+    *("augment", "augment_target", "augment_images"),
 )
 # Set anew for every start, and no part of the result.
 FREE_KEYS = (
@@ -31,7 +32,7 @@ FREE_KEYS = (
         "tensorboard",
     ),
     *("log_every", "sample_every", "sample_count", "checkpoint_every", "keep_checkpoints", "max_bad_images"),
-    *("distance_every", "distance_images"),
+    *("distance_every", "distance_images", "distance", "distance_features", "flow_steps"),
     *("expandable_segments", "auto_batch", "memory_target", "batch_rounding"),
 )
 
@@ -41,9 +42,9 @@ class DriftError(CheckpointError, UsageError):
 
 
 def differences(saved: dict[str, Any], config: Config) -> dict[str, tuple[Any, Any]]:
-    """Keys with their saved and their present value; a key that the checkpoint does not know is left out."""
-    present = asdict(config)
-    return {key: (saved[key], value) for key, value in present.items() if key in saved and saved[key] != value}
+    """Keys with their saved and their present value; a key that the checkpoint does not know had its default."""
+    before, present = {**asdict(Config()), **saved}, asdict(config)
+    return {key: (before[key], value) for key, value in present.items() if before[key] != value}
 
 
 def check_drift(saved: dict[str, Any], config: Config, allowed: bool) -> str:

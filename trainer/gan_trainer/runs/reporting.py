@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from torch import Tensor
 
@@ -16,10 +16,10 @@ from .samples import make_grid, save_png
 
 
 class Reporter:
-    """For the first rank alone. Files go below `folder`; close it at the end."""
+    """For the first rank alone; `shown` are the losses of a line. Files go below `folder`; close it at the end."""
 
-    def __init__(self, folder: Path, config: Config, step: int) -> None:
-        self.folder, self.config = folder, config
+    def __init__(self, folder: Path, config: Config, step: int, shown: Sequence[str] = ("d_loss", "g_loss")) -> None:
+        self.folder, self.config, self.shown = folder, config, shown
         self.elapsed = Elapsed(step, config.steps)
         self.bar = self.open_bar(step)
         self.board = self.open_board(step)
@@ -56,7 +56,7 @@ class Reporter:
 
     def statistics(self, line: dict[str, Any]) -> None:
         """A line of stats.jsonl."""
-        losses = f"d_loss {line['d_loss']:.4f}  g_loss {line['g_loss']:.4f}"
+        losses = "  ".join(f"{name} {line[name]:.4f}" for name in self.shown)
         if self.bar is not None:
             self.bar.set_postfix_str(f"{losses}  {line['images_per_s']:.0f} images/s")
         else:

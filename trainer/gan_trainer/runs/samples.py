@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import IO
+from typing import IO, Sequence
 
 import torch
 from PIL import Image
@@ -17,11 +17,26 @@ def to_uint8(images: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def generate(generator: nn.Module, count: int, latent_dim: int, seed: int, batch: int = 64) -> Tensor:
-    """uint8 (count, 3, S, S) on the CPU; a function of the weights and the seed, `batch` images at a time."""
+def generate(
+    generator: nn.Module, count: int, shape: int | Sequence[int], seed: int, batch: int = 64, classes: int = 0
+) -> Tensor:
+    """uint8 (count, 3, S, S) on the CPU from noise (count, *shape); a function of the weights and the seed, `batch`
+    images at a time. With classes each image has the next one, over and over.
+    """
     device = next(generator.parameters()).device
-    noise = torch.randn(count, latent_dim, generator=torch.Generator().manual_seed(seed)).to(device)
-    return torch.cat([to_uint8(generator(part)).cpu() for part in noise.split(batch)])
+    noise = torch.randn(count, *sizes(shape), generator=torch.Generator().manual_seed(seed)).to(device)
+    inputs = [noise, *(labels.to(device) for labels in class_of_each(count, classes))]
+    return torch.cat([to_uint8(generator(*parts)).cpu() for parts in zip(*(one.split(batch) for one in inputs))])
+
+
+def class_of_each(count: int, classes: int) -> tuple[Tensor, ...]:
+    """The second input of what draws: int64 (count,), the classes over and over; nothing where there are none."""
+    return (torch.arange(count) % classes,) if classes else ()
+
+
+def sizes(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape of one image's noise; a number is the length of a vector."""
+    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 def grid_batch(image_size: int) -> int:

@@ -31,7 +31,7 @@ def train_rank(rank: int, device: torch.device, config: Config, precision: Preci
     ranks = dist.get_world_size()
     trainer = Trainer(config, device, precision, Ranks(rank, ranks, rank, ranks))
     record, finite, _ = train_steps(trainer, steps, seed=rank)
-    parameters = [*trainer.generator.parameters(), *trainer.discriminator.parameters()]
+    parameters = [weight for network in trainer.networks.values() for weight in network.parameters()]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     return {
         "record": record,

@@ -167,7 +167,7 @@ def train_steps(trainer: Trainer, steps: int, seed: int = 0) -> tuple[dict[str, 
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(device)
     batches = make_batches(trainer.config, seed)
-    parameters = [*trainer.generator.parameters(), *trainer.discriminator.parameters()]
+    parameters = [weight for network in trainer.networks.values() for weight in network.parameters()]
     before = [parameter.detach().clone() for parameter in parameters]
 
     losses, skipped = [], 0

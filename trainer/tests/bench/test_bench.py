@@ -116,9 +116,7 @@ def test_every_rung_adds_one_thing() -> None:
 
 def test_unsound_training_is_not_stable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measure(CONFIG, CPU, 2).stable
-    monkeypatch.setattr(
-        "gan_trainer.engine.loop.discriminator_loss", lambda kind, real, fake: real.mean() * float("nan")
-    )
+    monkeypatch.setattr("gan_trainer.tasks.gan.discriminator_loss", lambda kind, real, fake: real.mean() * float("nan"))
     assert not measure(CONFIG, CPU, 2).stable
 
 

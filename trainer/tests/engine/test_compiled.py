@@ -96,7 +96,7 @@ def test_silently_wrong_double_backward_is_found(monkeypatch: pytest.MonkeyPatch
     trainer = trainer_for()
     line = compile_networks(trainer, wrong)[2]
     assert line.startswith("gradient penalty runs eagerly: compiled code differs from eager mode by 0.5")
-    assert trainer.penalties.compiled is None
+    assert trainer.task.penalties.compiled is None
     assert torch.allclose(losses(trainer), losses(trainer_for()), rtol=1e-5)
 
 
@@ -123,7 +123,7 @@ def test_network_that_compiles_wrongly_or_not_at_all_runs_eagerly() -> None:
 def test_check_leaves_the_network_as_it_was() -> None:
     discriminator = build(make_config(TINY)).discriminator
     before = {name: tensor.clone() for name, tensor in discriminator.state_dict().items()}
-    assert compare(discriminator, discriminator, discriminator, torch.randn(4, 3, 32, 32), FP32) == ""
+    assert compare(discriminator, discriminator, discriminator, [torch.randn(4, 3, 32, 32)], FP32) == ""
     assert all(torch.equal(before[name], tensor) for name, tensor in discriminator.state_dict().items())
     assert all(parameter.grad is None for parameter in discriminator.parameters())
 
@@ -158,8 +158,8 @@ def test_bfloat16_is_no_excuse_for_six_percent(model: str) -> None:
     torch.manual_seed(0)
     network = build(make_config({**TINY, "model": model})).discriminator
     images, bf16 = torch.rand(4, 3, 32, 32) * 2 - 1, Precision("bf16", "")
-    assert compare(network, network, network, images, bf16) == ""
-    fault = compare(network, network, scaled(1.06)(network), images, bf16)
+    assert compare(network, network, network, [images], bf16) == ""
+    fault = compare(network, network, scaled(1.06)(network), [images], bf16)
     assert fault.startswith("compiled code differs from float32 by 0.") and "eager mode by 0.0" in fault
 
 
@@ -190,7 +190,7 @@ def test_a_compiler_that_raises_itself_is_agreed_upon() -> None:
 def test_a_network_that_talks_to_the_others_is_not_compiled() -> None:
     """SyncBatchNorm waits for every process in its forward pass; one that fails to compile would never come."""
     trainer = trainer_for(model="dcgan", r1_gamma=0.0)
-    trainer.generator = torch.nn.SyncBatchNorm.convert_sync_batchnorm(trainer.generator)
+    trainer.networks["generator"] = torch.nn.SyncBatchNorm.convert_sync_batchnorm(trainer.networks["generator"])
     trainer.ranks = Alike(world=2)
     seen: list[str] = []
     told = compile_networks(trainer, lambda function: seen.append(function.__self__.__class__.__name__) or function)
@@ -199,7 +199,7 @@ def test_a_network_that_talks_to_the_others_is_not_compiled() -> None:
 
 
 def test_graphs_are_for_one_gpu() -> None:
-    def update(real: object, noise: object, penalise: bool) -> None:
+    def update(batch: dict, rare: bool) -> None:
         pass
 
     assert GraphedUpdate.wrap(update, Ranks(rank=0, world=2), {False})[0] is update

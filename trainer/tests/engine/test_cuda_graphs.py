@@ -59,12 +59,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def run(update: GraphedUpdate, steps: int, every: int) -> None:
     for step in range(1, steps + 1):
-        update(torch.zeros(2), torch.zeros(2), bool(every) and step % every == 0)
+        update({"images": torch.zeros(2)}, bool(every) and step % every == 0)
 
 
 def graphed(done: list[str], every: int) -> GraphedUpdate:
     kinds = {False: {False}, True: {False, True}}[every > 1] if every != 1 else {True}
-    return GraphedUpdate(lambda real, noise, penalise: done.append("penalised" if penalise else "plain"), kinds)
+    return GraphedUpdate(lambda batch, rare: done.append("penalised" if rare else "plain"), kinds)
 
 
 @pytest.mark.parametrize("every", [0, 1, 2, 4, 16])
@@ -112,7 +112,7 @@ def test_an_ordinary_step_waits_for_the_streams_around_it(gpu: list[str]) -> Non
 )
 def test_the_kinds_of_steps_are_those_of_the_run(settings: dict, kinds: set[bool]) -> None:
     config = make_config({**TINY, **settings})
-    penalties = Penalties(torch.nn.Linear(1, 1), config, FP32)
+    penalties = Penalties(config)
     assert penalties.kinds == kinds == {penalties.due(step) for step in range(1, 33)}
 
 

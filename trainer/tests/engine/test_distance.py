@@ -13,10 +13,12 @@ from conftest import TINY
 from gan_trainer import cli
 from gan_trainer.config import make_config
 from gan_trainer.data.images import SyntheticImages
-from gan_trainer.engine.distance import Distance, FixedFeatures, kernel_distance, real_images
+from gan_trainer.engine.distance import Distance, FixedFeatures, frechet_distance, kernel_distance, real_images
 from gan_trainer.engine.train import train
+from gan_trainer.errors import UsageError
 from gan_trainer.models.networks import build
 from gan_trainer.runs.drift import check_drift
+from gan_trainer.tasks import make_task
 
 CPU = torch.device("cpu")
 SMALL = {**TINY, "distance_every": 2, "distance_images": 8, "log_every": 1, "device": "cpu", "steps": 4}
@@ -38,6 +40,46 @@ def test_it_grows_with_the_difference() -> None:
     assert kernel_distance(network(real), network(same.flip(0))) == pytest.approx(near)
 
 
+def test_the_frechet_distance_is_that_of_normal_distributions() -> None:
+    """Of two of them it is known: |m1 - m2|^2 + sum of (s1 - s2)^2 where their axes are the same."""
+    random = torch.Generator().manual_seed(0)
+    one = torch.randn(4000, 3, generator=random)
+    other = torch.randn(4000, 3, generator=random) * torch.tensor([1.0, 2.0, 3.0]) + torch.tensor([2.0, 0.0, 0.0])
+    assert frechet_distance(one, other) == pytest.approx(4 + 1 + 4, rel=0.05)
+    assert frechet_distance(one, one) == pytest.approx(0.0, abs=1e-6)
+    # Fewer images than features: no covariance can be inverted, and none has to be.
+    assert 0.0 < frechet_distance(one[:2], other[:2]) < 100.0
+
+
+class Brightness(torch.nn.Module):
+    """A feature network of somebody: mean and spread of each image."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        flat = images.float().flatten(1)
+        return torch.stack((flat.mean(1), flat.std(1)), 1)
+
+
+def test_the_features_may_be_those_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "brightness.pt"
+    torch.jit.script(Brightness()).save(str(file))
+    own = {**SMALL, "distance": "frechet", "distance_features": str(file)}
+    train(make_config({**own, "run_dir": str(tmp_path / "run")}))
+    best = torch.load(tmp_path / "run/best.pt", weights_only=True)
+    assert best["kind"] == "frechet brightness.pt" and best["distance"] == min(distances(tmp_path / "run").values())
+    # A value of another kind is no record to be beaten.
+    torch.save({**best, "distance": -1.0}, tmp_path / "run/best.pt")
+    train(make_config({**SMALL, "run_dir": str(tmp_path / "run"), "steps": 6}))
+    assert torch.load(tmp_path / "run/best.pt", weights_only=True)["kind"] == "kernel"
+
+
+def test_a_file_that_is_no_network_ends_it_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "bad.pt").write_text("no network")
+    config = {**SMALL, "run_dir": str(tmp_path / "run"), "distance_features": str(tmp_path / "bad.pt")}
+    with pytest.raises(UsageError, match="features: .*bad.pt cannot be loaded as TorchScript"):
+        train(make_config(config))
+    assert not (tmp_path / "run/stats.jsonl").read_text()
+
+
 def test_the_features_are_the_same_everywhere() -> None:
     images = discs(4, 0)
     assert torch.equal(FixedFeatures()(images), FixedFeatures()(images))
@@ -49,8 +91,8 @@ def test_the_features_are_the_same_everywhere() -> None:
 def test_real_images_are_from_all_of_the_data(tmp_path: Path) -> None:
     config = make_config({**TINY, "distance_images": 8})
     images = SyntheticImages(32, 32, config.seed)
-    assert torch.equal(real_images(config)[1], images[4]) and len(real_images(config)) == 8
-    assert len(real_images(make_config({**TINY, "distance_images": 1000}))) == 32
+    assert torch.equal(real_images(config)[0][1], images[4]) and len(real_images(config)[0]) == 8
+    assert len(real_images(make_config({**TINY, "distance_images": 1000}))[0]) == 32
 
 
 def distances(folder: Path) -> dict[int, float]:
@@ -102,7 +144,7 @@ def test_numbers_that_are_none_are_never_the_best(tmp_path: Path) -> None:
         weight.data.fill_(float("nan"))
     distance = Distance(config, tmp_path, CPU)
     distance.network.weight0.fill_(float("nan"))
-    assert math.isnan(distance.after(generator, 1))
+    assert math.isnan(distance.after(make_task(config), generator, 1))
     assert not (tmp_path / "best.pt").exists() and distances(tmp_path) == {1: None}
 
 
@@ -120,7 +162,7 @@ def test_a_link_in_the_place_of_its_file_is_not_written_through(tmp_path: Path) 
     (tmp_path / "run/distance.jsonl").symlink_to(tmp_path / "elsewhere")
     config = make_config({**SMALL, "run_dir": str(tmp_path / "run")})
     with pytest.raises(OSError, match="symbolic links"):
-        Distance(config, tmp_path / "run", CPU).after(build(config).generator.eval(), 1)
+        Distance(config, tmp_path / "run", CPU).after(make_task(config), build(config).generator.eval(), 1)
     assert not (tmp_path / "elsewhere").exists()
 
 

@@ -37,7 +37,7 @@ def overflow(trainer: Trainer, where: str, value: float) -> None:
     def burst(module: torch.nn.Module, arguments: object, output: torch.Tensor) -> torch.Tensor:
         return output * value
 
-    network = getattr(trainer, where)
+    network = trainer.networks[where]
     first = next(
         module for module in network.modules() if isinstance(module, (torch.nn.ConvTranspose2d, torch.nn.Conv2d))
     )
@@ -71,7 +71,7 @@ def test_a_step_that_overflows_is_forgotten(model: str, where: str, value: float
     steps(whole, 1)
     steps(hurt, 50)
     steps(whole, 50)
-    for network in (hurt.generator, hurt.discriminator, hurt.average):
+    for network in (*hurt.networks.values(), hurt.average):
         for name, tensor in network.state_dict().items():
             assert torch.isfinite(tensor.float()).all(), name
     for mine, theirs in zip(floating_buffers(hurt.average), floating_buffers(whole.average), strict=True):
@@ -82,7 +82,7 @@ def test_a_step_that_overflows_is_forgotten(model: str, where: str, value: float
 def test_statistics_of_a_good_step_are_kept_to_the_last_bit() -> None:
     """The guard changes nothing where nothing overflows."""
     trainer = trainer_of("dcgan")
-    kept = trainer.generator.stages[0][1]
+    kept = trainer.networks["generator"].stages[0][1]
     inputs: list[torch.Tensor] = []
     handle = kept.register_forward_pre_hook(lambda module, arguments: inputs.append(arguments[0].detach().clone()))
     reference = torch.nn.BatchNorm2d(kept.num_features)
@@ -101,7 +101,7 @@ def test_a_resumed_run_guards_its_own_statistics() -> None:
     second = trainer_of("dcgan")
     restore_state(second, capture_state(first))
     overflow(second, "generator", float("inf"))
-    for mine, theirs in zip(floating_buffers(second.generator), floating_buffers(first.generator), strict=True):
+    for mine, theirs in zip(*(floating_buffers(own.networks["generator"]) for own in (second, first)), strict=True):
         assert torch.equal(mine, theirs)
 
 
@@ -132,10 +132,10 @@ def test_gradients_that_overflow_leave_finite_statistics_and_the_weights() -> No
     def burst(gradient: torch.Tensor) -> torch.Tensor:
         return gradient * float("inf")
 
-    weight = next(trainer.generator.parameters())
+    weight = next(trainer.networks["generator"].parameters())
     handle = weight.register_hook(burst)
     weights = weight.detach().clone()
     steps(trainer, 1)
     handle.remove()
     assert torch.equal(weight, weights)
-    assert all(torch.isfinite(buffer).all() for buffer in floating_buffers(trainer.generator))
+    assert all(torch.isfinite(buffer).all() for buffer in floating_buffers(trainer.networks["generator"]))

@@ -163,7 +163,7 @@ def test_a_grid_of_samples_is_part_of_what_must_fit(monkeypatch: pytest.MonkeyPa
     held = iter([100, 250, 180])
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: next(held))
-    monkeypatch.setattr(batch_size, "generate", lambda *words, **more: made.append((words[1], more["batch"])))
+    monkeypatch.setattr(batch_size, "generate", lambda *words: made.append((words[1], words[4])))
     config = make_config({**TINY, "batch_size": 8, "sample_count": 64})
     peak = batch_size.peak_of_step(config, CPU, FP32)
     assert made == [(64, grid_batch(32))]

@@ -9,7 +9,6 @@ import torch
 from conftest import TINY
 
 from gan_trainer.config import make_config
-from gan_trainer.engine import loop
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.engine.optimizers import gradient_norm, guarded_step
 from gan_trainer.engine.reaction import react
@@ -17,6 +16,7 @@ from gan_trainer.engine.stability import TrainingError, diagnose, first_bad_laye
 from gan_trainer.engine.state import capture_state, restore_state
 from gan_trainer.models.networks import build
 from gan_trainer.precision import Precision
+from gan_trainer.tasks import gan
 
 CPU, FP32 = torch.device("cpu"), Precision("fp32", "")
 NAN = float("nan")
@@ -33,17 +33,17 @@ def step(trainer: Trainer, seed: int) -> None:
 
 def poison(monkeypatch: pytest.MonkeyPatch, bad_calls: set[int]) -> None:
     """The discriminator's loss is NaN in these of its calls."""
-    real, calls = loop.discriminator_loss, []
+    real, calls = gan.discriminator_loss, []
 
     def broken(*arguments: object) -> torch.Tensor:
         calls.append(1)
         return real(*arguments) * (NAN if len(calls) in bad_calls else 1.0)
 
-    monkeypatch.setattr(loop, "discriminator_loss", broken)
+    monkeypatch.setattr(gan, "discriminator_loss", broken)
 
 
 def parameters(trainer: Trainer) -> list[torch.Tensor]:
-    return [tensor.detach().clone() for tensor in trainer.discriminator.parameters()]
+    return [tensor.detach().clone() for tensor in trainer.networks["discriminator"].parameters()]
 
 
 def test_update_with_bad_gradients_is_left_out_and_the_next_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_gradient_that_is_no_number_under_a_finite_loss_is_seen() -> None:
     """sqrt has an infinite slope at 0: the loss looks well, and Adam would not survive it."""
     trainer = trainer_for()
     before = parameters(trainer)
-    for parameter in trainer.discriminator.parameters():
+    for parameter in trainer.networks["discriminator"].parameters():
         parameter.register_hook(lambda gradient: gradient * float("inf"))
     step(trainer, 1)
     assert torch.isfinite(trainer.losses).all()
@@ -138,7 +138,9 @@ def test_diagnosis_names_the_place(where: str) -> None:
         # Finite, and too large for what comes of it.
         discriminator.get_parameter("stages.1.second.weight").data.fill_(3e38)
         real.fill_(0.5)
-    text = diagnose(generator, discriminator, real, noise)
+    networks = {"generator": generator, "discriminator": discriminator}
+    inputs = {"generator": (noise,), "discriminator": (real,)}
+    text = diagnose(networks, {"images": real, "noise": noise}, inputs)
     assert ("input: not finite" in text) == (where == "input")
     assert ("parameters not finite: generator.start.bias and 0 more" in text) == (where == "parameters")
     assert ("discriminator.stages.1.second first" in text) == (where == "activations")
@@ -164,7 +166,7 @@ def test_clipping_is_in_the_step() -> None:
     """Adam forgets the size of a gradient, so this looks at what Adam was given."""
     trainer = trainer_for(clip_grad_norm=1e-3)
     step(trainer, 1)
-    for network in (trainer.generator, trainer.discriminator):
+    for network in (trainer.networks["generator"], trainer.networks["discriminator"]):
         assert float(gradient_norm(network.parameters(), 0.0)) <= 1.001e-3
 
 
@@ -189,7 +191,7 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch() -> None:
         values = {**TINY, "model": "r3gan", "loss": "relativistic", "r1_gamma": 1.0, "r2_gamma": 1.0, "batch_size": 8}
         trainer = Trainer(make_config({**values, "accumulate": accumulate, "lr_scaling": "none"}), CPU, FP32)
         trainer.step(torch.arange(8 * 3 * 32 * 32).remainder(251).to(torch.uint8).reshape(8, 3, 32, 32))
-        gradients = [p.grad for net in (trainer.discriminator, trainer.generator) for p in net.parameters()]
+        gradients = [p.grad for net in trainer.networks.values() for p in net.parameters()]
         found.append((trainer.watch.losses, gradients))
     for losses, gradients in found[1:]:
         assert torch.allclose(losses, found[0][0], rtol=1e-4)
@@ -209,8 +211,8 @@ def test_lazy_penalty_comes_every_so_many_steps() -> None:
 @pytest.mark.filterwarnings("ignore:.*GradScaler is enabled")
 def test_penalties_stay_in_float32_beside_float16() -> None:
     trainer = Trainer(make_config({**TINY, "r1_gamma": 1.0}), CPU, Precision("fp16", ""))
-    assert trainer.penalties.precision.name == "fp32" and not trainer.penalties.share_logits
-    assert Trainer(make_config(TINY), CPU, Precision("bf16", "")).penalties.share_logits
+    assert trainer.task.penalties.precision.name == "fp32" and not trainer.task.penalties.share_logits
+    assert Trainer(make_config(TINY), CPU, Precision("bf16", "")).task.penalties.share_logits
 
 
 def test_bf16_and_fp32_agree_on_the_penalty(tmp_path: Path) -> None:

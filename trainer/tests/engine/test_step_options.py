@@ -26,9 +26,9 @@ def trainer_for(ranks: Ranks = ALONE, **changes: Any) -> tuple[Trainer, list[tor
     trainer, seen = Trainer(make_config({**TINY, "batch_size": 8, **changes}), CPU, FP32, ranks), []
     update = trainer.update
 
-    def noted(real: torch.Tensor, noise: torch.Tensor, penalise: bool) -> None:
-        seen.append(real)
-        update(real, noise, penalise)
+    def noted(batch: dict, rare: bool) -> None:
+        seen.append(batch["images"])
+        update(batch, rare)
 
     trainer.update = noted
     return trainer, seen
@@ -55,7 +55,7 @@ def test_without_it_no_image_and_no_noise_changes() -> None:
     trainer.step(HALF)
     assert not any(ways(seen[0]))
     expected = torch.randn((8, 8), generator=torch.Generator().manual_seed(0))
-    assert torch.equal(trainer.last_batch[1], expected)
+    assert torch.equal(trainer.last_batch["noise"], expected)
 
 
 def test_mirroring_changes_nothing_but_the_side() -> None:
@@ -121,7 +121,7 @@ def test_the_trainer_averages_by_that_decay() -> None:
     trainer, _ = trainer_for(ema_rampup=0.05, lr_generator=0.01)
     before = [weight.clone() for weight in trainer.average.parameters()]
     trainer.step(HALF)
-    new = list(trainer.generator.parameters())
+    new = list(trainer.networks["generator"].parameters())
     for average, start, weight in zip(trainer.average.parameters(), before, new):
         assert torch.allclose(average, weight + (start - weight) * 0.5**20, atol=1e-6)
 

@@ -27,6 +27,7 @@ from gan_trainer.precision import Precision
 from gan_trainer.runs.checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
 from gan_trainer.runs.folder import RunFolder, RunFolderError
 from gan_trainer.smoke.run import Target, measure
+from gan_trainer.tasks import gan
 
 Run = Callable[..., subprocess.CompletedProcess]
 NEEDS_CPU_SCALER = pytest.mark.skipif(
@@ -128,7 +129,7 @@ def test_resume_takes_the_new_learning_rate_and_refuses_another_network(tmp_path
     restore_state(trainer, load_checkpoint(tmp_path))
     trainer.step(torch.zeros(4, 3, 32, 32, dtype=torch.uint8))
     # A batch of 4 is an eighth of the one for which rates are given.
-    assert trainer.generator_optimizer.param_groups[0]["lr"] == 0.125 / 8
+    assert trainer.optimizers["generator"].param_groups[0]["lr"] == 0.125 / 8
     with pytest.raises(CheckpointError, match="channels: the checkpoint was made with 4, the configuration says 8"):
         train(config_for(tmp_path, channels=8))
 
@@ -142,7 +143,8 @@ def test_averaged_generator_is_trained_and_saved(straight: Path) -> None:
     state = load_checkpoint(straight)
     name = "stages.0.0.weight"
     assert not torch.equal(state["average"][name], state["generator"][name])
-    start = loop.Trainer(config_for(straight), torch.device("cpu"), Precision("fp32", "")).generator.state_dict()
+    fresh = loop.Trainer(config_for(straight), torch.device("cpu"), Precision("fp32", ""))
+    start = fresh.networks["generator"].state_dict()
     assert not torch.equal(state["average"][name], start[name])
 
 
@@ -152,13 +154,13 @@ def test_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(
     which: str, bad_step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a line every 50 steps nobody looks at steps 1, 3 and 4, and yet they are seen."""
-    real, calls = getattr(loop, which), []
+    real, calls = getattr(gan, which), []
 
     def broken(*arguments: object) -> torch.Tensor:
         calls.append(1)
         return real(*arguments) * (float("nan") if len(calls) == bad_step else 1.0)
 
-    monkeypatch.setattr(loop, which, broken)
+    monkeypatch.setattr(gan, which, broken)
     with pytest.raises(TrainingError) as caught:
         train(config_for(tmp_path, log_every=50, checkpoint_every=2))
     noticed = bad_step + bad_step % 2

@@ -37,7 +37,7 @@ with join(on_gpu=False) as ranks:
         whole = torch.randint(0, 256, (8, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
         for _ in range(2):
             trainer.step(ranks.part(whole))
-        networks = (trainer.discriminator, trainer.generator)
+        networks = trainer.networks.values()
         state = {"gradients": [p.grad for n in networks for p in n.parameters()], "own": trainer.watch.losses}
         state["parameters"] = [p.detach() for n in networks for p in n.parameters()]
         found.append(state)
@@ -73,7 +73,7 @@ def alone() -> dict:
     images = torch.randint(0, 256, (8, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     for _ in range(2):
         trainer.step(images)
-    parameters = [p for network in (trainer.discriminator, trainer.generator) for p in network.parameters()]
+    parameters = [p for network in trainer.networks.values() for p in network.parameters()]
     return {"gradients": [p.grad for p in parameters], "parameters": [p.detach() for p in parameters]}
 
 
@@ -136,3 +136,41 @@ def test_signal_to_torchrun_saves_one_checkpoint(tmp_path: Path) -> None:
         process.communicate(timeout=60)
     assert time.monotonic() - started < 30
     assert load_checkpoint(tmp_path / "run")["step"] >= 10
+
+
+ONE_FAILS = """
+import sys, torch
+from gan_trainer.config import make_config
+from gan_trainer.engine.compiled import compile_networks
+from gan_trainer.engine.loop import Trainer
+from gan_trainer.parallel.distributed import join
+from gan_trainer.precision import Precision
+torch.set_num_threads(1)
+with join(on_gpu=False) as ranks:
+    def compiler(function):
+        if ranks.rank == 1:
+            raise RuntimeError("no compiler on this node")
+        return lambda *inputs: function(*inputs)
+    config = make_config({**eval(sys.argv[1]), "compile": "on"})
+    trainer = Trainer(config, torch.device("cpu"), Precision("fp32", ""), ranks)
+    lines = compile_networks(trainer, compiler)
+    for _ in range(2):
+        trainer.step(torch.zeros(4, 3, 32, 32, dtype=torch.uint8))
+    replaced = "forward" in vars(trainer.networks["generator"])
+    torch.save([lines, trainer.watch.losses, replaced], f"{sys.argv[2]}/{ranks.rank}.pt")
+"""
+
+
+def test_a_compiler_that_fails_on_one_rank_leaves_none_waiting(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(ONE_FAILS)
+    command = torchrun(2, str(tmp_path / "steps.py"), repr(NORM_FREE), str(tmp_path))
+    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert first[0] == [f"{name} runs eagerly: compiling failed on another process" for name in PARTS]
+    assert second[0] == [f"{name} runs eagerly: RuntimeError: no compiler on this node" for name in PARTS]
+    # Both take the same path, and train.
+    assert first[2] == second[2] and bool(torch.isfinite(first[1]).all() and torch.isfinite(second[1]).all())
+
+
+PARTS = ("generator", "discriminator", "gradient penalty")

@@ -171,9 +171,9 @@ def test_training_that_learns_nothing_is_a_problem() -> None:
 
 
 def test_loss_that_is_no_number_is_a_problem_and_the_record_stays_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gan_trainer.engine import loop
+    from gan_trainer.tasks import gan
 
-    monkeypatch.setattr(loop, "generator_loss", lambda kind, logits: logits.float().mean() * float("nan"))
+    monkeypatch.setattr(gan, "generator_loss", lambda kind, logits: logits.float().mean() * float("nan"))
     report = smoke("cpu", 10)
     assert (
         "cpu fp32: a loss was not finite" in report["problems"]

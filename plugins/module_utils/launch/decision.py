@@ -5,7 +5,7 @@ Nothing here changes the process. Who wins: an option, then what the caller's en
 /etc/gpuwright/runtime.json, then the defaults.
 """
 
-from .calibrated import UNSET
+from .calibration.calibrated import UNSET
 from .cpu_choice import choose_cpus, keep_cores, nodes_for_bind
 from .gpu_choice import BY_CALLER, choose_visible_gpus, place_ranks
 from .network import check_interface, choose_cards

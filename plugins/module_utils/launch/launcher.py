@@ -110,7 +110,7 @@ def main(arguments: "Optional[Sequence[str]]" = None, root: str = "/", ignored: 
             print(help_text() if options.help else "gpu-run " + VERSION)
             return 0
         if options.check:
-            from .running_report import check
+            from .running.report import check
 
             return check(int(command[0]) if command else None, options.json, root)
         environ, allowed = caller_environment(), os.sched_getaffinity(0)
@@ -122,7 +122,7 @@ def main(arguments: "Optional[Sequence[str]]" = None, root: str = "/", ignored: 
         if not options.calibrate:
             apply(decision)
         else:
-            from .calibration import calibrate
+            from .calibration.calibrate import calibrate
 
             # A start ends by the signal, as the command itself would; a calibration has measured something.
             if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:

@@ -2,7 +2,7 @@
 """Where a process may run and take memory from: an option, what was calibrated for its command, or the policy."""
 
 from ..host.record import Record
-from .calibrated import CORES, calibrated_placement
+from .calibration.calibrated import CORES, calibrated_placement
 from .cpu_share import NODE
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ Every function takes a `decision.Decision` and notes in it what it chose and why
 
 from ..host.cgroups import cpu_quota
 from ..host.topology import cores_of, format_cpu_list, memory_nodes
-from .calibrated import calibrated_arm
+from .calibration.calibrated import calibrated_arm
 from .gpu_choice import BY_CALLER
 from .ranks import is_torchruns_filler
 

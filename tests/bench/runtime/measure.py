@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from arms import BARE, Arm
-from gpuwright.launch.calibration_rule import MOST_SPREAD, spread
+from gpuwright.launch.calibration.rule import MOST_SPREAD, spread
 
 WORKLOADS = Path(__file__).with_name("workloads.py")
 

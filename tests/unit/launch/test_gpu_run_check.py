@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from gpu_run_machines import build, dgx1, relate, two_sockets, write
-from gpuwright.launch import running
-from gpuwright.launch.running import as_rank, read_ranks
-from gpuwright.launch.running_report import computing
-from gpuwright.launch.running_rule import RunningRank, findings
+from gpuwright.launch.running import processes as running
+from gpuwright.launch.running.processes import as_rank, read_ranks
+from gpuwright.launch.running.report import computing
+from gpuwright.launch.running.rule import RunningRank, findings
 
 NEAR = "0-9,20-29"
 FAR = "10-19,30-39"

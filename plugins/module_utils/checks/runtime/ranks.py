@@ -3,8 +3,8 @@
 
 from typing import Set
 
-from ...launch.running import set_of
-from ...launch.running_rule import FAR_MIB, FAR_SHARE, RunningRank, findings
+from ...launch.running.processes import set_of
+from ...launch.running.rule import FAR_MIB, FAR_SHARE, RunningRank, findings
 from ...verdict.check import STANDARD, WARN, Check, Outcome, passed, skipped, warned
 from ...verdict.evidence import Evidence, Unreadable
 

@@ -3,12 +3,12 @@
 
 from typing import Any, Dict, List
 
-from ...launch.running import read_ranks
+from ...launch.running.processes import read_ranks
 from ...launch.runtime_policy import load_policy, pci_address
 
 
 def read_running(root: str, nvidia_smi: Any) -> List[Dict[str, Any]]:
-    """A row for each running rank, as `launch.running.read_ranks` has them; `nvidia_smi` is that reading.
+    """A row for each running rank, as `launch.running.processes.read_ranks` has them; `nvidia_smi` is that reading.
 
     ValueError where nvidia-smi does not say who computes.
     """

@@ -10,21 +10,21 @@ import sys
 import time
 from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Pattern, Sequence
 
-from ..host.as_user import giving_up_root
-from ..host.terminal import escape_output
+from ...host.as_user import giving_up_root
+from ...host.terminal import escape_output
+from ..decision import Decision, decide
+from ..library_identity import library_identity
+from ..options import Options
+from ..placement import Placement
+from ..preload import prove_preload
+from ..program import take_program
+from ..ranks import Launcher, Rank, find_rank
+from ..runtime_policy import LaunchError
 from .calibrated import CALIBRATED_PATH, check_writable, command_key, kept_placements, machine_identity, save
-from .calibration_placement import AGAIN, BARE, PLACEMENTS, different, placing, refusal, why_not_measured
-from .calibration_rule import BASE, CONTROL, LEAST_ROUNDS, judge, rounds_needed
-from .calibration_user import command_account, environment_for
-from .decision import Decision, decide
-from .library_identity import library_identity
 from .measuring import Way, compiled, measure, say
-from .options import Options
-from .placement import Placement
-from .preload import prove_preload
-from .program import take_program
-from .ranks import Launcher, Rank, find_rank
-from .runtime_policy import LaunchError
+from .placements import AGAIN, BARE, PLACEMENTS, different, placing, refusal, why_not_measured
+from .rule import BASE, CONTROL, LEAST_ROUNDS, judge, rounds_needed
+from .user import command_account, environment_for
 
 TUNED = "jemalloc tuned"
 # Name of the arm: (allocator, whether the policy's MALLOC_CONF goes with it).

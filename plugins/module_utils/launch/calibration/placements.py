@@ -4,14 +4,14 @@
 import os
 from typing import Callable, Dict, Mapping, Optional, Sequence, Tuple
 
-from ..host.bounded import run_bounded
+from ...host.bounded import run_bounded
+from ..cpu_share import NODE, NONE, SOCKET
+from ..decision import Decision
+from ..memory_policy import set_memory_policy
+from ..options import Options
+from ..placement import CALIBRATED, Placement
+from ..ranks import Rank, is_launcher
 from .calibrated import CORES, UNSET
-from .cpu_share import NODE, NONE, SOCKET
-from .decision import Decision
-from .memory_policy import set_memory_policy
-from .options import Options
-from .placement import CALIBRATED, Placement
-from .ranks import Rank, is_launcher
 
 BARE, AGAIN = "bare", "bare again"
 PLACEMENTS = {

@@ -3,7 +3,7 @@
 
 from typing import Dict, List, NamedTuple, Optional, Set
 
-from ..host.topology import format_cpu_list
+from ...host.topology import format_cpu_list
 
 # Below this share, and below this size, far memory is libraries, page tables and what was there before the binding.
 FAR_SHARE = 0.25

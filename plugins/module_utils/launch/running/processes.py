@@ -6,10 +6,10 @@ Sources: proc(5) (status, environ), Linux Documentation/filesystems/proc.rst (nu
 
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
-from ..host.files import below, is_digits, read_colon_lines, read_text, to_int
-from ..host.in_child import examine_each
-from ..host.processes import command_name, parent_of, process_ids
-from ..host.topology import (
+from ...host.files import below, is_digits, read_colon_lines, read_text, to_int
+from ...host.in_child import examine_each
+from ...host.processes import command_name, parent_of, process_ids
+from ...host.topology import (
     UNKNOWN_NODE,
     Gpu,
     cores_of,
@@ -17,9 +17,9 @@ from ..host.topology import (
     format_cpu_list,
     parse_cpu_list,
 )
-from .layout import Layout, read_layout
-from .ranks import RANK_VARIABLES, SLURM_RANK
-from .running_rule import RunningRank
+from ..layout import Layout, read_layout
+from ..ranks import RANK_VARIABLES, SLURM_RANK
+from .rule import RunningRank
 
 RANKS = tuple(name for name, _ in RANK_VARIABLES) + (SLURM_RANK,)
 MOST_BYTES = 64 * 1024 * 1024

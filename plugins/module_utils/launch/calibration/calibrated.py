@@ -8,10 +8,10 @@ back to malloc and says so.
 
 import os
 
-from ..host.files import below, read_text
-from ..host.record import Record
-from . import fast_json
-from .runtime_policy import MEMORY_POLICIES, NUMA_MODES, LaunchError
+from ...host.files import below, read_text
+from ...host.record import Record
+from .. import fast_json
+from ..runtime_policy import MEMORY_POLICIES, NUMA_MODES, LaunchError
 
 # Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
 TYPE_CHECKING = False
@@ -130,7 +130,7 @@ def _out_of_date(saved: "Dict[str, Any]", root: str) -> str:
         return fault
     if saved["allocator"] != "none":
         # Imported here, as most starts preload nothing.
-        from .library_identity import library_identity
+        from ..library_identity import library_identity
 
         path = saved["library"]["path"]
         if saved["library"] != library_identity(path, root):

@@ -5,9 +5,9 @@ import os
 import pwd
 from typing import Dict, Optional
 
-from ..host.as_user import Account, ordinary_account
-from ..host.files import to_int
-from .runtime_policy import LaunchError
+from ...host.as_user import Account, ordinary_account
+from ...host.files import to_int
+from ..runtime_policy import LaunchError
 
 # What sudo(8), pkexec(1) and doas(1) say of who called them: a uid, or a name.
 CALLER_UIDS = ("SUDO_UID", "PKEXEC_UID")

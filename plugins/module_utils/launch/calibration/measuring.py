@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Pattern, Sequence
 
-from .runtime_policy import LaunchError
+from ..runtime_policy import LaunchError
 
 TAIL_LINES = 3
 Before = Optional[Callable[[], None]]

@@ -5,13 +5,13 @@ import json
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..host.bounded import run_bounded
-from ..host.files import to_int
-from ..host.processes import why_hidden
-from ..host.terminal import escape_output
-from .running import as_rank, read_ranks
-from .running_rule import findings
-from .runtime_policy import LaunchError, load_policy, pci_address
+from ...host.bounded import run_bounded
+from ...host.files import to_int
+from ...host.processes import why_hidden
+from ...host.terminal import escape_output
+from ..runtime_policy import LaunchError, load_policy, pci_address
+from .processes import as_rank, read_ranks
+from .rule import findings
 
 NVIDIA_SMI = ["nvidia-smi", "--query-compute-apps=pid,gpu_bus_id", "--format=csv,noheader"]
 NVIDIA_SMI_SECONDS = 10

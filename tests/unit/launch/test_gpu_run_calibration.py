@@ -375,7 +375,7 @@ def test_the_placement_that_a_command_gains_by_is_chosen_and_used(
     assert (len(decision.cpus) == 1) == (cpus == 1)
     assert ("OMP_NUM_THREADS" in decision.changed) == (arm != "bare")
     assert any(row[:2] == ["placement", arm] for row in decision.rows)
-    # Of another command nothing is known, and an option goes before it.
+    # Of another command nothing is known, and an option overrides it.
     assert len(choose(two_nodes, allowed=allowed, command=("sh", "-c", "true")).cpus) == 1
     assert len(choose(two_nodes, allowed=allowed, command=("sh", "-c", script), numa_option="node").cpus) == 1
 
@@ -520,6 +520,9 @@ def test_roots_own_calibration_runs_nothing(
 def test_an_ordinary_user_measures_as_themselves(real: Path) -> None:
     """Only a dry run, and nobody else's rights: --user is root's."""
     shutil.copytree(REPOSITORY / "tests/node_library", real / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    # A checkout may have been made under a umask that keeps others out.
+    for path in (real / "lib").rglob("*"):
+        path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
     code = CODE.replace("sys.argv[1]", repr(str(real / "lib")), 1)
     for words, ends in (
         (["--dry-run"], 0),

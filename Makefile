@@ -55,7 +55,7 @@ pyz: venv ## build/gpu-doctor.pyz, the one file that scans any Linux machine (do
 test-collection: venv ## the installed collection, from a folder of one's own, on a host of the fleet
 	@$(RUN) collection
 
-test-sanity: venv ## what ansible-test asks of a collection, of the installed one (1 minute; PyPI)
+test-sanity: venv ## what ansible-test and galaxy-importer ask of a collection (2 minutes; PyPI)
 	@$(VENV)/bin/python tests/sanity/run.py
 
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind

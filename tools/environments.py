@@ -32,7 +32,9 @@ def shipped_plans() -> list[dict[str, Any]]:
     """One plan for each environment, whichever host asks for it first."""
     files = sorted((REPOSITORY / "roles/preflight/files/matrix").glob("*.yml"))
     matrix = {name: rows for file in files for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
-    systems = [f"{row['id']} {row['version']}" for row in matrix["os_releases"]]
+    # Of a release an environment sees no more than these two.
+    releases = {(row["family"], *row["pythons"]): row for row in matrix["os_releases"]}
+    systems = [f"{row['id']} {row['version']}" for row in releases.values()]
     found: dict[str, Any] = {}
     for profile in matrix["profiles"]:
         for system in systems:

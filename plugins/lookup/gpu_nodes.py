@@ -10,6 +10,7 @@ description:
   - For C(hosts:) of a play. It is evaluated before any host is contacted.
   - Stops on an ansible-core older than 2.16, an inventory without hosts in C(gpu_nodes), a C(--limit) that selects none
     of them or names what is not there, and a tag that no play knows.
+  - C(--syntax-check) asks for no host, so it stops on nothing.
 options: {}
 """
 EXAMPLES = """
@@ -27,6 +28,7 @@ import difflib
 import re
 from pathlib import Path
 
+from ansible import context
 from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
@@ -93,6 +95,8 @@ class LookupModule(LookupBase):
         variables = variables or {}
         manager = InventoryManager(self._loader, parse=False)
         group = variables.get(OTHER) or GROUP
+        if context.CLIARGS.get("syntax"):
+            return [group]
         for name, members in variables.get("groups", {}).items():
             manager.add_group(name)
             for host in members:

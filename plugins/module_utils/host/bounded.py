@@ -103,7 +103,8 @@ def run_bounded(
         # ValueError: an argument that no program can be given, such as one with a null byte.
         problem = f"{executable} cannot be run: {getattr(error, 'strerror', None) or error}"
         return Finished(None, "", "", False, False, False, problem)
-    assert child.stdout is not None and child.stderr is not None
+    if child.stdout is None or child.stderr is None:
+        raise AssertionError("Popen makes the pipes that it is asked for")
     with child.stdout, child.stderr:
         output, state = _collect(child, deadline, limit_bytes)
     texts = [bytes(output[stream]).decode("utf-8", "replace") for stream in (child.stdout, child.stderr)]

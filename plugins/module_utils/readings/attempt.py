@@ -12,23 +12,28 @@ D = TypeVar("D")
 
 # So that a type checker holds the arguments against the reader's own; at run time a wrong one would only be unreadable.
 @overload
-def attempt(read: Callable[[], Any]) -> Any: ...
+def attempt(read: Callable[[], Any]) -> Any:
+    """A reader of nothing."""
 
 
 @overload
-def attempt(read: Callable[[A], Any], __a: A) -> Any: ...
+def attempt(read: Callable[[A], Any], __a: A) -> Any:
+    """A reader of one argument."""
 
 
 @overload
-def attempt(read: Callable[[A, B], Any], __a: A, __b: B) -> Any: ...
+def attempt(read: Callable[[A, B], Any], __a: A, __b: B) -> Any:
+    """A reader of two."""
 
 
 @overload
-def attempt(read: Callable[[A, B, C], Any], __a: A, __b: B, __c: C) -> Any: ...
+def attempt(read: Callable[[A, B, C], Any], __a: A, __b: B, __c: C) -> Any:
+    """A reader of three."""
 
 
 @overload
-def attempt(read: Callable[[A, B, C, D], Any], __a: A, __b: B, __c: C, __d: D) -> Any: ...
+def attempt(read: Callable[[A, B, C, D], Any], __a: A, __b: B, __c: C, __d: D) -> Any:
+    """A reader of four."""
 
 
 def attempt(read: Callable[..., Any], *arguments: Any) -> Any:

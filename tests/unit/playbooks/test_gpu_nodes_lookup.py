@@ -103,3 +103,10 @@ def test_refuses_an_older_ansible_core(version: str, fits: bool) -> None:
 def test_another_group_may_be_meant(tmp_path: Path) -> None:
     done = play(tmp_path, HOSTS, "-e", "gpuwright_hosts=other")
     assert done.returncode == 0 and "play #2 (other): System layer" in done.stdout, done.stdout + done.stderr
+
+
+def test_syntax_is_checked_without_an_inventory() -> None:
+    """As ansible-lint and galaxy-importer do: nothing is going to be done, so nothing is missing."""
+    command = [str(PLAYBOOK), "-i", "localhost,", "--syntax-check", "playbooks/system.yml"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

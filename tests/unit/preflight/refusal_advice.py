@@ -22,6 +22,11 @@ NOWHERE: dict[str, object] = {
 }
 NOWHERE["refused"] = False
 TWO_KEYS = {**NOWHERE, "variable": "system_kernel_epel_key_url", "why": "it holds 2 primary keys", "refused": True}
+UNPINNED = {
+    "name": "nvidia",
+    "key_url": "https://mirror/key.pub",
+    "key_variable": "system_driver_repository_key_url",
+}
 ALICE = ["trainer", "x", "1003", "1003", "Alice Example", "/home/alice", "/bin/bash"]
 JOB = {"gpu_processes": [], "users": [], "jobs": ["Slurm job 7"]}
 FULL = {**PLENTY, "free_mib": 1}
@@ -145,6 +150,12 @@ REFUSALS = (
         "The key file of the repository epel is refused",
         lambda: State(facts=facts(unreachable=[dict(TWO_KEYS)])),
         by_hand="whoever runs the mirror says where the other key comes from",
+    ),
+    Refusal(
+        "a repository whose key nobody has named",
+        "no key is trusted without one",
+        lambda: State(facts=facts(unpinned=[dict(UNPINNED)])),
+        by_hand="whoever runs the hosts compares the key with what the vendor says of it",
     ),
     Refusal(
         "an account of somebody else",

@@ -15,6 +15,7 @@ PUBLIC = (
     "system_reboot",
     "system_cuda",
     "system_runtime",
+    "system_training",
     "system_tuning",
     "system_containers",
     "system_monitor",

@@ -236,7 +236,8 @@ def _by_program(file: BinaryIO, command: Sequence[str]) -> Iterator[bytes]:
     child = subprocess.Popen(
         [program, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    assert child.stdout is not None
+    if child.stdout is None:
+        raise AssertionError("Popen makes the pipe that it is asked for")
     try:
         while True:
             chunk = child.stdout.read(CHUNK)

@@ -11,7 +11,8 @@ from .gpu_choice import BY_CALLER, choose_visible_gpus, place_ranks
 from .network import check_interface, choose_cards
 from .placement import choose_placement
 from .ranks import find_rank, is_launcher, is_script
-from .settings import choose_allocator, choose_cuda_allocator, choose_memory, choose_threads
+from .settings import choose_allocator, choose_cuda_allocator, choose_memory
+from .threads import choose_threads
 
 # Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
 TYPE_CHECKING = False

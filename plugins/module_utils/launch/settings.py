@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows for a process from its CPUs and nodes: memory policy, threads, allocator, CUDA's allocator.
+"""What follows for a process from its CPUs and nodes: memory policy, allocator, CUDA's allocator.
 
 Every function takes a `decision.Decision` and notes in it what it chose and why.
 """
 
-from ..host.cgroups import cpu_quota
-from ..host.topology import cores_of, format_cpu_list, memory_nodes
+from ..host.topology import format_cpu_list, memory_nodes
 from .calibration.calibrated import calibrated_arm
 from .gpu_choice import BY_CALLER
-from .ranks import is_torchruns_filler
 
 # Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional
 
-    from .cpu_share import Share
     from .decision import Decision
-    from .ranks import Launcher, Rank
 
 # Never bound unasked: the kernel kills what has filled its node, however much of the others is free.
 WHY = {
@@ -45,40 +41,6 @@ def choose_memory(decision: "Decision", nodes: "List[int]", mode: str, root: str
         decision.note("memory policy", f"{mode} {format_cpu_list(nodes)}", WHY[mode])
         return
     decision.note("memory policy", "unchanged", why)
-
-
-def choose_threads(
-    decision: "Decision",
-    option: "Optional[int]",
-    policy: "Dict[str, Any]",
-    share: "Share",
-    rank: "Optional[Rank]",
-    launcher: "Optional[Launcher]",
-    root: str,
-) -> None:
-    """OMP_NUM_THREADS: what was asked for, or the physical cores of the CPU set within the quota of the cgroup."""
-    if option is not None:
-        decision.set_variable("OMP_NUM_THREADS", str(option), "option --threads", even_if_set=True)
-        return
-    filler = is_torchruns_filler(decision.environment, launcher)
-    note = "; torchrun's own 1 is no choice of anybody" if filler else ""
-    if policy["omp_num_threads"]:
-        decision.set_variable("OMP_NUM_THREADS", str(policy["omp_num_threads"]), "policy" + note, even_if_set=filler)
-        return
-    cores = len(cores_of(share.cpus, root))
-    threads, why = max(1, cores // share.sharing), f"{cores} physical core(s)"
-    if share.sharing > 1:
-        why += f" for {share.sharing} processes"
-    quota = cpu_quota(root)
-    if quota is not None:
-        count = (rank.count if rank else None) or 1
-        granted = max(1, int(quota / count))
-        if granted < threads:
-            threads, why = (
-                granted,
-                f"the cgroup grants {quota:g} CPU(s) to {count} process(es)",
-            )
-    decision.set_variable("OMP_NUM_THREADS", str(threads), why + note, even_if_set=filler)
 
 
 def choose_allocator(decision: "Decision", option: "Optional[str]", policy: "Dict[str, Any]", root: str) -> None:

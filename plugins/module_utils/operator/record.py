@@ -3,8 +3,8 @@
 
 The record lies in /run, which a boot empties, and bears the boot id where it does not. It is read, judged and replaced
 under flock(2), which the kernel takes back from a process that dies. Who holds the lock is not decided here but by the
-controller, which alone can see whether a run of its own still lives; a record is replaced only when it is still the one
-that was judged.
+controller (plugins/action/operator_lock.py), which alone can see whether a run of its own still lives; a record is
+replaced only when it is still the one that was judged.
 """
 
 import contextlib

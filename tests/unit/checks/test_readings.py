@@ -90,7 +90,7 @@ def test_the_readings_of_the_other_tests_are_no_fiction(node):
         # Texts of other modules, and the number of files, are theirs.
         of_this_machine = path[-1] in ("hostname", "message", "looked_at", "free_mib", "free_inodes", "because")
         if not isinstance(expected, (dict, list)) and not of_this_machine:
-            assert value == expected, path
+            assert value == expected, f"{path}: tests/unit/nodes/healthy_files.py has another file, or none"
 
 
 def test_an_empty_node_gives_findings_and_reasons_but_no_exception(host, monkeypatch):

@@ -262,8 +262,28 @@ def test_cards_of_one_name_differ_in_nothing_that_is_asked_for_by_name() -> None
 
 
 def test_every_compute_capability_that_has_a_card_has_one_example() -> None:
-    found = [chip_of(card).compute_capability for card in examples()]
-    assert len(found) == len(set(found)) and set(found) == {chip_of(card).compute_capability for card in CARDS}
+    found: dict[str, list[str]] = {chip_of(card).compute_capability: [] for card in CARDS}
+    for card in examples():
+        found[chip_of(card).compute_capability].append(card.name)
+    assert {capability: names for capability, names in found.items() if len(names) != 1} == {}
+
+
+# NVIDIA gave these one id; the name that nvidia-smi prints tells them apart.
+OF_ONE_ID = {
+    "1e30": {"Quadro RTX 6000", "Quadro RTX 8000"},
+    "1e78": {"Quadro RTX 6000", "Quadro RTX 8000"},
+    "25b6": {"NVIDIA A2", "NVIDIA A16"},
+    "2bb3": {"NVIDIA RTX PRO 5000 Blackwell", "NVIDIA RTX PRO 5000 72GB Blackwell"},
+}
+
+
+def test_no_other_cards_share_an_id() -> None:
+    """One that was copied with its row would give a card the limits of another."""
+    names: dict[str, set[str]] = {}
+    for card in CARDS:
+        for device_id in card.ids:
+            names.setdefault(device_id, set()).add(card.name)
+    assert {device_id: cards for device_id, cards in names.items() if len(cards) > 1} == OF_ONE_ID
 
 
 # -- No other place knows cards by name ------------------------------------------------------------------------

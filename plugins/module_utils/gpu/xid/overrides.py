@@ -12,7 +12,7 @@
 
 There is no YAML library on the nodes, so this reads the part of YAML that such a file needs: two levels of block
 mappings below `xid` and `sxid`, comments, plain and quoted texts on one line. What it accepts it reads as YAML does;
-everything else is an error with the number of its line.
+everything else is an error with the number of its line. `policy` applies what it says.
 """
 
 import re

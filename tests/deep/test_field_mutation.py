@@ -104,8 +104,8 @@ def broken(model: answers.Model, driver: int, mig: bool) -> Iterator[tuple[str, 
     root = ElementTree.fromstring(text)
     for path, leaf in leaves(root.findall("gpu")[0]):
         right, rule = leaf.text, fields.rule_of(path)
-        assert rule is not None, path
         for value in mutants(path, right or ""):
+            assert rule is not None, path
             leaf.text = value
             after = judge(ElementTree.tostring(root, encoding="unicode"), healthy, rule.checks)
             worse = [name for name in rule.checks if name in after and after[name]["status"] in BAD]

@@ -24,11 +24,22 @@ def test_one_module_alone(call: Call, host: Path) -> None:
     assert len(node["gpus"]) == 1 and node["os"]["family"] == "redhat"
 
 
-@pytest.mark.parametrize("role", ["system_tuning", "system_runtime", "system_cuda"])
+ONE_ROLE = {"name": "One role", "hosts": "gpu_nodes", "become": True, "gather_facts": False}
+TRAINER = [{**ONE_ROLE, "roles": ["gpuwright.node.model_trainer"]}]
+
+
+def test_the_trainer_needs_its_user_first(call: Call, host: Path, elsewhere: Path) -> None:
+    (elsewhere / "trainer.yml").write_text(yaml.safe_dump(TRAINER))
+    done = call("ansible-playbook", "trainer.yml", "-i", host, "-l", HOST)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "run the role gpuwright.node.system_training first" in said, said[-3000:]
+    assert f"ansible-playbook gpuwright.node.system --tags system_training -l {HOST}" in said
+
+
+@pytest.mark.parametrize("role", ["system_training", "system_tuning", "system_runtime", "system_cuda"])
 def test_one_role_alone(call: Call, host: Path, elsewhere: Path, role: str) -> None:
     """It makes the plan, installs its own part, and says which role it needs first where it needs one."""
-    play = {"name": "One role", "hosts": "gpu_nodes", "become": True, "gather_facts": False}
-    (elsewhere / f"{role}.yml").write_text(yaml.safe_dump([{**play, "roles": [f"gpuwright.node.{role}"]}]))
+    (elsewhere / f"{role}.yml").write_text(yaml.safe_dump([{**ONE_ROLE, "roles": [f"gpuwright.node.{role}"]}]))
     done = call("ansible-playbook", f"{role}.yml", "-i", host, "-l", HOST)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     again = call("ansible-playbook", f"{role}.yml", "-i", host, "-l", HOST)
@@ -37,8 +48,7 @@ def test_one_role_alone(call: Call, host: Path, elsewhere: Path, role: str) -> N
 
 
 def test_a_role_that_needs_another_first_names_it(call: Call, host: Path, elsewhere: Path) -> None:
-    play = {"name": "One role", "hosts": "gpu_nodes", "become": True, "gather_facts": False}
-    (elsewhere / "trainer.yml").write_text(yaml.safe_dump([{**play, "roles": ["gpuwright.node.model_trainer"]}]))
+    (elsewhere / "trainer.yml").write_text(yaml.safe_dump(TRAINER))
     done = call("ansible-playbook", "trainer.yml", "-i", host, "-l", HOST)
     said = " ".join(done.stdout.split())
     assert done.returncode == 2 and "run the role gpuwright.node.framework_pytorch first" in said, said[-3000:]

@@ -5,19 +5,7 @@ import re
 from typing import List, Optional
 
 from ...gpu.nvidia_smi.absent import VGPU
-from ...verdict.check import (
-    FAIL,
-    PASS,
-    POWER_CYCLE,
-    QUICK,
-    SKIP,
-    WARN,
-    Check,
-    Outcome,
-    passed,
-    unknown,
-    warned,
-)
+from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, Outcome, passed, unknown, warned
 from ...verdict.evidence import Evidence
 from ...verdict.expectations import wanted_lanes
 from .cards import answering_gpus

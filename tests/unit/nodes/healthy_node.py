@@ -37,7 +37,7 @@ def readings(check_id: str = "") -> dict:
     found = copied(READINGS)
     for path, value in OTHER_NODES.get(check_id, {}).items():
         if path[0] not in ELSEWHERE:
-            put(found, path, copied(value))
+            put(found, path, value)
     return found
 
 
@@ -50,15 +50,15 @@ def elsewhere(check_id: str, part: str) -> dict:
     found = copied({"expectations": EXPECTATIONS, "smoke": SMOKE}[part])
     for path, value in OTHER_NODES.get(check_id, {}).items():
         if path[0] == part:
-            put(found, path[1:], copied(value))
+            put(found, path[1:], value)
     return found
 
 
 def put(record: Any, path: tuple, value: object) -> None:
-    """Set the value at `path`, a sequence of keys and list indexes."""
+    """Set a copy of the value at `path`, a sequence of keys and list indexes."""
     for key in path[:-1]:
         record = record[key]
-    record[path[-1]] = value
+    record[path[-1]] = copied(value)
 
 
 def leaves(record: object, path: tuple = ()) -> list[tuple]:

@@ -59,15 +59,21 @@ def why_not_run(readings: Evidence) -> str:
 
 
 def where_run(judge: Judge) -> Judge:
-    """Make a check SKIP where no test could be run; what an earlier one found wrong stays a failure."""
+    """Make a check SKIP where no test could be run; what an earlier one found wrong stays a failure.
+
+    An earlier one that was told to run elsewhere, on the CPU say, answers another question.
+    """
 
     @functools.wraps(judge)
     def look(readings: Evidence, expected: Evidence) -> Outcome:
         reason = why_not_run(readings)
         if not reason:
             return judge(readings, expected)
+        smoke = readings.at("smoke")
         try:
-            last, when = judge(readings, expected), age_words(readings.number("smoke", "age_s"))
+            last, when = judge(readings, expected), age_words(smoke.number("age_s"))
+            if not smoke.each("problems") and smoke.text("device") != expected.text("smoke_device"):
+                return skipped(f"{reason}; the last one, {when}, was on {smoke.text('device')}")
         except Unreadable:
             return skipped(reason)
         if last.status == FAIL:

@@ -12,6 +12,8 @@ APPLIED = ("smoke", "devices", 0, "amp", "steps_applied")
 RATIO = ("smoke", "devices", 0, "speed_ratio")
 ALICE = "python3.11 (pid 4321, alice, since 2026-01-05T10:40:00Z)"
 LAST: Changes = {("smoke", "busy"): ALICE, ("smoke", "age_s"): 7300}
+# The last one was told to run on the CPU, this one on the cards: it says nothing about them.
+LAST_ON_CPU: Changes = {("smoke",): {**ON_CPU, "busy": ALICE, "age_s": 63}}
 LAST_CHECK: Changes = {("smoke", "check_mode"): True, ("smoke", "age_s"): 7300}
 PARALLEL = healthy_node.OTHER_NODES["smoke.parallel"]["smoke", "parallel"]
 
@@ -55,12 +57,18 @@ ROWS = [
     ("smoke.amp", {**LAST, ("smoke", "age_s"): "x"}, {}, SKIP, f"in use: {ALICE}"),
     ("smoke.amp", {**LAST, APPLIED: 0}, {}, FAIL, "in amp on cuda:0, 2 hours ago; now the smoke test was not run"),
     ("smoke.amp", {**LAST, ("smoke", "problems"): ["lost"]}, {}, FAIL, "lost, 2 hours ago; now the smoke test was not"),
+    ("smoke.amp", {**LAST_ON_CPU}, {}, SKIP, f"in use: {ALICE}; the last one, 63 seconds ago, was on cpu"),
+    ("smoke.amp", {**LAST_ON_CPU, APPLIED: 0}, {"smoke_device": "cpu"}, FAIL, "in amp on cpu, 63 seconds ago; now"),
+    ("smoke.amp", {**LAST_ON_CPU, ("smoke", "problems"): ["lost"]}, {}, FAIL, "lost, 63 seconds ago; now"),
+    ("smoke.amp", {("smoke",): {**ON_CPU, "check_mode": True, "age_s": 63}}, {}, SKIP, "63 seconds ago, was on cpu"),
     ("smoke.amp", {("smoke",): {"check_mode": True}}, {}, SKIP, "check mode runs no smoke test"),
     ("smoke.amp", {**LAST_CHECK, APPLIED: 0}, {}, FAIL, "in amp on cuda:0, 2 hours ago; now check mode runs no"),
     ("model.limits", {("smoke",): {"check_mode": True}}, {}, SKIP, "check mode runs no smoke test"),
     ("smoke.speed_ratio", {("smoke",): {"busy": ALICE}}, {}, SKIP, ALICE),
     ("smoke.speed_ratio", {**LAST, RATIO: 1.7}, {}, SKIP, "the last one, 2 hours ago, ended with WARN"),
     ("smoke.speed_ratio", {**LAST, RATIO: 1.1}, {}, FAIL, "floor 1.62"),
+    ("smoke.speed_ratio", {**LAST_ON_CPU, RATIO: 1.1}, {}, SKIP, "the last one, 63 seconds ago, was on cpu"),
+    ("smoke.parallel", {**LAST_ON_CPU, **parallel(backend="gloo")}, {"gpu_count": 2}, SKIP, "was on cpu"),
     ("smoke.parallel", {("smoke",): {"busy": ALICE}}, {"gpu_count": 2}, SKIP, ALICE),
     ("smoke.parallel", {**LAST, **parallel(backend="gloo")}, {"gpu_count": 2}, FAIL, "it ran over gloo, 2 hours ago"),
     ("smoke.sandbox", {("smoke",): {"busy": ALICE}}, {}, SKIP, ALICE),

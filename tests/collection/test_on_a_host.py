@@ -36,9 +36,8 @@ def test_the_trainer_needs_its_user_first(call: Call, host: Path, elsewhere: Pat
     assert f"ansible-playbook gpuwright.node.system --tags system_training -l {HOST}" in said
 
 
-@pytest.mark.parametrize("role", ["system_training", "system_tuning", "system_runtime", "system_cuda"])
-def test_one_role_alone(call: Call, host: Path, elsewhere: Path, role: str) -> None:
-    """It makes the plan, installs its own part, and says which role it needs first where it needs one."""
+def runs_alone(call: Call, host: Path, elsewhere: Path, role: str) -> None:
+    """A playbook of this one role ends well, and again with nothing changed."""
     (elsewhere / f"{role}.yml").write_text(yaml.safe_dump([{**ONE_ROLE, "roles": [f"gpuwright.node.{role}"]}]))
     done = call("ansible-playbook", f"{role}.yml", "-i", host, "-l", HOST)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
@@ -47,9 +46,20 @@ def test_one_role_alone(call: Call, host: Path, elsewhere: Path, role: str) -> N
     assert "is undefined" not in done.stdout + again.stdout
 
 
+@pytest.mark.parametrize("role", ["system_training", "system_tuning", "system_runtime", "system_cuda"])
+def test_one_role_alone(call: Call, host: Path, elsewhere: Path, role: str) -> None:
+    """It makes the plan, installs its own part, and says which role it needs first where it needs one."""
+    runs_alone(call, host, elsewhere, role)
+
+
 def test_a_role_that_needs_another_first_names_it(call: Call, host: Path, elsewhere: Path) -> None:
     (elsewhere / "trainer.yml").write_text(yaml.safe_dump(TRAINER))
     done = call("ansible-playbook", "trainer.yml", "-i", host, "-l", HOST)
     said = " ".join(done.stdout.split())
     assert done.returncode == 2 and "run the role gpuwright.node.framework_pytorch first" in said, said[-3000:]
     assert f"ansible-playbook gpuwright.node.framework -l {HOST}" in said
+
+
+def test_the_environment_alone_and_then_the_trainer(call: Call, host: Path, elsewhere: Path) -> None:
+    runs_alone(call, host, elsewhere, "framework_pytorch")
+    runs_alone(call, host, elsewhere, "model_trainer")

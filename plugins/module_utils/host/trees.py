@@ -2,8 +2,9 @@
 """Keep a folder of small text files exactly as wanted, file by file, each replaced in one step."""
 
 import os
-import tempfile
 from typing import Iterable, List, Mapping, Tuple
+
+from .whole_file import write_whole
 
 FILE_MODE = 0o644
 FOLDER_MODE = 0o755
@@ -56,15 +57,7 @@ def apply_tree(dest: str, files: Mapping[str, str], to_write: Iterable[str], to_
     for name in to_write:
         path = os.path.join(dest, name)
         _make_folder(os.path.dirname(path))
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(files[name].encode("utf-8"))
-            os.chmod(temporary, FILE_MODE)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, files[name].encode("utf-8"), FILE_MODE, _owner())
     for name in to_remove:
         os.unlink(os.path.join(dest, name))
         _drop_empty(dest, os.path.dirname(name))

@@ -13,6 +13,7 @@ from typing import Any, List, Sequence
 
 from ..host.files import below, read_text
 from ..host.versions import is_part_of
+from ..host.whole_file import write_whole
 from .module_streams import STATE_FILE, StreamError, check_name
 
 SHELL = ["dnf", "-y", "--allowerasing"]
@@ -63,7 +64,7 @@ def stream_put_back(name: str, dnf: Any, packages: Sequence[str], root: str = "/
     except StreamError:
         if packages and _is_still(dnf, packages, installed):
             if before is not None:
-                _replace(path, before + "\n")
+                write_whole(path, (before + "\n").encode("utf-8"))
             elif os.path.lexists(path):
                 os.unlink(path)
         raise
@@ -97,11 +98,3 @@ def replace_packages(dnf: Any, installed: Any, version: str, wanted: Any) -> Any
                 ", ".join(left), version, describe_switch(names, wanted)
             )
         )
-
-
-def _replace(path: str, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        os.fchmod(file.fileno(), 0o644)
-    os.replace(temporary, path)

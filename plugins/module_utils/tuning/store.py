@@ -5,10 +5,10 @@ import base64
 import json
 import os
 import stat
-import tempfile
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..host.files import below
+from ..host.whole_file import write_whole
 
 BEFORE = "/var/lib/gpuwright/tuning-before.json"
 
@@ -37,7 +37,7 @@ def save(root: str, before: Mapping[str, Any]) -> None:
     if before["knobs"] or before["files"]:
         text = json.dumps(before, indent=2, sort_keys=True) + "\n"
         make_folders(os.path.dirname(path))
-        replace(path, text.encode("utf-8"), 0o600, os.geteuid(), os.getegid())
+        write_whole(path, text.encode("utf-8"), 0o600, (os.geteuid(), os.getegid()))
     elif os.path.exists(path):
         os.unlink(path)
 
@@ -70,7 +70,8 @@ def put_back(root: str, path: str, record: Optional[Mapping[str, Any]]) -> None:
             os.unlink(full)
         os.symlink(record["link"], full)
         return
-    replace(full, base64.b64decode(record["content"]), record["mode"], record["uid"], record["gid"])
+    owner = (record["uid"], record["gid"])
+    write_whole(full, base64.b64decode(record["content"]), record["mode"], owner)
 
 
 def is_as_wanted(root: str, path: str, text: str, mode: int) -> bool:
@@ -90,7 +91,7 @@ def put(root: str, path: str, text: str, mode: int) -> List[str]:
     """Write a file; the folders that had to be made for it, nearest to the root first."""
     full = below(root, path)
     made = make_folders(os.path.dirname(full))
-    replace(full, text.encode("utf-8"), mode, os.geteuid(), os.getegid())
+    write_whole(full, text.encode("utf-8"), mode, (os.geteuid(), os.getegid()))
     return ["/" + os.path.relpath(folder, root) for folder in made]
 
 
@@ -115,19 +116,3 @@ def drop_folders(root: str, folders: Iterable[str]) -> List[str]:
         elif os.path.isdir(full):
             os.rmdir(full)
     return sorted(left)
-
-
-def replace(path: str, data: bytes, mode: int, uid: int, gid: int) -> None:
-    """In one step, so that nobody sees half a file."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpuwright-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.chown(temporary, uid, gid)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

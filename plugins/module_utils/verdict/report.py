@@ -3,16 +3,14 @@
 
 import datetime
 import json
-import os
-import tempfile
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
+from ..host.whole_file import write_whole
 from .check import FAIL, PASS, SEVERITY, SKIP, WARN, worst
 
 SCHEMA = 1
 REPORT_PATH = "/var/lib/gpuwright/report.json"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-PUBLIC_MODE = 0o644
 TABLE_ORDER = SEVERITY + (SKIP,)
 PASSING = (PASS, WARN)
 # Who has decided that a finding does not count: `waived.by` of a check.
@@ -74,26 +72,8 @@ def write_json(path: str, value: Any) -> None:
 
 def write_text(path: str, text: str) -> None:
     """Replace the file `path` (mode 0644) in one step: a reader sees the old or the new one, also after a power cut."""
-    folder = os.path.dirname(path) or "."
-    # Readers such as node_exporter take every *.prom, so the unfinished file must not look like one.
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)
-    try:
-        # "replace": half a character, as from a file name that is no UTF-8, must not cost the whole file.
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, PUBLIC_MODE)
-        os.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    # Without this the rename itself may be lost in a power cut.
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    # "replace": half a character, as from a file name that is no UTF-8, must not cost the whole file.
+    write_whole(path, text.encode("utf-8", "replace"))
 
 
 def write_report(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> None:

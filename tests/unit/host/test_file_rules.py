@@ -96,25 +96,6 @@ def test_an_interrupted_write_leaves_nothing_either(tmp_path, monkeypatch):
     assert names_in(tmp_path) == []
 
 
-def test_what_is_written_is_complete_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    """After a power cut there is the old or the new text, never an empty file; then the name itself is made sure."""
-    order: list[str] = []
-    sync, rename = os.fsync, os.rename
-
-    def fsync(handle: int) -> None:
-        order.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}")
-        sync(handle)
-
-    def renamed(source: str, target: str) -> None:
-        order.append("rename")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "rename", renamed)
-    report.write_text(str(tmp_path / "a"), "12345")
-    assert order == ["file of 5", "rename", "folder"]
-
-
 def test_a_report_is_readable_by_everybody_whatever_the_umask(tmp_path, open_mask):
     report.write_text(str(tmp_path / "a"), "x")
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
@@ -274,7 +255,7 @@ def test_a_failed_file_of_a_tree_leaves_nothing_behind(tmp_path, monkeypatch):
     def fails(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", fails)
+    monkeypatch.setattr(os, "rename", fails)
     with pytest.raises(OSError, match="No space left"):
         trees.apply_tree(str(tmp_path), {"a.py": "x\n"}, ["a.py"], [])
     assert names_in(tmp_path) == []

@@ -8,12 +8,12 @@ import io
 import json
 import os
 import tarfile
-import tempfile
 import time
 import zipfile
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ...host.files import below
+from ...host.whole_file import sync_folder, write_beside
 from ...verdict.expectations import EXPECTATIONS_PATH, parse_expectations
 from ...verdict.report import now_utc, read_json
 from .answers import Answer, as_json, raw_answers
@@ -207,13 +207,8 @@ def packed(files: List[Tuple[str, bytes]]) -> bytes:
 
 def write_new(path: str, data: bytes) -> None:
     """Write a file that does not exist yet, for its owner alone, whole or not at all."""
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".new", dir=os.path.dirname(path) or ".")
+    temporary = write_beside(path, data, OWNER_ONLY)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, OWNER_ONLY)
         try:
             # A link, unlike a rename, fails where the name is taken.
             os.link(temporary, path)
@@ -221,6 +216,7 @@ def write_new(path: str, data: bytes) -> None:
             if error.errno not in NO_LINKS or os.path.lexists(path):
                 raise
             os.rename(temporary, path)
+        sync_folder(path)
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)

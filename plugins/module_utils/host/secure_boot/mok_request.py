@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple
 
 from ..bounded import Finished, run_bounded
 from ..files import read_bytes, read_text
+from ..whole_file import write_whole
 from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
 from .module_key import BLOCKED, ENROLLED, NOT_ENROLLED, STAGED, KeyPlace, state_of
@@ -143,10 +144,7 @@ def _read_record(root: str) -> Dict[str, str]:
 def _write_record(root: str, record: Dict[str, Any]) -> None:
     path = os.path.join(root, RECORD.lstrip("/"))
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    with open(path + ".new", "w", encoding="ascii") as file:
-        json.dump(record, file)
-    os.chmod(path + ".new", 0o644)
-    os.rename(path + ".new", path)
+    write_whole(path, json.dumps(record).encode("ascii"))
 
 
 def dialogue(root: str, certificate: str) -> List[str]:

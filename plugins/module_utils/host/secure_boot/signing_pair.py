@@ -6,6 +6,7 @@ import tempfile
 from typing import Callable, List
 
 from ..bounded import Finished
+from ..whole_file import sync_file, sync_folder
 from .module_key import KeyPlace
 
 SECONDS = 60
@@ -79,8 +80,12 @@ def _openssl_request(private: str, certificate: str, run: Callable[..., Finished
         output(run, command)
         os.chmod(key, 0o600)
         os.chmod(public, 0o644)
+        for path in (key, public):
+            sync_file(path)
         os.rename(key, private)
         os.rename(public, certificate)
+        for path in (private, certificate):
+            sync_folder(path)
 
 
 def output(run: Callable[..., Finished], command: List[str]) -> str:

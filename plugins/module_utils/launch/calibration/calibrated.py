@@ -158,16 +158,11 @@ def save(choice: "Dict[str, Any]", root: str = "/") -> None:
     """Write the calibration in one step, readable by all; LaunchError where that cannot be done."""
     import json
 
-    path = below(root, CALIBRATED_PATH)
-    temporary = f"{path}.{os.getpid()}"
+    from ...host.whole_file import write_whole
+
+    text = json.dumps(choice, indent=2, sort_keys=True) + "\n"
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(choice, file, indent=2, sort_keys=True)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        write_whole(below(root, CALIBRATED_PATH), text.encode("utf-8"))
     except OSError as error:
         raise LaunchError(f"{CALIBRATED_PATH}: cannot be written: {error.strerror}")
 

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write files that a reader finds old or new and never half: after a signal, on a full disk, after a power cut."""
+
+import contextlib
+import os
+import tempfile
+from typing import Optional, Tuple
+
+PUBLIC_MODE = 0o644
+# Nobody needs that long for a file of ours: what is older was left by a writer that was killed.
+LEFT_AFTER_S = 60.0
+
+
+def write_whole(path: str, data: bytes, mode: int = PUBLIC_MODE, owner: Optional[Tuple[int, int]] = None) -> None:
+    """Replace the file `path` in one step, also on the disk itself; OSError when that fails, and then nothing changed.
+
+    mode    permission bits, whatever the umask      owner   (uid, gid); without it whoever runs this
+    """
+    temporary = write_beside(path, data, mode, owner)
+    try:
+        os.rename(temporary, path)
+    except BaseException:
+        _remove(temporary)
+        raise
+    sync_folder(path)
+
+
+def write_beside(path: str, data: bytes, mode: int, owner: Optional[Tuple[int, int]] = None) -> str:
+    """Write a finished file into the folder of `path`, under a name of its own, which is returned; OSError."""
+    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
+    # Readers such as node_exporter take every *.prom, so the unfinished file must not look like one.
+    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".new", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            os.chmod(temporary, mode)
+            if owner is not None:
+                os.chown(temporary, *owner)
+            file.flush()
+            os.fsync(file.fileno())
+            now = os.fstat(file.fileno()).st_mtime
+        _remove_left(folder, f".{name}.", now)
+    except BaseException:
+        _remove(temporary)
+        raise
+    return temporary
+
+
+def sync_file(path: str) -> None:
+    """Have the disk hold what another program wrote into `path`, a file or a folder; OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: str) -> None:
+    """Have the disk hold the name of the file `path`: without this a rename may be lost in a power cut."""
+    sync_file(os.path.dirname(path) or ".")
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _remove_left(folder: str, prefix: str, now: float) -> None:
+    """Remove what killed writers of the same file left; `now` is the folder's own clock."""
+    for name in os.listdir(folder):
+        if name.startswith(prefix) and name.endswith(".new"):
+            with contextlib.suppress(OSError):
+                if now - os.lstat(os.path.join(folder, name)).st_mtime > LEFT_AFTER_S:
+                    os.unlink(os.path.join(folder, name))

@@ -64,7 +64,7 @@ author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
-- name: Hold the node against its expectations
+- name: Check the node against its expectations
   gpuwright.node.gpu_verify:
     expectations:
       schema: 1

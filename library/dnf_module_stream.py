@@ -105,31 +105,17 @@ commands:
   elements: str
 """
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.module_streams import (
-    Dnf,
-    Selection,
-    StreamError,
-    check_name,
-    is_switch,
-    plan_commands,
-    read_selection,
-    switch_refusal,
-    unknown_stream,
-)
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.stream_switch import (
-    describe_switch,
-    foreign_packages,
-    replace_packages,
-    stream_put_back,
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.module_streams import Dnf, StreamError
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.stream_change import (
+    bring_about,
+    wanted_change,
 )
 
 
 def main() -> None:
-    """Compare, decide, change, prove."""
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
@@ -144,93 +130,12 @@ def main() -> None:
         required_if=[("state", "enabled", ("stream",))],
         supports_check_mode=True,
     )
-    result = {"changed": False}
+    result: Dict[str, Any] = {"changed": False}
     try:
-        bring_about(module, wanted_selection(module.params), result)
+        bring_about(wanted_change(module.params), Dnf(module.params["timeout"]), module.check_mode, result)
     except StreamError as error:
         module.fail_json(msg=str(error), **result)
     module.exit_json(**result)
-
-
-def wanted_selection(params: Mapping[str, Any]) -> Selection:
-    """The `Selection` that the parameters ask for."""
-    check_name("name", params["name"])
-    for package in params["packages"]:
-        check_name("a member of packages", package.replace("*", "x").replace("?", "x"))
-    for package in params["install"]:
-        check_name("a member of install", package.replace("*", "x"))
-    if params["install"] and not is_version(params["version"]):
-        raise StreamError(f"version is {params['version']!r}: expected a branch such as 580 beside install")
-    if not 0 < params["timeout"] <= 86400:
-        raise StreamError(f"timeout is {params['timeout']}: expected seconds above 0 and up to 86400")
-    if params["state"] == "enabled":
-        check_name("stream", params["stream"])
-        return Selection("enabled", params["stream"])
-    if params["stream"]:
-        raise StreamError(f"stream is {params['stream']}, but state {params['state']} takes none")
-    return Selection("disabled" if params["state"] == "disabled" else "", "")
-
-
-def bring_about(module: AnsibleModule, wanted: Selection, result: Dict[str, Any]) -> None:
-    """Make the change, if there is one and check mode does not forbid it; fills in the result as far as it comes."""
-    name, dnf, install = module.params["name"], Dnf(module.params["timeout"]), module.params["install"]
-    before = read_selection(name)
-    result.update(stream_before=before.stream, stream_after=before.stream, available=None, packages_to_remove=[])
-    if wanted != before and wanted.state == "enabled":
-        result["available"] = dnf.available_streams(name)
-        if wanted.stream not in result["available"]:
-            raise StreamError(unknown_stream(name, wanted.stream, result["available"]))
-    found = dnf.versions(module.params["packages"]) if install else {}
-    replaced = found if is_switch(wanted, before) or foreign_packages(found, module.params["version"]) else {}
-    if is_switch(wanted, before) and not install:
-        result["packages_to_remove"] = dnf.installed(module.params["packages"])
-    commands = plan_commands(name, wanted, before, result["packages_to_remove"])
-    words = [" ".join(command) for command in commands]
-    if replaced:
-        result["packages_to_remove"] = sorted(replaced)
-        words.append(describe_switch(sorted(replaced), install))
-    result["commands"] = words
-    if (is_switch(wanted, before) or replaced) and not module.params["allow_switch"]:
-        raise StreamError(switch_refusal(name, wanted, before, words))
-    if not module.check_mode:
-        make_changes(module, wanted, commands, replaced, dnf, result)
-    result.update(
-        changed=bool(words),
-        stream_after=wanted.stream,
-        diff={"before": describe(name, before), "after": describe(name, wanted)},
-    )
-
-
-def make_changes(
-    module: AnsibleModule, wanted: Selection, commands: Any, replaced: Any, dnf: Any, result: Dict[str, Any]
-) -> None:
-    """Select the stream, then replace the packages; a step that fails before they are replaced leaves all as it was."""
-    name, install = module.params["name"], module.params["install"]
-    names = module.params["packages"] if install else []
-    with stream_put_back(name, dnf, names):
-        for command in commands:
-            dnf.change(command)
-            result["changed"] = not install
-        if commands:
-            prove(name, wanted)
-        if replaced:
-            replace_packages(dnf, replaced, module.params["version"], install)
-
-
-def prove(name: str, wanted: Selection) -> None:
-    """dnf's exit status is not believed; what it recorded is."""
-    after = read_selection(name)
-    if after != wanted:
-        raise StreamError(
-            f"dnf reported success, but recorded {describe(name, after).strip()!r} instead of "
-            f"{describe(name, wanted).strip()!r}. Next: dnf module list {name}"
-        )
-
-
-def describe(name: str, selection: Selection) -> str:
-    """One line for a diff."""
-    words = " ".join(part for part in selection if part) or "not selected"
-    return f"module {name}: {words}\n"
 
 
 if __name__ == "__main__":

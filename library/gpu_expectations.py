@@ -27,7 +27,7 @@ author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
-- name: Tell what the node is held against
+- name: Show the node's expectations
   gpuwright.node.gpu_expectations:
     wanted: "{{ wanted }}"
     gpus: "{{ gpu_node.gpus }}"

@@ -27,13 +27,7 @@ options:
     type: list
     elements: str
     default: []
-attributes:
-  check_mode:
-    support: full
-    description: Reads in check mode as always.
-  diff_mode:
-    support: none
-    description: Changes nothing, so there is nothing to compare.
+extends_documentation_fragment: [gpuwright.node.read_only]
 author: The gpuwright developers (@gpuwright)
 """
 

@@ -64,7 +64,7 @@ author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
-- name: Hold the node against its expectations
+- name: Check the node against its expectations
   gpuwright.node.gpu_verify:
     expectations:
       schema: 1
@@ -139,25 +139,13 @@ readings:
   type: dict
 """
 
-import os
-import platform
-from typing import Any, Dict, Mapping
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import run_checks
-from ansible_collections.gpuwright.node.plugins.module_utils.checks.collect import collect
-from ansible_collections.gpuwright.node.plugins.module_utils.checks.gpu.strikes_kept import keep_strikes
-from ansible_collections.gpuwright.node.plugins.module_utils.checks.smoke.training import smoke_record
-from ansible_collections.gpuwright.node.plugins.module_utils.checks.waivers.report import with_waivers
-from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke_history import busy_smoke, check_mode_smoke
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.kept_file import FOLDER
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import (
-    REPORT_PATH,
-    make_report,
-    now_utc,
-    write_report,
+from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import (
+    keep,
+    verify,
+    wrong_parameter,
 )
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations
 
 SPEC = {
     "expectations": {"type": "dict", "required": True},
@@ -170,27 +158,6 @@ SPEC = {
 }
 
 
-def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
-    """What is wrong with the parameters beside the expectations, "" when nothing is."""
-    seconds = params["nvidia_smi_timeout"]
-    if not seconds > 0:
-        return f"nvidia_smi_timeout: {seconds} is no time to wait; expected seconds above 0"
-    for name in ("report_path", "verified_path"):
-        path = params[name]
-        # On a fresh node the folder would have been made by an earlier task, which check mode only announced.
-        if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
-            return f"{name}: {path}: expected an absolute path in an existing folder"
-    return ""
-
-
-def count_strikes(module: AnsibleModule, report: Dict[str, Any]) -> None:
-    """Keep the strikes of a run that leaves a report; the verdict does not wait for them, so a failure is a warning."""
-    try:
-        keep_strikes(report)
-    except (OSError, ValueError) as error:
-        module.warn(f"strikes are not counted: {error}")
-
-
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     params = module.params
@@ -201,25 +168,15 @@ def main() -> None:
         expectations = parse_expectations(params["expectations"])
     except ValueError as error:
         module.fail_json(msg=str(error))
-    readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"])
-    smoke = smoke_record(params["smoke"])
-    if "busy" in smoke:
-        smoke = busy_smoke(smoke["busy"], params["report_path"] or REPORT_PATH, readings, now_utc())
-    elif module.check_mode and "unreadable" in smoke:
-        smoke = check_mode_smoke(params["report_path"] or REPORT_PATH, readings, now_utc())
-    checks = run_checks(readings, expectations, smoke, level=params["level"])
-    report = with_waivers(make_report(platform.node(), now_utc(), checks, readings, expectations, smoke))
-    if params["simulated"]:
-        report["simulated"] = params["simulated"]
+    report = verify(params, expectations, module.check_mode)
     if not module.check_mode:
         try:
-            write_report(report, params["report_path"], params["verified_path"])
+            warning = keep(report, params["report_path"], params["verified_path"])
         except OSError as error:
             module.fail_json(msg=f"the report cannot be written: {error}")
-        # A report elsewhere is somebody's copy, and not what this node is held to.
-        if os.path.dirname(params["report_path"] or "") == FOLDER and os.geteuid() == 0:
-            count_strikes(module, report)
-    module.exit_json(changed=False, verdict=report["verdict"], checks=checks, readings=readings)
+        if warning:
+            module.warn(warning)
+    module.exit_json(changed=False, verdict=report["verdict"], checks=report["checks"], readings=report["readings"])
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
-- name: See what is missing
+- name: Find missing packages
   gpuwright.node.missing_packages:
     packages: [gcc, kernel-devel-4.18.0-477.10.1.el8_8.x86_64]
     family: "{{ gpu_node.os.family }}"

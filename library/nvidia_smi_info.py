@@ -26,13 +26,7 @@ options:
     type: list
     elements: str
     default: []
-attributes:
-  check_mode:
-    support: full
-    description: Reads in check mode as always.
-  diff_mode:
-    support: none
-    description: Changes nothing, so there is nothing to compare.
+extends_documentation_fragment: [gpuwright.node.read_only]
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -180,8 +174,8 @@ warnings:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.csv import query_fields
-from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.ask import ask
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 
 
 def main() -> None:
@@ -194,17 +188,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    timeout, executable = module.params["timeout"], module.params["executable"]
-    # The comparison is written so that "nan" fails it too.
-    if not 0 < timeout <= 3600:
-        module.fail_json(msg=f"timeout is {timeout}: expected seconds above 0 and up to 3600")
-    if not executable.strip():
-        module.fail_json(msg="executable is empty: expected a program such as nvidia-smi")
     try:
-        records, problem = query_fields(module.params["fields"], timeout, executable)
+        answer = ask(**module.params)
     except ValueError as error:
-        module.fail_json(msg=f"fields: {error}")
-    module.exit_json(changed=False, fields=records, fields_problem=problem, **query(timeout, executable))
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **answer)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
-- name: See what stands in the way
+- name: Look for problems
   gpuwright.node.preflight_checks:
     host: "{{ gpu_node }}"
     plan: "{{ gpu_node_plan }}"

@@ -45,7 +45,7 @@ author: The gpuwright developers (@gpuwright)
 """
 
 EXAMPLES = r"""
-- name: See who would lose work
+- name: Find work that would be lost
   gpuwright.node.workload_info:
     touches: gpu
   register: seen

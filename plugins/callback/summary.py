@@ -29,8 +29,7 @@ import atexit
 import contextlib
 import sys
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible import constants as C
 from ansible import context
@@ -52,12 +51,16 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat import Heartbeat
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable
 
+if TYPE_CHECKING:
+    from ansible.executor.stats import AggregateStats
+    from ansible.executor.task_result import TaskResult
+    from ansible.inventory.host import Host
+    from ansible.playbook.play import Play
+    from ansible.playbook.task import Task
+
 COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
 COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}
-CONNECTION = (
-    *("ansible_host", "ansible_port", "ansible_user"),
-    *("ansible_ssh_private_key_file", "ansible_ssh_common_args"),
-)
+CONNECTION = [f"ansible_{name}" for name in ("host", "port", "user", "ssh_private_key_file", "ssh_common_args")]
 LEFT_OUT = "gpu_node_left_out"
 # How the role preflight begins what concerns the run as a whole.
 WHOLE_RUN = "Nothing was done: "
@@ -75,9 +78,9 @@ class CallbackModule(CallbackBase):
     def __init__(self) -> None:
         super().__init__()
         self.disabled = not first_callback("summary")
-        self._hosts: dict[str, Any] = {}
+        self._hosts: dict[str, rows.Host] = {}
         self._selected: set[str] = set()
-        self._play: Any = None
+        self._play: Play | None = None
         self._task_names: dict[str, str] = {}
         self._reports: dict[str, str] = {}
         self._page = ""
@@ -86,7 +89,7 @@ class CallbackModule(CallbackBase):
         self._started = time.monotonic()
         # What is known of each host: gpu_node and gpu_node_plan; and the plans that are to be shown, or were.
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._news: dict[str, tuple[Any, Any, str]] = {}
+        self._news: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {}
         self._plans_shown: dict[str, Any] = {}
         self._heartbeat = Heartbeat(self._say_now)
         # Whoever asked for JSON on stdout parses it.
@@ -104,10 +107,10 @@ class CallbackModule(CallbackBase):
         with contextlib.suppress(OSError):
             (sys.stderr if self._to_stderr else sys.stdout).flush()
 
-    def _host(self, result) -> Any:
+    def _host(self, result: TaskResult) -> rows.Host:
         return self._hosts.setdefault(result._host.get_name(), rows.Host())
 
-    def v2_playbook_on_play_start(self, play) -> None:
+    def v2_playbook_on_play_start(self, play: Play) -> None:
         self._play = play
         manager = play.get_variable_manager()
         inventory = manager._inventory if manager else None
@@ -115,26 +118,26 @@ class CallbackModule(CallbackBase):
             found = inventory.get_hosts(play.hosts, ignore_restrictions=True)
             self._selected |= {host.get_name() for host in found} - {"localhost"}
 
-    def v2_playbook_on_task_start(self, task, is_conditional) -> None:
+    def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
         if not context.CLIARGS.get("check"):
             self._say_plans()
         # Only now does the name have its variables filled in.
         self._task_names[task._uuid] = task.name or task.get_name()
 
-    def v2_playbook_on_handler_task_start(self, task) -> None:
+    def v2_playbook_on_handler_task_start(self, task: Task) -> None:
         self.v2_playbook_on_task_start(task, False)
 
-    def v2_runner_on_start(self, host, task) -> None:
+    def v2_runner_on_start(self, host: Host, task: Task) -> None:
         interval = self.get_option("heartbeat_seconds")
         # A task that asks somebody at the keyboard is not waiting for a host.
         if interval > 0 and task.action not in ("pause", "ansible.builtin.pause"):
             name = self._task_names.get(task._uuid) or task.get_name()
             self._heartbeat.begin(task._uuid, name, host.get_name(), interval)
 
-    def _ended(self, result) -> None:
+    def _ended(self, result: TaskResult) -> None:
         self._heartbeat.end(result._task._uuid, result._host.get_name())
 
-    def v2_runner_on_ok(self, result) -> None:
+    def v2_runner_on_ok(self, result: TaskResult) -> None:
         self._ended(result)
         host = self._host(result)
         action = result._task.action.rpartition(".")[2]
@@ -169,17 +172,17 @@ class CallbackModule(CallbackBase):
             self._news[name] = (plan, node, why)
             self._plans_shown[name] = choices
 
-    def _note_change(self, host: Any, result) -> None:
+    def _note_change(self, host: rows.Host, result: TaskResult) -> None:
         if result._task.action.rpartition(".")[2] == "reboot_node":
             host.reboots.append(printable(result._task.args.get("msg") or "").removeprefix("gpuwright: "))
         else:
             layer = words.layer_word(self._play.get_name()) if self._play else ""
             host.changes.append((layer, self._task_names.get(result._task._uuid) or result.task_name))
 
-    def v2_runner_on_skipped(self, result) -> None:
+    def v2_runner_on_skipped(self, result: TaskResult) -> None:
         self._ended(result)
 
-    def v2_runner_on_failed(self, result, ignore_errors: bool = False) -> None:
+    def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
         self._ended(result)
         if not ignore_errors:
             # The last failure is the one that stopped the host: earlier ones were rescued.
@@ -188,7 +191,7 @@ class CallbackModule(CallbackBase):
             self._host(result).failure = f"{place}: {text}"
             self._whole_run = self._role(result) == "preflight" and text.startswith(WHOLE_RUN)
 
-    def v2_runner_on_unreachable(self, result) -> None:
+    def v2_runner_on_unreachable(self, result: TaskResult) -> None:
         self._ended(result)
         if result._task.ignore_unreachable is True:
             return
@@ -203,11 +206,11 @@ class CallbackModule(CallbackBase):
         host.lost = told
 
     @staticmethod
-    def _role(result) -> str:
+    def _role(result: TaskResult) -> str:
         role = result._task._role
         return role.get_name(include_role_fqcn=False) if role else ""
 
-    def _connection(self, host) -> dict[str, str]:
+    def _connection(self, host: Host) -> dict[str, str]:
         """How the host is contacted, as far as that is text."""
         found = {"ansible_user": context.CLIARGS.get("remote_user") or C.DEFAULT_REMOTE_USER}
         manager = self._play.get_variable_manager() if self._play else None
@@ -216,7 +219,7 @@ class CallbackModule(CallbackBase):
             found |= {name: variables[name] for name in CONNECTION if variables.get(name) is not None}
         return {name: str(value) for name, value in found.items() if value and "{{" not in str(value)}
 
-    def v2_runner_retry(self, result) -> None:
+    def v2_runner_retry(self, result: TaskResult) -> None:
         host, text = self._host(result), printable(result._result.get("msg") or "")
         if text and text != host.last_retry:
             host.last_retry = text
@@ -231,7 +234,7 @@ class CallbackModule(CallbackBase):
                 self._say(line)
             self._news.clear()
 
-    def v2_playbook_on_stats(self, stats) -> None:
+    def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
         self._heartbeat.stop()
         atexit.unregister(self._say_left_out)
         self._say_plans()
@@ -241,7 +244,7 @@ class CallbackModule(CallbackBase):
             self._say(f"Log: {run_log.current.path}")
             run_log.current.named = True
 
-    def _say_end(self, stats) -> None:
+    def _say_end(self, stats: AggregateStats) -> None:
         if self._whole_run:
             self._say("GPU nodes: nothing was done on any of them; the reason stands above, once for all.")
             return
@@ -274,7 +277,7 @@ class CallbackModule(CallbackBase):
         if check:
             self._say("Check mode: nothing was changed, and verdicts are not enforced.")
 
-    def _say_table(self, nodes: list[Any], untouched: bool) -> None:
+    def _say_table(self, nodes: list[rows.Row], untouched: bool) -> None:
         self._say("GPU nodes, worst first")
         shown = layout.table(nodes, words.width(), untouched=untouched)
         for before, word, after in shown:
@@ -292,9 +295,6 @@ class CallbackModule(CallbackBase):
         if nodes:
             self._say_table(nodes, untouched=False)
 
-    def _report_lines(self, stats) -> list[str]:
+    def _report_lines(self, stats: AggregateStats) -> list[str]:
         named = stats.custom.get("_run", {}).get("gpuwright_reports") or []
-        paths = [*([named] if isinstance(named, str) else named), *self._reports.values()]
-        folders = sorted({str(Path(path).parent) for path in paths})
-        lines = [f"Report: {paths[0]}"] if len(paths) == 1 else [f"Reports: {folder}" for folder in folders]
-        return lines + ([f"Page: {self._page}"] if self._page else [])
+        return kept.report_lines([*([named] if isinstance(named, str) else named), *self._reports.values()], self._page)

@@ -76,8 +76,15 @@ EQUIVALENT = {
 
 
 def sites(tree: ast.AST) -> Iterator[tuple[int, int]]:
-    """(number of the node in a walk, variant) of each place that can be changed."""
+    """(number of the node in a walk, variant) of each place that can be changed.
+
+    Functions named read_... take a reading from files and programs, which the rows of the checks do not ask for.
+    """
+    readers = {node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("read_")}
+    read = {inside for reader in readers for inside in ast.walk(reader)}
     for number, node in enumerate(ast.walk(tree)):
+        if node in read:
+            continue
         if isinstance(node, ast.Compare):
             yield from ((number, position) for position in range(len(node.ops)))
         elif isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):

@@ -97,7 +97,7 @@ def test_no_module_repeats_the_name_of_its_package() -> None:
 
 
 def test_the_id_of_a_check_says_where_it_is() -> None:
-    """`gpu.count` in checks/gpu; a check alone under its word has the folder of that word."""
+    """`gpu.count` in the folder checks/gpu; a family of one module may be that module, checks/<family>.py."""
     for module in CHECKED:
         for check in module.CHECKS:
             assert module.__name__.split(".")[:3] == ["gpuwright", "checks", check.id.partition(".")[0]], check.id

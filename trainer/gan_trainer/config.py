@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Sequence, get_type_hints
 
 import yaml
 
@@ -118,7 +118,7 @@ class Config:
     progress: str = option("auto", "progress bar; auto on a terminal", choices=("auto", "on", "off"))
 
 
-def load_config(path: str | Path, overrides: list[str] = ()) -> Config:
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Read a YAML file, then `key=value` overrides; raises ConfigError naming key, value and what is allowed."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))

@@ -44,3 +44,12 @@ def run_python() -> Callable[..., subprocess.CompletedProcess]:
 def trainer_environment(more: dict | None = None) -> dict:
     base = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"}
     return {**base, "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
+
+
+def kept_state(folder: Path) -> dict[str, Any]:
+    """The newest checkpoint of a run that must have one."""
+    from gan_trainer.runs.checkpoint import load_checkpoint
+
+    state = load_checkpoint(folder)
+    assert state is not None, folder
+    return state

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All checks in the order of a report, and the one way to run them."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..verdict.causes import with_causes
 from ..verdict.check import STANDARD, Check, within
@@ -73,7 +73,9 @@ MODULES = (
     strikes,
     valid,
 )
-CHECKS = tuple(check for module in MODULES for check in module.CHECKS)
+CHECKS: Tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
+# What they bring along, each once, in the same order.
+READERS = tuple({reader.name: reader for check in CHECKS for reader in check.readers}.values())
 
 
 def run_checks(

@@ -20,12 +20,11 @@ from ..training.performance import read_performance
 from ..tuning.reading import read_tuning
 from ..verdict.boot_check import read_moment
 from ..verdict.check import DEEP, QUICK, STANDARD
+from ..verdict.reader import Seen
 from ..verdict.report import Record
+from .all import READERS
 from .collect_standard import collect_links, collect_software
-from .containers.reading import read_containers
-from .driver.modules_reading import read_asked, read_kernel_modules, read_parameters
 from .gpu.strikes_kept import read_strikes
-from .host.file_systems import read_file_systems
 from .runtime.ranks_reading import read_running
 from .waivers.acknowledgements import read_acknowledgements
 
@@ -58,29 +57,34 @@ def collect(
         "switches": attempt(read_switches, root),
         "driver_files": attempt(read_driver_files, root),
         "host": {name: attempt(read, root) for name, read in HOST_READERS},
-        "file_systems": attempt(read_file_systems, root, expectations),
         "device_nodes": attempt(read_device_nodes, root, host, user),
         "device_links": attempt(read_links_of_nodes, root, host),
-        "parameters": {"asked": attempt(read_asked, root), "loaded": attempt(read_parameters, root)},
-        "kernel_modules": attempt(read_kernel_modules, root, expectations.get("modules", [])),
         "tuning": attempt(read_tuning, root),
-        "containers": attempt(read_containers, root),
         "confinement": attempt(read_confinement, root),
         "module_signature": attempt(read_signature, root, host),
         "moment": attempt(read_moment, root),
         "acknowledgements": attempt(read_acknowledgements, root),
         "strikes": attempt(read_strikes, root),
     }
+    seen = Seen(root, expectations, host, readings["nvidia_smi"])
+    readings.update(collect_own(seen, QUICK))
     if level == QUICK:
         return readings
+    readings.update(collect_own(seen, STANDARD))
     busy = who_computes(host, readings["nvidia_smi"])
     readings.update(collect_software(expectations, root, host, busy))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
     readings["ranks"] = attempt(read_running, root, readings["nvidia_smi"])
     if level == DEEP:
+        readings.update(collect_own(seen, DEEP))
         readings["environment"] = attempt(read_environment, root, expectations["venv"], True)
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
+
+
+def collect_own(seen: Seen, level: str) -> Dict[str, Any]:
+    """The readings of exactly this level that the checks bring along."""
+    return {reader.name: attempt(reader.read, seen) for reader in READERS if reader.level == level}
 
 
 def read_unit_state(unit: str) -> str:

@@ -29,7 +29,6 @@ from ..verdict.report import Record
 from .driver.initramfs import read_initramfs
 from .driver.packages_reading import read_driver_packages
 from .gpu.isolation_reading import read_isolation, read_machine
-from .host.disks_reading import read_disks
 from .host.services_reading import read_services
 
 PROGRAM_FOLDER = "/usr/local/bin"
@@ -63,7 +62,6 @@ def collect_host(root: str, host: Record) -> Dict[str, Any]:
     """What takes long and is there on a host that nobody has set up, too."""
     return {
         "infiniband": attempt(read_infiniband, root),
-        "disks": for_root(attempt(read_disks, root)),
         "driver_packages": attempt(read_packages, root, host),
         "initramfs": attempt(read_next_initramfs, root, host),
     }

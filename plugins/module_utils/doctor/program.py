@@ -190,7 +190,7 @@ def explain(name: str) -> int:
             print(f"{check.id} ({check.layer} layer)")
             parts = (
                 ("question", check.question),
-                ("rule", check.judge.__doc__),
+                ("rule", check.judge.__doc__ or ""),
                 ("waivers", "none may be given: " + check.firm_because if check.firm_because else "may be given"),
                 ("if not", check.action),
                 ("by whom", sentence_of(done_by(check.id, check.action, check.remedy))),

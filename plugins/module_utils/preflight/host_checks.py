@@ -203,7 +203,7 @@ def clock_problems(facts: Mapping[str, Any], wishes: Mapping[str, Any], family: 
     skew = facts["time"] - wishes["time"]
     text = f"The clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the controller's"
     seen = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(facts["time"])) + " on the node"
-    return [problem(text, seen, f"On the node: `{SET_CLOCK[family]}`; or mend the controller's.")]
+    return [problem(text, seen, f"On the node: `{SET_CLOCK[family]}`; or correct the controller's.")]
 
 
 def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
@@ -212,7 +212,7 @@ def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
     said = facts["rpm"]
     if said is None or "error:" in said:
         seen = "rpm did not answer" if said is None else " ".join(said.split())[:200]
-        step = "Look at `rpm -qa | head`; with no other package manager running, `rpm --rebuilddb` mends most damage."
+        step = "Look at `rpm -qa | head`; with no other package manager running, `rpm --rebuilddb` repairs most damage."
         found.append(problem("The rpm database cannot be read", seen, step))
     else:
         lines = said.splitlines()
@@ -258,7 +258,7 @@ def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
         else:
             text = "The {part} {name} cannot be reached from this host"
             step = (
-                "On the node: `curl -I {url}`. Mend the way there (DNS, firewall, {proxy}), or name your mirror in "
+                "On the node: `curl -I {url}`. Fix the network path (DNS, firewall, {proxy}), or name your mirror in "
                 "{variable}."
             )
         words = {

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterable, NamedTuple, Tuple
 
 from .commands import as_started
 from .evidence import Evidence, Unreadable
+from .reader import Reader
 from .reading_sources import OURS, source_of
 
 PASS = "PASS"
@@ -70,6 +71,7 @@ class Check(NamedTuple):
     firm_because  why no administrator may switch it off or acknowledge it, "" where one may; not for less than a lost
                GPU, a missing driver, or the check of the waivers themselves
     source     where its limit comes from, "" for a comparison with the plan
+    readers    how the readings are taken that its family alone asks for; checks of one family may name the same one
     """
 
     id: str
@@ -84,6 +86,7 @@ class Check(NamedTuple):
     needs_gpu: bool = True
     firm_because: str = ""
     source: str = ""
+    readers: Tuple[Reader, ...] = ()
 
     @property
     def waivable(self) -> bool:
@@ -139,7 +142,7 @@ def judge(check: Check, readings: Any, expectations: Any) -> Dict[str, Any]:
         if error.only_root:
             outcome = skipped(f"{ONLY_ROOT} ({error})")
         else:
-            source = source_of(error.name)
+            source = source_of(error.name, {f"readings.{own.name}": own.source for own in check.readers})
             outcome = unknown(f"cannot tell: {error} (read from {source.what})", action=source.look)
     except Exception as error:
         outcome = unknown(f"this check broke: {type(error).__name__}: {error}", action=OURS.look)

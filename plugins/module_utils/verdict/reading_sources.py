@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where each reading comes from, and the command that shows by hand why it is missing."""
 
-from typing import NamedTuple
+from typing import Mapping, NamedTuple
 
 AGAIN = "mend what it says, then run gpu-doctor again as root."
 VERIFY = "Run: ansible-playbook site.yml --tags verify"
@@ -18,7 +18,7 @@ def by_hand(what: str, look: str = "") -> Source:
     return Source(what, f"Run: {look or what} ; {AGAIN}")
 
 
-# By the longest beginning of a reading's name.
+# By the longest beginning of a reading's name; what one family of checks reads for itself stands there (Check.readers).
 SOURCES = {
     "expectations": Source(
         "/etc/gpuwright/expectations.json", VERIFY + " ; it writes anew what the node is held against."
@@ -27,12 +27,10 @@ SOURCES = {
     "readings.allocators": by_hand("the allocators' libraries", "gpu-run --explain -- true"),
     "readings.bench": by_hand("bench/bench.json of the runs", "train-gan bench --help"),
     "readings.confinement": by_hand("/proc/self/cgroup and /dev/nvidia*", "cat /proc/self/cgroup ; ls -l /dev/nvidia*"),
-    "readings.containers": by_hand("/etc/gpuwright/containers.json and the CDI files", "ls -lL /etc/cdi /var/run/cdi"),
     "readings.cuda": by_hand("the CUDA toolkit's own version", "nvcc --version ; ls -lL /usr/local/cuda"),
     "readings.cudnn": by_hand("cuDNN's header and library", "ldconfig -p | grep cudnn"),
     "readings.device_links": by_hand("/dev/char", "ls -l /dev/char | grep nvidia"),
     "readings.device_nodes": by_hand("/dev/nvidia* and the trainer's account", "ls -l /dev/nvidia* ; getent passwd"),
-    "readings.disks": by_hand("/sys/block and smartctl", "smartctl --scan ; smartctl --health /dev/sda"),
     "readings.driver_files": by_hand(
         "the driver's libraries", "ldconfig -p | grep nvidia ; ls -lL /usr/bin/nvidia-smi"
     ),
@@ -40,7 +38,6 @@ SOURCES = {
     "readings.environment": by_hand("/opt/gpuwright/venvs/current", "ls -lL /opt/gpuwright/venvs/current"),
     "readings.fabric_manager": by_hand("systemctl is-active nvidia-fabricmanager"),
     "readings.fabric_manager_version": by_hand("nv-fabricmanager --version"),
-    "readings.file_systems": by_hand("the file systems", "findmnt ; df -h ; df -i"),
     "readings.gpu_ways": by_hand("nvidia-smi topo -m"),
     "readings.host": by_hand("/proc and /sys", "ls -l /proc/stat /proc/meminfo /sys/devices/system/cpu"),
     "readings.infiniband": by_hand("/sys/class/infiniband", "ls -l /sys/class/infiniband ; ibstat"),
@@ -49,7 +46,6 @@ SOURCES = {
     ),
     "readings.isolation": by_hand("lspci -vvv", "lspci -vvv -d 10de: | head ; ls /sys/kernel/iommu_groups"),
     "readings.kernel_log": by_hand("journalctl -k -b and dmesg", "journalctl -k -b | tail ; dmesg | tail"),
-    "readings.kernel_modules": by_hand("/proc/modules", "lsmod | head"),
     "readings.launcher": by_hand("/usr/local/bin/gpu-run", "ls -l /usr/local/bin/gpu-run"),
     "readings.locks": by_hand("dnf's version locks", "dnf versionlock list ; dnf module list --enabled"),
     "readings.machine": by_hand("systemd-detect-virt"),
@@ -58,7 +54,6 @@ SOURCES = {
     "readings.nccl": by_hand("NCCL's library", "ldconfig -p | grep nccl"),
     "readings.nvidia_smi": by_hand("nvidia-smi -q -x", "nvidia-smi -q"),
     "readings.nvlink": by_hand("nvidia-smi nvlink -s", "nvidia-smi nvlink -s ; nvidia-smi nvlink -e"),
-    "readings.parameters": by_hand("/proc/driver/nvidia/params", "cat /proc/driver/nvidia/params"),
     "readings.performance": by_hand("gpu-doctor --level deep", "nvidia-smi ; gpu-doctor --level deep"),
     "readings.permissions": by_hand(
         "/opt/gpuwright and /usr/local/lib/gpuwright", "ls -ld /opt/gpuwright /etc/gpuwright"
@@ -90,11 +85,15 @@ OURS = Source(
 )
 
 
-def source_of(name: str) -> Source:
-    """The source of the reading or expectation of this name, such as "readings.nvidia_smi.gpus[0].uuid"."""
+def source_of(name: str, own: Mapping[str, Source]) -> Source:
+    """The source of the reading or expectation of this name, such as "readings.nvidia_smi.gpus[0].uuid".
+
+    `own`: sources of the readings that the check brings along, by their names.
+    """
     parts = name.replace("[", ".").split(".")
     for length in range(len(parts), 0, -1):
-        found = SOURCES.get(".".join(parts[:length]))
+        beginning = ".".join(parts[:length])
+        found = own.get(beginning) or SOURCES.get(beginning)
         if found is not None:
             return found
     return OURS

@@ -37,7 +37,7 @@ def lines(nodes: Sequence[Row], selected: Iterable[str], own: bool) -> list[str]
         named = name_some(fold_names(bad), NAMES)
         told = [
             f"To go on without {named}: {_command(command.without(bad, limit), False)[0]}",
-            f"To go on with all, when that is mended: {line}",
+            f"To go on with all, once that is fixed: {line}",
         ]
     else:
         told = [f"To go on: {line}"]

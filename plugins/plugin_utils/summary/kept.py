@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last run's table of hosts in a file, where it was too long for the terminal."""
+"""What a run leaves to read: where the reports are, and the table of hosts where it was too long for the terminal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ansible import constants as C
 
 NAME = "gpuwright-last-run.txt"
+
+
+def report_lines(paths: Sequence[str], page: str) -> list[str]:
+    """The lines that name one report, or the folders of several, and the page; `page` is "" where none was made."""
+    folders = sorted({str(Path(path).parent) for path in paths})
+    lines = [f"Report: {paths[0]}"] if len(paths) == 1 else [f"Reports: {folder}" for folder in folders]
+    return lines + ([f"Page: {page}"] if page else [])
 
 
 def write(rows: Iterable[Iterable[str]]) -> str:

@@ -14,9 +14,11 @@ from gpuwright.checks.gpu import memory as checks_memory
 from gpuwright.verdict.check import DEEP, FAIL, PASS, SKIP, WARN
 from row_values import DOWN
 
-# Each file of rows beside or below this one; those of action_rows are of another form.
+# Each file of rows beside or below this one; those of action_rows are of another form. A family with few rows has them
+# beside its healthy values.
 FILES = sorted(path.stem for path in Path(__file__).parent.rglob("*_rows.py") if path.stem != "action_rows")
 CASES = [row for name in FILES for row in importlib.import_module(name).ROWS]
+CASES += [row for part in healthy_node.PARTS for row in getattr(part, "ROWS", [])]
 
 
 @pytest.mark.parametrize(("check_id", "changes", "asked", "status", "words"), CASES)

@@ -11,6 +11,7 @@ import yaml
 
 LIBRARY = Path(__file__).resolve().parents[3] / "library"
 MODULES = sorted(LIBRARY.glob("*.py"))
+MOST_LINES = 200
 # Keys of an argument_spec that documentation repeats under the same name, with what Ansible takes when they are absent.
 SHARED = {"type": "str", "required": False, "default": None, "choices": None, "elements": None, "aliases": []}
 
@@ -76,6 +77,12 @@ def differences(documented: dict[str, Any], taken: dict[str, Any], where: str = 
 
 def test_there_are_modules():
     assert MODULES
+
+
+def test_a_module_is_thin(module):
+    """Its documentation, its parameters and its answer; what it does lies in plugins/module_utils, where tests and
+    gpu-doctor reach it without Ansible."""
+    assert len(module.read_text().splitlines()) <= MOST_LINES
 
 
 def test_the_documentation_names_the_module_and_says_what_it_does(module):

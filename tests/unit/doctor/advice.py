@@ -76,7 +76,7 @@ PLAYBOOK = {
     "framework.imports": "test_environment_damage.py",
     "gpu.plan": "test_kept_plan.py",
 }
-# Why a command is not followed to its end.
+# Why a command is not followed to its end; a family may say it beside its healthy values, as `NOT_TRIED`.
 NOT_ALONE = {
     "secure_boot": "tests/faults/test_secure_boot.py: up to the console, which a person confirms",
     "driver.packages": "not tried alone: two versions side by side need NVIDIA's repository of both",
@@ -87,6 +87,7 @@ NOT_ALONE = {
     "gpu.fabric_domain": "not tried: as gpu.fabric",
     "runtime.ranks": "not tried alone: it wants running trainings; tests/unit/launch/test_gpu_run_check.py plays them",
     "gpu.performance_state": "not tried: as gpu.clocks, of a card whose memory has one clock",
+    **{check_id: why for part in healthy_node.PARTS for check_id, why in getattr(part, "NOT_TRIED", {}).items()},
 }
 COMMAND = re.compile(
     r"^(?:.*\b[Rr]un(?: on the node)?: |then )?(?:sudo )?"
@@ -141,7 +142,7 @@ def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
         return "person", f"by hand; done when {by_hand.BY_HAND[check_id].seen}"
     if who_acts(action, remedy, check_id) == CONTROLLER:
         return "playbook", NOT_ALONE.get(check_id, "not tried alone: the roles' own tests and molecule run these tasks")
-    # A KeyError here: say in NOT_ALONE why no test follows this action, or in HOST or FLEET how it is followed.
+    # A KeyError here: NOT_ALONE or NOT_TRIED must say why no test follows this action, or HOST or FLEET how one does.
     return "look", NOT_ALONE[check_id]
 
 

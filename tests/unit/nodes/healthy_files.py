@@ -13,7 +13,7 @@ import efi
 from healthy_containers import CDI
 from healthy_driver import NODES
 from healthy_kernel import KERNEL_LOG
-from healthy_node import EXPECTATIONS, READINGS
+from healthy_node import EXPECTATIONS, PARTS, READINGS
 from healthy_performance import MEASURED
 from healthy_plan import PLAN
 from host_tree import HostTree
@@ -116,6 +116,9 @@ def put_node(host: HostTree) -> None:
     for name in ("torch-2.10.0+cu128", "gan_trainer-0.1.0"):
         host.put(f"{packages}/{name}.dist-info/RECORD", f"{name}.dist-info/RECORD,,\n")
     host.link("/opt/gpuwright/venvs/current", "abc")
+    for part in PARTS:
+        if hasattr(part, "put_files"):
+            part.put_files(host)
 
 
 MOUNTS = ("/", "/boot", "/var", "/opt", "/srv")

@@ -1,6 +1,8 @@
 """A node on which every check passes, as `checks.collect` would describe it; tests break one value at a time.
 
-Put together from the parts beside the rows of each family of checks: `checks/<family>/healthy_<family>.py`.
+Put together from the parts of the families of checks, `checks/<family>/healthy_<family>.py`. A part may have
+`READINGS`, `OTHER_NODES`, `ROWS` (see test_checks_sad_paths), `NOT_TRIED` (see advice) and `put_files(host)`, which
+writes the files that the readings come from (see healthy_files).
 """
 
 from __future__ import annotations

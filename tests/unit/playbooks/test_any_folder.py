@@ -64,7 +64,7 @@ def play(tree: Path, tmp_path: Path):
 def test_preflight_reads_and_plans(play, arguments: list[str]) -> None:
     done = play(*arguments)
     assert "was not found" not in done.stdout + done.stderr and "couldn't resolve" not in done.stdout + done.stderr
-    assert "preflight : See what stands in the way" in done.stdout, done.stdout + done.stderr
+    assert "preflight : Look for problems" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("GPU nodes, worst first") == 1
 
 

@@ -56,7 +56,7 @@ def test_one_line_for_each_task_that_changed_something(run) -> None:
     folder = {"path": "{{ playbook_dir }}/{{ inventory_hostname }}{{ item | default('') }}", "state": "directory"}
     tasks = [
         {"name": "Look", "ansible.builtin.ping": {}},
-        {"name": "Make the folder of {{ what }}", "ansible.builtin.file": folder, "vars": {"what": "models"}},
+        {"name": "Create the folder of {{ what }}", "ansible.builtin.file": folder, "vars": {"what": "models"}},
         {"name": "Make two", "ansible.builtin.file": folder, "loop": ["a", "b"], "notify": "Tell systemd"},
         {"name": "Once", "ansible.builtin.raw": "true", "run_once": True},
         {
@@ -72,7 +72,7 @@ def test_one_line_for_each_task_that_changed_something(run) -> None:
     assert code == 0
     assert before_recap(output) == [
         "Layer 1 of 1: system",
-        "changed  a5-01, a5-02  Make the folder of models",
+        "changed  a5-01, a5-02  Create the folder of models",
         "changed  a5-01, a5-02  Make two",
         "changed  a5-01  Once",
         "changed  a5-02  There (on localhost)",

@@ -250,7 +250,7 @@ def test_hosts_that_others_stopped_are_not_done(run):
         "a5-01  STOPPED  the run ended because of other hosts; 0 changed",
         "a5-02  STOPPED  Stop: too old",
         "To go on without a5-02: ansible-playbook play.yml -l 'gpu_nodes:!a5-02'",
-        "To go on with all, when that is mended: ansible-playbook play.yml",
+        "To go on with all, once that is fixed: ansible-playbook play.yml",
     ]
 
 

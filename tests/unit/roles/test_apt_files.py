@@ -58,7 +58,7 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
 
 def preference_of(plan: dict[str, Any]) -> list[str]:
     """The lines after the comment in the file that keeps apt to the planned driver."""
-    text = content_of("system_driver/tasks/apt.yml", "Keep apt to driver")
+    text = content_of("system_driver/tasks/apt.yml", "Pin apt to driver")
     return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(gpu_node_plan=plan).splitlines()[1:]
 
 

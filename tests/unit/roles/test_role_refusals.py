@@ -46,46 +46,46 @@ class Refusal:
 
 
 REFUSALS = (
-    Refusal("framework_pytorch", "main.yml", "Stop where nobody has locked", "framework_pytorch_allow_unlocked"),
+    Refusal("framework_pytorch", "main.yml", "Stop if this plan has no", "framework_pytorch_allow_unlocked"),
     Refusal(
         "framework_pytorch",
         "main.yml",
-        "Refuse what anybody on the way",
+        "Refuse a repository that could be",
         "framework_pytorch_allow_http",
         {"__framework_pytorch_address": "http://mirror/simple"},
     ),
     Refusal(
         "system_training",
         "user.yml",
-        "Take nobody's account over",
+        "Refuse to take over an existing account",
         "system_training_adopt_user",
         {"getent_passwd": {"trainer": ["x", "1000", "1000", "Terry Trainer", "/home/trainer", "/bin/bash"]}},
     ),
     Refusal(
         "system_containers",
         "present.yml",
-        "Stop where the site has not installed Docker",
+        "Stop if the site has not installed Docker",
         "system_containers_engine",
         {"system_containers_engine": "docker", "__system_containers_dockerd": {"stat": {"exists": False}}},
     ),
     Refusal(
         "system_monitor",
         "packages.yml",
-        "Stop where there is nothing that exports",
+        "Stop if nothing exports",
         "system_monitor_dcgm_exporter",
         {"system_monitor_dcgm_exporter": True, "system_monitor_dcgm": True},
     ),
     Refusal(
         "system_monitor",
         "packages.yml",
-        "Stop where DCGM is in no repository",
+        "Stop if no repository of this node has DCGM",
         "system_monitor_dcgm",
         {"system_monitor_dcgm": True, "gpu_node_plan": {**PLAN, "driver": {"source": "distribution"}}},
     ),
     Refusal(
         "system_repository",
         "main.yml",
-        "Refuse what anybody on the way",
+        "Refuse a repository that could be",
         "system_repository_allow_http",
         {
             "system_repository_id": "x",

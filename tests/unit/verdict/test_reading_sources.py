@@ -8,12 +8,13 @@ from pathlib import Path
 import gpuwright
 import healthy_node
 import pytest
-from gpuwright.checks.all import CHECKS, run_checks
-from gpuwright.verdict.check import DEEP, UNKNOWN, Check, judge
+from gpuwright.checks.all import CHECKS, READERS, run_checks
+from gpuwright.verdict.check import DEEP, UNKNOWN, Check, judge, within
 from gpuwright.verdict.reading_sources import OURS, SOURCES, source_of
 
 WHY = "Input/output error"
 READINGS = {**healthy_node.readings(), "smoke": healthy_node.smoke()}
+OWN = {f"readings.{reader.name}": reader.source for reader in READERS}
 
 
 @pytest.mark.parametrize("name", sorted(READINGS))
@@ -25,7 +26,7 @@ def test_a_reading_that_fails_names_its_source_and_how_to_look(name):
         readings[name] = {"unreadable": WHY}
     told = run_checks(readings, healthy_node.expectations(), smoke, level=DEEP)
     unknown = [check for check in told if check["status"] == UNKNOWN and f"readings.{name}" in check["message"]]
-    source = SOURCES[f"readings.{name}"]
+    source = {**SOURCES, **OWN}[f"readings.{name}"]
     assert source.what and source.look.startswith("Run: ")
     for check in unknown:
         assert WHY in check["message"] and f"(read from {source.what})" in check["message"], check
@@ -46,12 +47,27 @@ def test_an_error_of_the_program_is_reported_to_its_maintainers():
 
     made_up = Check(id="a.b", layer="system", level=DEEP, severity="WARN", question="?", judge=broken, action="-")
     assert "gpu-doctor --bundle" in judge(made_up, {}, {"gpu_count": 1})["action"]
-    assert source_of("readings.nobody.knows") == OURS == source_of("")
+    assert source_of("readings.nobody.knows", OWN) == OURS == source_of("", OWN)
 
 
 def test_the_longest_name_counts():
-    assert source_of("readings.fabric_manager_version").look.startswith("Run: nv-fabricmanager --version")
-    assert source_of("readings.nvidia_smi.gpus[3].uuid").what == "nvidia-smi -q -x"
+    assert source_of("readings.fabric_manager_version", {}).look.startswith("Run: nv-fabricmanager --version")
+    assert source_of("readings.nvidia_smi.gpus[3].uuid", {}).what == "nvidia-smi -q -x"
+
+
+def test_a_reading_that_a_check_brings_along_has_one_reader_and_one_source():
+    """Two readers of one name, or a source in both places, would let the order decide."""
+    named = [reader for check in CHECKS for reader in check.readers]
+    assert {reader.name for reader in named} == {reader.name for reader in READERS}
+    assert [reader.name for reader in named if reader not in READERS] == []
+    assert OWN.keys() & SOURCES.keys() == set()
+
+
+def test_a_reading_is_taken_at_every_level_of_the_checks_that_ask_for_it():
+    for check in CHECKS:
+        for reader in check.readers:
+            assert reader.level in within(check.level), (check.id, reader.name)
+            assert reader.source.look.startswith("Run: "), reader.name
 
 
 def test_every_doubt_of_a_check_names_the_reading():

@@ -61,7 +61,8 @@ def measure_ladder(
     itself to compare with. Of another task than gan the first rung is the trainer's own step.
     """
     on_gpu = device.type == "cuda"
-    settings, plans = dict(PLAIN), {}
+    settings: dict[str, Any] = dict(PLAIN)
+    plans: dict[str, tuple[Rung, Config]] = {}
     for rung in RUNGS:
         settings.update(rung.settings)
         # The loop that one writes first is a GAN's.

@@ -20,7 +20,7 @@ from ..errors import UserError
 from .ladder import measure_ladder, possible
 from .reported import AMP_MEMORY_SAVED, BATCH, OVERALL, PRECISION, contradictions, with_reported
 from .rounds import Taken, in_turns
-from .training import measure, measure_ranks
+from .training import Measured, measure, measure_ranks
 
 SCHEMA = 1
 BATCH_SIZES = (32, 64, 128)
@@ -29,7 +29,14 @@ PRECISIONS = {"fp32": ("fp32", 1), "tf32": ("tf32", 1), "amp": ("auto", 1), "amp
 NEEDS_GPU = "needs a GPU"
 NOT_RUN = {"ratio": None, "images_per_s": None}
 # On a CPU a table must be there in a minute: the shape of a training, not its size.
-REDUCED = {"image_size": 32, "channels": 8, "latent_dim": 32, "model": "dcgan", "precision": "fp32", "compile": "off"}
+REDUCED: dict[str, Any] = {
+    "image_size": 32,
+    "channels": 8,
+    "latent_dim": 32,
+    "model": "dcgan",
+    "precision": "fp32",
+    "compile": "off",
+}
 REDUCED_STEPS, STEPS = 8, 60
 ROUNDS = 3
 
@@ -51,8 +58,8 @@ def bench(
         torch.set_num_threads(1)
     steps = steps or (STEPS if on_gpu else REDUCED_STEPS)
     images = images_per_epoch(config)
-    made_up = {"data": "synthetic", "synthetic_images": max(config.synthetic_images, 1024), "classes": 0}
-    config = replace(config, accumulate=1, **made_up)
+    made_up = max(config.synthetic_images, 1024)
+    config = replace(config, accumulate=1, data="synthetic", synthetic_images=made_up, classes=0)
     report: dict[str, Any] = {
         "schema": SCHEMA,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -70,8 +77,9 @@ def bench(
         replace(config, batch_size=ladder_batch(config, on_gpu)), device, steps, ROUNDS, say
     )
     # A trial at reduced size is no answer to what was reported of a GPU.
-    rows = (report["batch"], report["ladder"]) if on_gpu and config.task == "gan" else ([NOT_RUN], [NOT_RUN])
-    report["claims"] = claims(report["precision"], *rows)
+    measured = on_gpu and config.task == "gan"
+    batch, ladder = (report["batch"], report["ladder"]) if measured else ([NOT_RUN], [NOT_RUN])
+    report["claims"] = claims(report["precision"], batch, ladder)
     report["contradictions"] = contradictions(report["claims"][-1]["measured"])
     return report
 
@@ -112,7 +120,9 @@ def precision_rows(
     """fp32 is strict: no TF32, which has a row of its own. The batch is the same for each GPU, so two of them train on
     twice as many images.
     """
-    rows, arms, settings = [], {}, {}
+    rows: list[dict[str, Any]] = []
+    arms: dict[str, Callable[[], Measured]] = {}
+    settings: dict[str, Config] = {}
     for name, (precision, count) in PRECISIONS.items():
         not_run = why_not(precision, count, device)
         rows.append({"name": name, "gpus": count, **nothing(not_run), "stable": None, "fid": None})
@@ -148,7 +158,7 @@ def batch_rows(
     config: Config, device: torch.device, steps: int, rounds: int, say: Say, images: int
 ) -> list[dict[str, Any]]:
     """As configured but for the batch; the learning rate does not matter to the time."""
-    arms = {
+    arms: dict[str, Callable[[], Measured]] = {
         str(size): partial(measure, replace(config, batch_size=size), device, max(2, steps * BATCH_SIZES[0] // size))
         for size in BATCH_SIZES
     }
@@ -168,7 +178,7 @@ def nothing(not_run: str = "") -> dict[str, Any]:
 def take(row: dict[str, Any], taken: Taken, images: int) -> None:
     """Put the rounds of an arm into its row; what did not fit the card, or failed, leaves a note there instead."""
     row["note"] = taken.note
-    if taken.found is None:
+    if taken.found is None or taken.images_per_s is None or taken.spread is None:
         return
     row["images_per_s"] = round(taken.images_per_s, 1)
     row["epoch_s"] = round(images / taken.images_per_s, 3)

@@ -54,7 +54,9 @@ def describe(config: Config) -> list[str]:
 def look(files: list[Path], config: Config) -> list[str]:
     """Sizes and modes from the heads of some of the images, one line; what is unreadable is the loader's business."""
     step = max(1, len(files) // LOOKED_AT)
-    sizes, modes, remarks = [], Counter(), Counter()
+    sizes: list[tuple[int, int]] = []
+    modes: Counter[str] = Counter()
+    remarks: Counter[str] = Counter()
     for path in files[::step]:
         try:
             with Image.open(path) as image:

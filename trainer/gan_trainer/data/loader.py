@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from ..config import Config
 from ..own import is_own
@@ -35,8 +35,10 @@ def make_dataset(
     start: int = 0,
     workers: int = 0,
     prepare: Callable[[int], None] | None = None,
-) -> Dataset:
-    """The images that `data` names; with cache_dir the first process of each node decodes them, and the others wait."""
+) -> Any:
+    """The images that `data` names, a `torch.utils.data.Dataset` with a length or, of tar shards, an iterable one (see
+    `shards.ShardImages`): PyTorch has no type for a data set with a length. With cache_dir the first process of each
+    node decodes them, and the others wait."""
     if config.data == "synthetic":
         return SyntheticImages(config.image_size, config.synthetic_images, config.seed)
     if config.data.endswith(".tar"):
@@ -82,14 +84,16 @@ def open_loader(
     prepare = partial(prepare_worker, ending)
     workers = config.num_workers if config.num_workers >= 0 else default_workers(device, ranks)
     dataset = make_dataset(config, ranks, start, workers, prepare)
-    if isinstance(dataset, IterableDataset):
-        workers = min(workers, dataset.most_workers())
-        order = {"batch_size": None}
+    order: dict[str, Any] = {}
+    streamed: Any = dataset if isinstance(dataset, IterableDataset) else None
+    if streamed is not None:
+        workers = min(workers, streamed.most_workers())
+        order["batch_size"] = None
     else:
         # A worker would only pass on what the memory map holds already, at the price of a copy.
         workers = workers if config.num_workers > 0 or not isinstance(dataset, CachedImages) else 0
         batches = Batches(len(dataset), config.batch_size, config.seed, start, config.steps, ranks)
-        order = {"batch_sampler": batches, "collate_fn": collate}
+        order.update(batch_sampler=batches, collate_fn=collate)
     if workers:
         # persistent_workers: an epoch's end is no reason to start processes; here one pass is the whole training.
         order.update(prefetch_factor=config.prefetch_factor, persistent_workers=True, worker_init_fn=prepare)

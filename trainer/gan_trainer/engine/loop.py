@@ -57,7 +57,9 @@ class Trainer:
     def place(self, network: nn.Module) -> nn.Module:
         if self.on_gpu and self.ranks.world > 1 and self.config.sync_batchnorm:
             network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
-        return network.to(device=self.device, memory_format=self.layout)
+        # The keyword memory_format is documented, and missing in PyTorch's types.
+        to: Any = network.to
+        return to(device=self.device, memory_format=self.layout)
 
     @property
     def losses(self) -> Tensor:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Any, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -47,9 +47,10 @@ def gradient_norm(parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
 def guarded_step(optimizer: torch.optim.Optimizer, finite: Tensor) -> None:
     """The update, left out when `finite` is false. A fused optimizer decides on the GPU, so nothing waits for it."""
     if optimizer.defaults.get("fused"):
-        # What GradScaler hands to a fused optimizer, here without any scale.
-        optimizer.grad_scale, optimizer.found_inf = None, (~finite).float()
+        # What GradScaler hands to a fused optimizer, here without any scale. PyTorch's types do not name these two.
+        fused: Any = optimizer
+        fused.grad_scale, fused.found_inf = None, (~finite).float()
         optimizer.step()
-        del optimizer.grad_scale, optimizer.found_inf
+        del fused.grad_scale, fused.found_inf
     elif bool(finite):
         optimizer.step()

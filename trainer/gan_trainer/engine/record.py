@@ -43,10 +43,10 @@ class Record:
         # Before the samples, whose failure must not cost the stretch of training before it.
         if saves and self.run:
             save_checkpoint(self.run.folder, step, capture_state(trainer), config.keep_checkpoints)
-        if self.run and (last or step % config.sample_every == 0):
-            self.draw()
-        if self.distance and (last or step % config.distance_every == 0):
-            self.measure()
+        if self.reporter and (last or step % config.sample_every == 0):
+            self.draw(self.reporter)
+        if self.distance and self.reporter and (last or step % config.distance_every == 0):
+            self.measure(self.distance, self.reporter)
 
     def log(self) -> None:
         now = time.perf_counter()
@@ -56,15 +56,15 @@ class Record:
         if self.run and self.reporter:
             self.reporter.statistics(self.run.log(statistics))
 
-    def measure(self) -> None:
+    def measure(self, distance: Distance, reporter: Reporter) -> None:
         """The distance to the data; where memory or disk have no room for it, a line says so."""
         step = self.trainer.steps_done
         try:
-            self.reporter.distance(self.distance.after(self.trainer.task, self.trainer.average, step), step)
+            reporter.distance(distance.after(self.trainer.task, self.trainer.average, step), step)
         except (OSError, torch.cuda.OutOfMemoryError) as error:
-            self.reporter.say(f"train-gan: no distance at step {step}: {str(error).splitlines()[0]}")
+            reporter.say(f"train-gan: no distance at step {step}: {str(error).splitlines()[0]}")
 
-    def draw(self) -> None:
+    def draw(self, reporter: Reporter) -> None:
         """A grid of the averaged generator; where memory or disk have no room for it, a line says so."""
         config = self.trainer.config
         try:
@@ -72,7 +72,7 @@ class Record:
             images = generate(
                 sampler, config.sample_count, shape, config.seed, grid_batch(config.image_size), config.classes
             )
-            self.reporter.samples(images, self.trainer.steps_done)
+            reporter.samples(images, self.trainer.steps_done)
         except (OSError, torch.cuda.OutOfMemoryError) as error:
             reason = str(error).splitlines()[0]
-            self.reporter.say(f"train-gan: no grid of samples at step {self.trainer.steps_done}: {reason}")
+            reporter.say(f"train-gan: no grid of samples at step {self.trainer.steps_done}: {reason}")

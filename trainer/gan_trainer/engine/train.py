@@ -179,7 +179,7 @@ def run_steps(
                     reporter.advance()
                 if profiler:
                     profiler.step()
-                if trainer.steps_done == first == 1 and run:
+                if trainer.steps_done == first == 1 and run and reporter:
                     replace_text(run.folder / "memory.json", json.dumps(trainer.memory.phases, indent=2) + "\n")
                     reporter.say(trainer.memory.table())
                 last = stop.agreed() or trainer.steps_done == config.steps

@@ -82,10 +82,10 @@ def read_aoti(file: Path) -> Network:
 
 def write_onnx(generator: nn.Module, inputs: Inputs, file: Path) -> None:
     # The exporter that traces: there from torch 2.0 on, while the newer one needs one more library (onnxscript).
-    tracing = {"dynamo": False} if "dynamo" in torch.onnx.export.__annotations__ else {}
+    tracing: dict[str, Any] = {"dynamo": False} if "dynamo" in torch.onnx.export.__annotations__ else {}
     given = list(INPUTS[: len(inputs)])
     axes = {name: {0: "n"} for name in (*given, IMAGES)}
-    names = {"input_names": given, "output_names": [IMAGES], "dynamic_axes": axes}
+    names: dict[str, Any] = {"input_names": given, "output_names": [IMAGES], "dynamic_axes": axes}
     torch.onnx.export(generator, inputs, str(file), **names, **tracing)
 
 

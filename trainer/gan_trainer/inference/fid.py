@@ -40,8 +40,8 @@ class FeatureNetwork(nn.Module):
             self.network = torch.jit.load(str(path), map_location=device).eval()
         # A file that is something else may raise anything.
         except Exception as error:
-            reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-            raise UsageError(f"features: {path} cannot be loaded as TorchScript: {reason[0]}") from error
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UsageError(f"features: {path} cannot be loaded as TorchScript: {first}") from error
         names = [argument.name for argument in self.network.forward.schema.arguments]
         self.arguments = {"return_features": True} if "return_features" in names else {}
         example = torch.zeros(2, 3, image_size, image_size, dtype=torch.uint8, device=device)

@@ -37,6 +37,8 @@ def generator_loss(kind: str, fake_logits: Tensor, real_logits: Tensor | None = 
     """Scalar to minimise by the generator, a mean over the batch; only the relativistic one needs the real logits."""
     fake = fake_logits.float()
     if kind == RELATIVISTIC:
+        if real_logits is None:
+            raise TypeError("the relativistic loss compares with real_logits, and there are none")
         return softplus(real_logits.float() - fake).mean()
     return -fake.mean() if kind == "hinge" else softplus(-fake).mean()
 

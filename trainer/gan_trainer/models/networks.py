@@ -9,7 +9,7 @@ r3gan     Huang et al. 2024: grouped inverted bottlenecks, no normalisation, mad
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -48,8 +48,9 @@ def build(config: Config) -> Networks:
     # With classes the generator's noise is as long again: the second half tells the class.
     latent = config.latent_dim * (2 if config.classes else 1)
     networks = Networks(generator(*sizes, latent), discriminator(*sizes))
-    for network in networks:
-        network.stages.recompute = config.activation_checkpointing
+    stages: Any
+    for stages in (networks.generator.stages, networks.discriminator.stages):
+        stages.recompute = config.activation_checkpointing
     if config.classes:
         generator_of = OfClass(networks.generator, config.classes, config.latent_dim)
         return Networks(generator_of, Projected(networks.discriminator, config.classes))
@@ -266,7 +267,9 @@ def initialise_residual(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, SLOPE, nonlinearity="linear" if straight else "leaky_relu")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    branches = [branch for block in network.modules() if isinstance(block, R3ganBlock) for branch in block.branches]
+    # PyTorch types what a ModuleList holds as Module; a branch is a sequence of layers.
+    blocks = [block for block in network.modules() if isinstance(block, R3ganBlock)]
+    branches: list[Any] = [branch for block in blocks for branch in block.branches]
     for branch in branches:
         with torch.no_grad():
             # Three layers in a branch: L ** (-1 / (2 * 3 - 2)).

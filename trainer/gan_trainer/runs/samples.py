@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import IO, Sequence
 
 import torch
@@ -54,6 +55,6 @@ def make_grid(images: Tensor) -> Tensor:
     return grid.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).reshape(3, rows * height, columns * width)
 
 
-def save_png(image: Tensor, file: IO[bytes]) -> None:
+def save_png(image: Tensor, file: IO[bytes] | Path) -> None:
     """uint8 (3, H, W) as a PNG file."""
     Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).save(file, format="PNG")

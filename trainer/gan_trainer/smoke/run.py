@@ -54,7 +54,8 @@ def try_target(target: Target, steps: int) -> tuple[dict[str, Any], list[str]]:
     """Train in both precisions; the device's record (see docs/parts/smoke-test.md) and its problems."""
     amp = choose_amp(target.capability)
     dtype = str(amp.dtype).replace("torch.", "")
-    record = {"device": target.device, "name": target.name, "amp_dtype": dtype, "amp_dtype_because": amp.because}
+    record: dict[str, Any] = {"device": target.device, "name": target.name}
+    record.update(amp_dtype=dtype, amp_dtype_because=amp.because)
     problems = []
     for mode, precision in (("fp32", FP32), ("amp", amp)):
         record[mode], faults = guarded(measure, target, precision, steps)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -55,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_folder_of_mixed_images(folder: Path) -> None:
-    images = FolderImages(str(folder), 32, max_bad=0)
+    images: Any = FolderImages(str(folder), 32, max_bad=0)
     assert len(images) == 4
     assert all(images[index].shape == (3, 32, 32) and images[index].dtype == torch.uint8 for index in range(4))
     assert images[0].float().mean(dim=(1, 2)).tolist() == [255.0, 0.0, 0.0]
@@ -65,7 +66,7 @@ def test_unreadable_images_are_named_replaced_and_counted_once(folder: Path, cap
     whole = (folder / "deeper" / "b.JPG").read_bytes()
     (folder / "deeper" / "b.JPG").write_bytes(whole[: len(whole) // 2])
     (folder / "deeper" / "c.webp").write_bytes(b"")
-    images = FolderImages(str(folder), 32, max_bad=2)
+    images: Any = FolderImages(str(folder), 32, max_bad=2)
     last = images[3]
     for _ in range(2):
         assert torch.equal(images[1], last)
@@ -120,7 +121,8 @@ def test_exactly_the_pages_of_a_batch_are_asked_for(tmp_path: Path, monkeypatch:
     file = tmp_path / "cache"
     file.write_bytes(bytes(range(256)) * (3 * size * size * count // 256))
     cache = CachedImages(file, size)
-    cache.pages = Told()
+    pages = Told()
+    monkeypatch.setattr(cache, "pages", pages)
     # The first reads a block, the second waits for a page, the third finds all in memory, and so does the fourth.
     read = iter([(0, 0), (8, 0), (8, 0), (8, 1), (8, 1), (8, 1), (8, 1), (8, 1)])
     monkeypatch.setattr("gan_trainer.data.cache.pages_read", lambda: next(read))
@@ -129,12 +131,13 @@ def test_exactly_the_pages_of_a_batch_are_asked_for(tmp_path: Path, monkeypatch:
     assert cache[5].equal(batch[0]) and cache[5].equal(batch[0])
     each = 3 * size * size
     wanted = [(index * each, (index + 1) * each) for index in (7, 0, 19, 19, 5)]
-    for (start, end), (first, last) in zip(cache.pages.ranges, wanted, strict=True):
+    for (start, end), (first, last) in zip(pages.ranges, wanted, strict=True):
         assert first - mmap.PAGESIZE < start <= first and end == last
 
 
 def test_cache_holds_what_the_folder_decodes_to(folder: Path, tmp_path: Path) -> None:
-    images, cache = FolderImages(str(folder), 32, 0), cached(folder, tmp_path / "cache")
+    images: Any = FolderImages(str(folder), 32, 0)
+    cache = cached(folder, tmp_path / "cache")
     assert len(cache) == len(images) == 4
     assert all(torch.equal(cache[index], images[index]) for index in range(4))
     batch = cache.__getitems__([3, 1])
@@ -334,7 +337,7 @@ def test_background_thread_works_ahead_and_hands_on_errors() -> None:
 
 
 def test_background_thread_ends_with_its_caller() -> None:
-    background = in_background(iter(range(10**9)), depth=2)
+    background: Any = in_background(iter(range(10**9)), depth=2)
     assert next(background) == 0
     background.close()
     import threading

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -96,7 +97,8 @@ def test_silently_wrong_double_backward_is_found(monkeypatch: pytest.MonkeyPatch
     trainer = trainer_for()
     line = compile_networks(trainer, wrong)[2]
     assert line.startswith("gradient penalty runs eagerly: compiled code differs from eager mode by 0.5")
-    assert trainer.task.penalties.compiled is None
+    task: Any = trainer.task
+    assert task.penalties.compiled is None
     assert torch.allclose(losses(trainer), losses(trainer_for()), rtol=1e-5)
 
 
@@ -177,7 +179,8 @@ def test_a_compiler_that_raises_itself_is_agreed_upon() -> None:
     def absent(function: Callable) -> Callable:
         raise RuntimeError("torch.compile is not supported on Python 3.14+")
 
-    trainer, asked = trainer_for(), []
+    trainer = trainer_for()
+    asked: list[float] = []
     trainer.ranks = Alike()
     trainer.ranks.asked = asked
     lines = compile_networks(trainer, absent)
@@ -193,7 +196,12 @@ def test_a_network_that_talks_to_the_others_is_not_compiled() -> None:
     trainer.networks["generator"] = torch.nn.SyncBatchNorm.convert_sync_batchnorm(trainer.networks["generator"])
     trainer.ranks = Alike(world=2)
     seen: list[str] = []
-    told = compile_networks(trainer, lambda function: seen.append(function.__self__.__class__.__name__) or function)
+
+    def note(function: Any) -> Any:
+        seen.append(function.__self__.__class__.__name__)
+        return function
+
+    told = compile_networks(trainer, note)
     assert told[0] == "generator runs eagerly: its batch norm takes statistics over 2 processes"
     assert len(seen) == 1 and told[1].startswith("discriminator is compiled")
 

@@ -121,7 +121,7 @@ def test_a_trainer_on_a_gpu_gets_its_graphs(monkeypatch: pytest.MonkeyPatch) -> 
         make_config({**TINY, "compile": "off", "r1_gamma": 1.0, "penalty_every": 4}), torch.device("cpu"), FP32
     )
     trainer.on_gpu = True
-    trainer.config = SimpleNamespace(**{**vars(trainer.config), "cuda_graphs": True})
+    monkeypatch.setattr(trainer, "config", SimpleNamespace(**{**vars(trainer.config), "cuda_graphs": True}))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
     lines = speed_up.speed_up(trainer)
     assert isinstance(trainer.update, GraphedUpdate) and trainer.update.kinds == {False, True}

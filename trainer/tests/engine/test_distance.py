@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -84,7 +85,8 @@ def test_the_features_are_the_same_everywhere() -> None:
     images = discs(4, 0)
     assert torch.equal(FixedFeatures()(images), FixedFeatures()(images))
     torch.manual_seed(123)
-    assert torch.equal(FixedFeatures().weight0, FixedFeatures().weight0)
+    first, second = (dict(FixedFeatures().named_buffers())["weight0"] for _ in range(2))
+    assert torch.equal(first, second)
     assert FixedFeatures()(images).shape == (4, 448)
 
 
@@ -112,7 +114,7 @@ def test_a_run_measures_keeps_the_nearest_and_trains_as_without(tmp_path: Path) 
     found = distances(tmp_path / "with")
     assert list(found) == [2, 4]
     best = torch.load(tmp_path / "with/best.pt", weights_only=True)
-    assert best["step"] == min(found, key=found.get) and best["distance"] == min(found.values())
+    assert best["step"] == min(found, key=lambda step: found[step]) and best["distance"] == min(found.values())
 
 
 def test_the_best_one_can_be_drawn(tmp_path: Path) -> None:
@@ -143,12 +145,15 @@ def test_numbers_that_are_none_are_never_the_best(tmp_path: Path) -> None:
     for weight in generator.parameters():
         weight.data.fill_(float("nan"))
     distance = Distance(config, tmp_path, CPU)
-    distance.network.weight0.fill_(float("nan"))
+    features: Any = distance.network
+    features.weight0.fill_(float("nan"))
     assert math.isnan(distance.after(make_task(config), generator, 1))
     assert not (tmp_path / "best.pt").exists() and distances(tmp_path) == {1: None}
 
 
-def test_no_room_for_it_ends_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: object) -> None:
+def test_no_room_for_it_ends_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     def full(self: Distance, *words: object) -> float:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from conftest import kept_state
 from torch import Tensor
 
 from gan_trainer.config import Config, make_config
@@ -15,7 +17,6 @@ from gan_trainer.data.images import FolderImages, SyntheticImages
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.engine.train import train
 from gan_trainer.precision import Precision
-from gan_trainer.runs.checkpoint import load_checkpoint
 from gan_trainer.runs.samples import generate, save_png
 
 Run = Callable[..., subprocess.CompletedProcess]
@@ -68,12 +69,12 @@ def test_training_on_a_folder_halves_the_distance_to_its_images(tmp_path: Path) 
             **{"steps": 300, "lr_schedule": "cosine", "warmup_steps": 10, "log_every": 25},
         }
     )
-    images = FolderImages(str(folder), 32, 0)
+    images: Any = FolderImages(str(folder), 32, 0)
     real = torch.stack([images[index] for index in range(IMAGES)])
     trainer = Trainer(config, torch.device("cpu"), Precision("fp32", ""))
     start = distance(trainer.average, config, real)
     train(config)
-    trainer.average.load_state_dict(load_checkpoint(tmp_path / "run")["average"])
+    trainer.average.load_state_dict(kept_state(tmp_path / "run")["average"])
     end = distance(trainer.average, config, real)
     print(f"distance {start:.4f} at the start, {end:.4f} at the end")
     assert end < start / 2

@@ -10,10 +10,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from conftest import TINY, trainer_environment
+from conftest import TINY, kept_state, trainer_environment
 
 from gan_trainer import cli
 from gan_trainer.config import Config, make_config
@@ -21,7 +22,7 @@ from gan_trainer.data.images import DataError, SyntheticImages
 from gan_trainer.engine import record
 from gan_trainer.engine.failures import explain
 from gan_trainer.engine.train import train
-from gan_trainer.runs.checkpoint import CheckpointError, list_checkpoints, load_checkpoint, save_checkpoint
+from gan_trainer.runs.checkpoint import CheckpointError, list_checkpoints, save_checkpoint
 from gan_trainer.runs.elapsed import Elapsed, duration
 
 CPU = torch.device("cpu")
@@ -43,8 +44,14 @@ def test_ctrl_c_saves_and_says_so(tmp_path: Path, workers: int) -> None:
     settings = {"steps": 10**6, "log_every": 10, "checkpoint_every": 10**6, "num_workers": workers}
     file = write_config(tmp_path / "config.yml", run_dir=tmp_path / "run", **settings)
     command = [sys.executable, "-m", "gan_trainer.cli", "--config", str(file)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    pipes: dict[str, Any] = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "start_new_session": True,
+    }
     with subprocess.Popen(command, env=trainer_environment(), **pipes) as process:
+        assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("step 20/"):
                 break
@@ -52,7 +59,7 @@ def test_ctrl_c_saves_and_says_so(tmp_path: Path, workers: int) -> None:
         out, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert errors == "train-gan: saving after this step; Ctrl-C again ends at once\n"
-    step = load_checkpoint(tmp_path / "run")["step"]
+    step = kept_state(tmp_path / "run")["step"]
     assert step >= 20
     last = out.splitlines()[-1]
     assert last.startswith(f"train-gan: stopped at step {step} of 1000000 after ")
@@ -90,7 +97,7 @@ def test_stop_does_not_wait_for_data_that_never_comes(
         for number, handler in before.items():
             signal.signal(number, handler)
     assert asked and time.monotonic() - asked[0] < 10
-    assert 1 <= load_checkpoint(tmp_path)["step"] <= 5
+    assert 1 <= kept_state(tmp_path)["step"] <= 5
     assert "stopped at step" in capsys.readouterr().out
 
 
@@ -102,7 +109,7 @@ def test_grid_that_fails_costs_nothing(
 
     monkeypatch.setattr(record, "generate", full)
     train(config_for(tmp_path))
-    assert load_checkpoint(tmp_path)["step"] == 6
+    assert kept_state(tmp_path)["step"] == 6
     assert "no grid of samples at step 3: CUDA out of memory" in capsys.readouterr().out
 
 
@@ -130,7 +137,7 @@ def test_changed_bytes_are_seen_and_the_one_before_is_taken(
     data[int(len(data) * part)] ^= 0x40
     file.write_bytes(data)
     assert torch.load(file, weights_only=True)["step"] == 2
-    assert load_checkpoint(tmp_path)["step"] == 1
+    assert kept_state(tmp_path)["step"] == 1
     assert "has changed since it was written" in capsys.readouterr().err
 
 
@@ -155,7 +162,7 @@ def test_disk_that_fills_up_is_one_sentence_and_a_rerun_goes_on(tmp_path: Path) 
     assert "checkpoint-0000000003.pt is whole, and the same command goes on from there" in line
     assert not list((tmp_path / "run").glob("*.tmp*"))
     train(config_for(tmp_path / "run"))
-    assert load_checkpoint(tmp_path / "run")["step"] == 6
+    assert kept_state(tmp_path / "run")["step"] == 6
 
 
 @pytest.mark.parametrize(
@@ -176,7 +183,7 @@ def test_another_experiment_is_refused_by_name_unless_told(
         train(config_for(tmp_path, **changes))
     assert named in str(refused.value) and "--resume changed" in str(refused.value)
     train(config_for(tmp_path, **changes), resume="changed")
-    assert load_checkpoint(tmp_path)["step"] == 6
+    assert kept_state(tmp_path)["step"] == 6
     assert "goes on with" in capsys.readouterr().out
 
 

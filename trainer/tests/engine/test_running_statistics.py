@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -82,17 +83,20 @@ def test_a_step_that_overflows_is_forgotten(model: str, where: str, value: float
 def test_statistics_of_a_good_step_are_kept_to_the_last_bit() -> None:
     """The guard changes nothing where nothing overflows."""
     trainer = trainer_of("dcgan")
-    kept = trainer.networks["generator"].stages[0][1]
+    # PyTorch types the parts of a network as Tensor or Module.
+    generator: Any = trainer.networks["generator"]
+    average: Any = trainer.average
+    kept = generator.stages[0][1]
     inputs: list[torch.Tensor] = []
     handle = kept.register_forward_pre_hook(lambda module, arguments: inputs.append(arguments[0].detach().clone()))
-    reference = torch.nn.BatchNorm2d(kept.num_features)
+    reference: Any = torch.nn.BatchNorm2d(kept.num_features)
     steps(trainer, 3)
     handle.remove()
     for batch in inputs:
         reference(batch)
     assert torch.equal(kept.running_mean, reference.running_mean)
     assert torch.equal(kept.running_var, reference.running_var)
-    assert torch.equal(trainer.average.stages[0][1].running_var, reference.running_var)
+    assert torch.equal(average.stages[0][1].running_var, reference.running_var)
 
 
 def test_a_resumed_run_guards_its_own_statistics() -> None:

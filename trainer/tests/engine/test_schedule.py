@@ -175,7 +175,11 @@ def test_a_group_of_gpus_talks_before_memory_is_measured(monkeypatch: pytest.Mon
     """NCCL takes its buffers with the first exchange; before it the card looks emptier than it will be."""
     order: list[str] = []
     monkeypatch.setattr(batch_size, "open_channels", lambda device, ranks: order.append("nccl"))
-    measure = lambda *_: order.append("step") or 1  # noqa: E731
+
+    def measure(*_: object) -> int:
+        order.append("step")
+        return 1
+
     find_batch_size(make_config(TINY), CPU, FP32, 2**30, Alike(world=2), most=16, measure=measure)
     assert order[0] == "nccl" and order.count("nccl") == 1
 

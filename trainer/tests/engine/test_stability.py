@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,9 +34,10 @@ def step(trainer: Trainer, seed: int) -> None:
 
 def poison(monkeypatch: pytest.MonkeyPatch, bad_calls: set[int]) -> None:
     """The discriminator's loss is NaN in these of its calls."""
-    real, calls = gan.discriminator_loss, []
+    real = gan.discriminator_loss
+    calls: list[int] = []
 
-    def broken(*arguments: object) -> torch.Tensor:
+    def broken(*arguments: Any) -> torch.Tensor:
         calls.append(1)
         return real(*arguments) * (NAN if len(calls) in bad_calls else 1.0)
 
@@ -191,7 +193,7 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch() -> None:
         values = {**TINY, "model": "r3gan", "loss": "relativistic", "r1_gamma": 1.0, "r2_gamma": 1.0, "batch_size": 8}
         trainer = Trainer(make_config({**values, "accumulate": accumulate, "lr_scaling": "none"}), CPU, FP32)
         trainer.step(torch.arange(8 * 3 * 32 * 32).remainder(251).to(torch.uint8).reshape(8, 3, 32, 32))
-        gradients = [p.grad for net in trainer.networks.values() for p in net.parameters()]
+        gradients = [p.grad for net in trainer.networks.values() for p in net.parameters() if p.grad is not None]
         found.append((trainer.watch.losses, gradients))
     for losses, gradients in found[1:]:
         assert torch.allclose(losses, found[0][0], rtol=1e-4)
@@ -211,8 +213,10 @@ def test_lazy_penalty_comes_every_so_many_steps() -> None:
 @pytest.mark.filterwarnings("ignore:.*GradScaler is enabled")
 def test_penalties_stay_in_float32_beside_float16() -> None:
     trainer = Trainer(make_config({**TINY, "r1_gamma": 1.0}), CPU, Precision("fp16", ""))
-    assert trainer.task.penalties.precision.name == "fp32" and not trainer.task.penalties.share_logits
-    assert Trainer(make_config(TINY), CPU, Precision("bf16", "")).task.penalties.share_logits
+    task: Any = trainer.task
+    assert task.penalties.precision.name == "fp32" and not task.penalties.share_logits
+    task = Trainer(make_config(TINY), CPU, Precision("bf16", "")).task
+    assert task.penalties.share_logits
 
 
 def test_bf16_and_fp32_agree_on_the_penalty(tmp_path: Path) -> None:
@@ -222,4 +226,4 @@ def test_bf16_and_fp32_agree_on_the_penalty(tmp_path: Path) -> None:
         trainer = Trainer(make_config(values), CPU, Precision(name, ""))
         step(trainer, 1)
         found.append(trainer.watch.losses)
-    assert torch.allclose(*found, rtol=0.05)
+    assert torch.allclose(found[0], found[1], rtol=0.05)

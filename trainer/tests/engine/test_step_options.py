@@ -55,7 +55,7 @@ def test_without_it_no_image_and_no_noise_changes() -> None:
     trainer.step(HALF)
     assert not any(ways(seen[0]))
     expected = torch.randn((8, 8), generator=torch.Generator().manual_seed(0))
-    assert torch.equal(trainer.last_batch["noise"], expected)
+    assert trainer.last_batch is not None and torch.equal(trainer.last_batch["noise"], expected)
 
 
 def test_mirroring_changes_nothing_but_the_side() -> None:

@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 import torch
-from conftest import TINY, trainer_environment
+from conftest import TINY, kept_state, trainer_environment
 
 from gan_trainer import cli
 from gan_trainer.config import Config, load_config, make_config
@@ -49,7 +50,7 @@ def losses(folder: Path) -> list[list]:
     return [[line[key] for key in LOSSES] for line in statistics(folder)]
 
 
-def assert_same(first: object, second: object, where: str = "state") -> None:
+def assert_same(first: Any, second: Any, where: str = "state") -> None:
     """Equal to the last bit."""
     assert type(first) is type(second), where
     if isinstance(first, torch.Tensor):
@@ -91,7 +92,7 @@ def test_run_leaves_configuration_statistics_and_checkpoints(straight: Path) -> 
 def test_resumed_run_equals_the_straight_one(straight: Path, tmp_path: Path, stop: int) -> None:
     train(config_for(tmp_path, steps=stop))
     train(config_for(tmp_path))
-    first, second = load_checkpoint(straight), load_checkpoint(tmp_path)
+    first, second = kept_state(straight), kept_state(tmp_path)
     for state in (first, second):
         state["config"].pop("run_dir")
         # The run that ended early has logged once more, so its sums since the last line are shorter.
@@ -126,7 +127,7 @@ def test_finished_run_does_nothing_more(straight: Path, capsys: pytest.CaptureFi
 def test_resume_takes_the_new_learning_rate_and_refuses_another_network(tmp_path: Path) -> None:
     train(config_for(tmp_path, steps=1))
     trainer = loop.Trainer(config_for(tmp_path, lr_generator=0.125), torch.device("cpu"), Precision("fp32", ""))
-    restore_state(trainer, load_checkpoint(tmp_path))
+    restore_state(trainer, kept_state(tmp_path))
     trainer.step(torch.zeros(4, 3, 32, 32, dtype=torch.uint8))
     # A batch of 4 is an eighth of the one for which rates are given.
     assert trainer.optimizers["generator"].param_groups[0]["lr"] == 0.125 / 8
@@ -140,7 +141,7 @@ def test_resume_never_refuses_a_used_folder(straight: Path) -> None:
 
 
 def test_averaged_generator_is_trained_and_saved(straight: Path) -> None:
-    state = load_checkpoint(straight)
+    state = kept_state(straight)
     name = "stages.0.0.weight"
     assert not torch.equal(state["average"][name], state["generator"][name])
     fresh = loop.Trainer(config_for(straight), torch.device("cpu"), Precision("fp32", ""))
@@ -181,7 +182,7 @@ def test_collapsed_loss_scale_is_a_diagnosis(tmp_path: Path) -> None:
         react(trainer)
 
 
-def scaled(monkeypatch: pytest.MonkeyPatch, **settings: float) -> tuple[dict, list[str]]:
+def scaled(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[dict, list[str]]:
     """A smoke training whose GradScaler works on the CPU, as it would in float16 on a GPU."""
     monkeypatch.setattr(loop, "make_scaler", lambda precision: torch.amp.GradScaler("cpu", **settings))
     target = Target("cpu", "CPU", None, make_config({**TINY, "lr_discriminator": 1e-3, "lr_generator": 1e-5}))
@@ -210,7 +211,7 @@ def test_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, capsys:
     content = newest.read_bytes()
     for damaged in (content[: len(content) // 2], b"", b"\x80\x02not a pickle", content[:-1]):
         newest.write_bytes(damaged)
-        assert load_checkpoint(tmp_path)["step"] == 2
+        assert kept_state(tmp_path)["step"] == 2
         assert f"{newest} cannot be read" in capsys.readouterr().err
     older.write_bytes(b"")
     with pytest.raises(CheckpointError, match="no checkpoint of 2 can be read; move them away"):
@@ -237,7 +238,7 @@ def test_checkpoint_cannot_run_code(tmp_path: Path) -> None:
 def test_full_disk_spares_the_older_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_checkpoint(tmp_path, 1, {"step": 1}, keep=2)
 
-    def full(state: object, file: object) -> None:
+    def full(state: object, file: IO[bytes]) -> None:
         file.write(b"half of it")
         raise OSError(28, "No space left on device")
 
@@ -317,8 +318,14 @@ def test_stop_signal_to_the_whole_group_saves_and_ends_well(tmp_path: Path) -> N
     tiny = "".join(f"{key}: {value}\n" for key, value in {**TINY, "num_workers": 2, "log_every": 10}.items())
     file.write_text(f"{tiny}run_dir: {tmp_path / 'run'}\nsteps: 1000000\ncheckpoint_every: 1000000\n")
     command = [sys.executable, "-m", "gan_trainer.cli", "--config", str(file)]
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    options: dict[str, Any] = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "start_new_session": True,
+    }
     with subprocess.Popen(command, env=trainer_environment(), **options) as process:
+        assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("step 20/"):
                 break
@@ -327,7 +334,7 @@ def test_stop_signal_to_the_whole_group_saves_and_ends_well(tmp_path: Path) -> N
         errors = process.communicate(timeout=30)[1]
     assert (process.returncode, errors) == (0, "")
     assert time.monotonic() - started < 10
-    assert load_checkpoint(tmp_path / "run")["step"] >= 20
+    assert kept_state(tmp_path / "run")["step"] >= 20
 
 
 WRITER = """
@@ -345,6 +352,7 @@ for step in range(1, 10**6):
 def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path, milliseconds: int) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     with subprocess.Popen(command, env=trainer_environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         process.stdout.readline()
         while not list_checkpoints(tmp_path):
             time.sleep(0.001)

@@ -97,6 +97,17 @@ def trainer_for(ranks: Ranks | None = None, **changes: Any) -> Trainer:
     return Trainer(make_config({**TINY, "device": "cpu", **changes}), CPU, FP32, *([ranks] if ranks else []))
 
 
+def augmentation(trainer: Trainer) -> Any:
+    """What a Task in general has not, and that of a GAN has."""
+    task: Any = trainer.task
+    return task.augmentation
+
+
+def discriminator(trainer: Trainer) -> Any:
+    """Any, since PyTorch types the parts of a network as Tensor or Module."""
+    return trainer.networks["discriminator"]
+
+
 IMAGES = torch.randint(0, 256, (4, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
 
@@ -104,11 +115,12 @@ IMAGES = torch.randint(0, 256, (4, 3, 32, 32), generator=torch.Generator().manua
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_the_discriminator_never_sees_an_image_as_it_is(kind: str, penalty: float) -> None:
     trainer = trainer_for(augment=kind, model="residual", r1_gamma=penalty, r2_gamma=penalty)
-    trainer.task.augmentation.strength.fill_(1.0)
+    augmentation(trainer).strength.fill_(1.0)
     seen: list[torch.Tensor] = []
     trainer.networks["discriminator"].register_forward_pre_hook(lambda module, given: seen.append(given[0].detach()))
     trainer.step(IMAGES)
     real, fake, learning = seen
+    assert trainer.last_batch is not None
     images = trainer.last_batch["images"]
     assert bool(((real - images).flatten(1).abs().amax(1) > 0.01).all())
     # Other numbers for each, and both fakes are of the same images.
@@ -121,29 +133,29 @@ def test_the_discriminator_never_sees_an_image_as_it_is(kind: str, penalty: floa
 def test_ada_grows_with_a_sure_discriminator_and_falls_with_another(sign: float, strength: float) -> None:
     """4 steps of 4 images are a quarter of the 64 in which the strength may go from 0 to 1."""
     trainer = trainer_for(augment="ada", augment_images=64, model="residual")
-    trainer.task.augmentation.strength.fill_(0.25)
-    trainer.networks["discriminator"].verdict.bias.data.fill_(sign)
+    augmentation(trainer).strength.fill_(0.25)
+    discriminator(trainer).verdict.bias.data.fill_(sign)
     for _ in range(3):
         trainer.step(IMAGES)
-    assert float(trainer.task.augmentation.strength) == 0.25
+    assert float(augmentation(trainer).strength) == 0.25
     trainer.step(IMAGES)
-    assert float(trainer.task.augmentation.strength) == strength
+    assert float(augmentation(trainer).strength) == strength
     assert trainer.statistics()["augment"] == strength
 
 
 def test_a_step_of_nans_leaves_ada_a_number() -> None:
     trainer = trainer_for(augment="ada", augment_images=64)
-    trainer.networks["discriminator"].stages[0][0].weight.data.fill_(float("nan"))
+    discriminator(trainer).stages[0][0].weight.data.fill_(float("nan"))
     for _ in range(4):
         trainer.step(IMAGES)
-    assert float(trainer.task.augmentation.strength) == 0.0
+    assert float(augmentation(trainer).strength) == 0.0
 
 
 def test_a_resumed_run_augments_on_as_one_that_was_never_stopped() -> None:
-    settings = {"augment": "ada", "augment_images": 50, "model": "residual"}
+    settings: dict[str, Any] = {"augment": "ada", "augment_images": 50, "model": "residual"}
     straight, first = trainer_for(**settings), trainer_for(**settings)
     for trainer in (straight, first):
-        trainer.networks["discriminator"].verdict.bias.data.fill_(5.0)
+        discriminator(trainer).verdict.bias.data.fill_(5.0)
     for _ in range(6):
         first.step(IMAGES)
     second = trainer_for(**settings)
@@ -152,7 +164,7 @@ def test_a_resumed_run_augments_on_as_one_that_was_never_stopped() -> None:
         second.step(IMAGES)
     for _ in range(10):
         straight.step(IMAGES)
-    assert float(second.task.augmentation.strength) == float(straight.task.augmentation.strength) > 0.2
+    assert float(augmentation(second).strength) == float(augmentation(straight).strength) > 0.2
     assert torch.equal(second.watch.losses, straight.watch.losses)
 
 

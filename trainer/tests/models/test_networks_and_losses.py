@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -63,7 +64,7 @@ def test_gradient_penalty_and_its_gradient_are_those_computed_by_hand(functional
     # |2 w x|^2 / 2 over 3 channels, mean of x = 1 and x = 2: 2 w^2 * 3 * (1 + 4) / 2 = 15 w^2.
     assert float(value.detach()) == pytest.approx(15 * 9)
     value.backward()
-    assert float(WEIGHT.grad) == pytest.approx(30 * 3)
+    assert WEIGHT.grad is not None and float(WEIGHT.grad) == pytest.approx(30 * 3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -73,7 +74,8 @@ def test_confident_half_precision_logits_stay_finite_and_teach(dtype: torch.dtyp
     g_loss = generator_loss("nonsaturating", logits)
     (d_loss + g_loss).backward()
     assert d_loss.dtype == g_loss.dtype == torch.float32
-    assert torch.isfinite(d_loss) and torch.isfinite(g_loss) and torch.isfinite(logits.grad).all()
+    assert torch.isfinite(d_loss) and torch.isfinite(g_loss)
+    assert logits.grad is not None and torch.isfinite(logits.grad).all()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,8 @@ def test_networks_have_the_shapes_they_promise(model: str, size: int) -> None:
         logits = discriminator(images)
         assert images.shape == (2, 3, size, size) and logits.shape == (2,)
         assert 0.01 < images.std() < 2 and logits.abs().max() < 20, "a start that can be trained"
-        last = discriminator.stages[-1] if model == "dcgan" else discriminator.verdict
+        layers: Any = discriminator
+        last = layers.stages[-1] if model == "dcgan" else layers.verdict
         last.bias.fill_(50.0)
         assert discriminator(images).min() > 1, "logits, not probabilities"
 
@@ -173,7 +176,12 @@ def test_activation_checkpointing_keeps_less_and_changes_no_gradient(model: str)
         discriminator = build(make_config(values)).discriminator
         images = torch.randn(4, 3, 64, 64, requires_grad=True)
         saved: list[int] = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t, saved=saved: saved.append(t.numel()) or t, lambda t: t):
+
+        def keep(values: torch.Tensor, saved: list[int] = saved) -> torch.Tensor:
+            saved.append(values.numel())
+            return values
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
             logits = discriminator(images)
         kept.append(sum(saved))
         # The penalty differentiates twice through what was recomputed.

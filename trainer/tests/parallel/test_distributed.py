@@ -8,16 +8,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from conftest import TINY, trainer_environment
+from conftest import TINY, kept_state, trainer_environment
 
 from gan_trainer.config import make_config
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.engine.train import train
 from gan_trainer.precision import Precision
-from gan_trainer.runs.checkpoint import list_checkpoints, load_checkpoint
+from gan_trainer.runs.checkpoint import list_checkpoints
 
 # Batch norm's statistics depend on the number of processes on a CPU; this network has none.
 NORM_FREE = {**TINY, "model": "r3gan", "loss": "relativistic", "r1_gamma": 1.0, "r2_gamma": 1.0, "batch_size": 8}
@@ -119,15 +120,16 @@ def test_two_processes_train_as_one_does_and_resume_as_one(tmp_path: Path) -> No
         "checkpoint-0000000003.pt",
     ]
     # Two processes' checkpoint is one's: any number may go on with it.
-    one, two = (load_checkpoint(tmp_path / name)["generator"] for name in ("one", "two"))
+    one, two = (kept_state(tmp_path / name)["generator"] for name in ("one", "two"))
     assert_close(list(two.values()), list(one.values()), 1e-3)
 
 
 def test_signal_to_torchrun_saves_one_checkpoint(tmp_path: Path) -> None:
     file = config_file(tmp_path, run_dir=tmp_path / "run", steps=10**6, checkpoint_every=10**6, log_every=5)
     command = torchrun(2, "-m", "gan_trainer.cli", "--config", str(file))
-    output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    output: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, env=trainer_environment(), **output) as process:
+        assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("step 10/"):
                 break
@@ -135,7 +137,7 @@ def test_signal_to_torchrun_saves_one_checkpoint(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     assert time.monotonic() - started < 30
-    assert load_checkpoint(tmp_path / "run")["step"] >= 10
+    assert kept_state(tmp_path / "run")["step"] >= 10
 
 
 ONE_FAILS = """

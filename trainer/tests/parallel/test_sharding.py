@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -48,11 +50,13 @@ def train(generator: nn.Module, discriminator: nn.Module, rank: int) -> Tensor:
 
 def sharded_and_whole(rank: int) -> dict:
     whole = [DistributedDataParallel(network, broadcast_buffers=False) for network in networks()]
-    expected = train(*whole, rank)
+    expected = train(whole[0], whole[1], rank)
     mesh = parallel.make_mesh("cpu", RANKS)
     halves = [parallel.shard(network, mesh["data"], min_parameters=1) for network in networks()]
-    shapes = {name: tuple(value.to_local().shape) for name, value in halves[0].named_parameters()}
-    found = train(*halves, rank)
+    # A sharded parameter is a DTensor, whose to_local() the types of Module do not know.
+    sharded: dict[str, Any] = dict(halves[0].named_parameters())
+    shapes = {name: tuple(value.to_local().shape) for name, value in sharded.items()}
+    found = train(halves[0], halves[1], rank)
     state = parallel.full_state(halves[0])
     other = {name: value.clone() for name, value in whole[0].module.state_dict().items()}
     weights = [name for name, value in networks()[0].named_parameters() if value.ndim == 4]
@@ -101,7 +105,8 @@ def split_and_whole(rank: int) -> dict:
             optimizer.step()
             mine.append(float(loss.detach()))
         losses.append(mine)
-    local = {name: tuple(value.to_local().shape) for name, value in network.named_parameters()}
+    sharded: dict[str, Any] = dict(network.named_parameters())
+    local = {name: tuple(value.to_local().shape) for name, value in sharded.items()}
     return {"losses": losses, "splits": splits, "local": local}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY
+from conftest import TINY, kept_state
 
 from gan_trainer import cli
 from gan_trainer.bench.tables import bench
@@ -18,7 +18,6 @@ from gan_trainer.engine.compiled import compile_networks
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.engine.train import train
 from gan_trainer.precision import Precision
-from gan_trainer.runs.checkpoint import load_checkpoint
 from gan_trainer.runs.samples import generate
 
 CPU, FP32 = torch.device("cpu"), Precision("fp32", "")
@@ -40,7 +39,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_leaves_what_a_gan_leaves(straight: Path) -> None:
     line = json.loads((straight / "stats.jsonl").read_text().splitlines()[0])
     assert {"step", "loss", "lr_velocity", "loss_scale", "images_per_s"} <= set(line) and "d_loss" not in line
-    state = load_checkpoint(straight)
+    state = kept_state(straight)
     assert {"velocity", "velocity_optimizer", "average", "scaler"} <= set(state) and "generator" not in state
     assert (straight / "samples/step-0000000004.png").exists() and (straight / "best.pt").exists()
     assert set(json.loads((straight / "memory.json").read_text())) == {"networks", "velocity", "update"}
@@ -50,7 +49,7 @@ def test_a_resumed_flow_equals_the_straight_one(straight: Path, tmp_path: Path) 
     train(make_config({**SMALL, "run_dir": str(tmp_path), "steps": 2}))
     train(make_config({**SMALL, "run_dir": str(tmp_path)}))
     assert losses(tmp_path) == losses(straight)
-    first, second = load_checkpoint(straight), load_checkpoint(tmp_path)
+    first, second = kept_state(straight), kept_state(tmp_path)
     assert all(torch.equal(first["average"][name], second["average"][name]) for name in first["average"])
 
 

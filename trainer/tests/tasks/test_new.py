@@ -6,17 +6,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from conftest import PACKAGE, TINY
+from conftest import PACKAGE, TINY, kept_state
 
 from gan_trainer import cli
 from gan_trainer.config import make_config
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.errors import UsageError
 from gan_trainer.precision import Precision
-from gan_trainer.runs.checkpoint import load_checkpoint
 from gan_trainer.tasks import Part, Phase, Task, make_task
 from gan_trainer.tasks.flow import Flow
 from gan_trainer.tasks.task import build_checked
@@ -50,7 +50,7 @@ def test_it_trains_resumes_draws_and_exports(package: Path, run_python: Run) -> 
         assert done.returncode == 0, done.stderr
         assert "data: 2000 images from squares.data:make" in done.stdout
     assert "resumes after step 2" in done.stdout and "reconstruction" in done.stdout and "divergence" in done.stdout
-    assert {"autoencoder", "autoencoder_optimizer", "average"} <= set(load_checkpoint(package / "run"))
+    assert {"autoencoder", "autoencoder_optimizer", "average"} <= set(kept_state(package / "run"))
     for words_of in (["sample", "--output", str(package / "grid.png")], ["export", "--formats", "torchscript"]):
         done = run_python(*command, words_of[0], *words, *words_of[1:], env=environment(package), timeout=120)
         assert done.returncode == 0, done.stderr
@@ -104,7 +104,8 @@ class Broken(Task):
         return {"net": torch.nn.Sequential(torch.nn.Linear(8, 3 * self.size**2), torch.nn.Unflatten(1, (3, 32, 32)))}
 
     def phases(self) -> tuple:
-        return (Phase("net", lambda part: None),)
+        nothing: Any = lambda part: None  # noqa: E731
+        return (Phase("net", nothing),)
 
 
 class Unnamed(Broken):
@@ -127,7 +128,7 @@ class Wide(Broken):
 
 
 class Listed(Broken):
-    def build(self) -> list:
+    def build(self) -> Any:
         return [torch.nn.Linear(8, 5)]
 
 

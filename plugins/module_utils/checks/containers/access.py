@@ -15,9 +15,11 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
 from ..driver.loaded import CARD_NODE, SHARED_NODES
 from ..host.system import in_container
-from .reading import GPU_KIND
+from .reading import GPU_KIND, read_containers
 
 ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi says what nvidia-ctk says"
 NO_CONTAINERS = "no containers are meant to run here: /etc/gpuwright/containers.json is not there"
@@ -86,6 +88,13 @@ def device_links(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(value, value, f"/dev/char leads to all {value} device nodes")
 
 
+CONTAINERS = Reader(
+    name="containers",
+    level=QUICK,
+    read=lambda seen: read_containers(seen.root),
+    source=by_hand("/etc/gpuwright/containers.json and the CDI files", "ls -lL /etc/cdi /var/run/cdi"),
+)
+
 CHECKS = (
     Check(
         id="containers.gpu",
@@ -98,6 +107,7 @@ CHECKS = (
         unit="GPUs",
         action=ACTION,
         source="own: one device node of each GPU, libraries of the loaded driver",
+        readers=(CONTAINERS,),
     ),
     Check(
         id="containers.one_specification",
@@ -109,6 +119,7 @@ CHECKS = (
         unit="files",
         action="Run: rm /etc/cdi/nvidia.yaml ; see what is left: nvidia-ctk cdi list",
         source="Container Device Interface, SPEC.md: devices of one name in two files; nvidia-container-toolkit#450",
+        readers=(CONTAINERS,),
     ),
     Check(
         id="containers.device_links",
@@ -122,5 +133,6 @@ CHECKS = (
         source=(
             "NVIDIA/gpu-operator#430, NVIDIA/nvidia-container-toolkit#48; gpu-operator's validator makes the same links"
         ),
+        readers=(CONTAINERS,),
     ),
 )

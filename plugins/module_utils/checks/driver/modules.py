@@ -4,6 +4,7 @@
 import re
 from typing import Optional
 
+from ...readings.attempt import attempt
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -17,8 +18,11 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
 from ..gpu.cards import ASK_FIRST
 from ..host.system import in_container
+from .modules_reading import read_asked, read_kernel_modules, read_parameters
 
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)")
 LOADED = ("live", "built in")
@@ -81,6 +85,19 @@ def modules(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(len(wanted), len(wanted), f"in the kernel: {', '.join(wanted)}")
 
 
+PARAMETERS = Reader(
+    name="parameters",
+    level=QUICK,
+    read=lambda seen: {"asked": attempt(read_asked, seen.root), "loaded": attempt(read_parameters, seen.root)},
+    source=by_hand("/proc/driver/nvidia/params", "cat /proc/driver/nvidia/params"),
+)
+KERNEL_MODULES = Reader(
+    name="kernel_modules",
+    level=QUICK,
+    read=lambda seen: read_kernel_modules(seen.root, seen.expectations.get("modules", [])),
+    source=by_hand("/proc/modules", "lsmod | head"),
+)
+
 CHECKS = (
     Check(
         id="driver.parameters",
@@ -96,6 +113,7 @@ CHECKS = (
             "loads the module: dracut -f (Debian: update-initramfs -u) and reboot once more."
         ),
         source="gpud components/kernel-module; names and values: nv-reg.h of NVIDIA's open kernel modules",
+        readers=(PARAMETERS,),
     ),
     Check(
         id="driver.modules",
@@ -109,5 +127,6 @@ CHECKS = (
         needs_gpu=False,
         action="Run: modprobe NAME",
         source="gpu-operator, sichek and gpud: nvidia_peermem, gdrdrv and nvidia_fs where they are enabled",
+        readers=(KERNEL_MODULES,),
     ),
 )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the disks' health."""
 
+from ...readings.attempt import attempt, for_root
 from ...verdict.check import (
     FAIL,
     REPLACE,
@@ -14,6 +15,9 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from .disks_reading import read_disks
 from .system import in_container
 
 WORN_PERCENT = 100
@@ -56,6 +60,13 @@ def disks(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(0, 0, f"{len(found)} disks call themselves healthy")
 
 
+DISKS = Reader(
+    name="disks",
+    level=STANDARD,
+    read=lambda seen: for_root(attempt(read_disks, seen.root)),
+    source=by_hand("/sys/block and smartctl", "smartctl --scan ; smartctl --health /dev/sda"),
+)
+
 CHECKS = (
     Check(
         id="host.disks",
@@ -69,5 +80,6 @@ CHECKS = (
         needs_gpu=False,
         action="Look at smartctl -a on what is named, save what is on it, and have it replaced.",
         source="gcm check_blockdev, aznhc: SMART; NVMe base specification: percentage used, critical warning",
+        readers=(DISKS,),
     ),
 )

@@ -5,6 +5,9 @@ from typing import Callable, List, NamedTuple, Tuple
 
 from ...verdict.check import DRAIN, FAIL, QUICK, Check, Outcome, failed, passed, skipped, unknown, warned
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from .file_systems import read_file_systems
 
 FREE_INODES_GOOD = 10000
 USES = ("system", "boot", "state", "environment", "data", "runs")
@@ -133,6 +136,13 @@ def writable(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("writable", "writable", "system and trainings can write")
 
 
+FILE_SYSTEMS = Reader(
+    name="file_systems",
+    level=QUICK,
+    read=lambda seen: read_file_systems(seen.root, seen.expectations),
+    source=by_hand("the file systems", "findmnt ; df -h ; df -i"),
+)
+
 CHECKS = (
     Check(
         id="host.disk_space",
@@ -146,6 +156,7 @@ CHECKS = (
         needs_gpu=False,
         action="Find what fills them: du -xh --max-depth=2 / | sort -h | tail -20",
         source="own: a checkpoint of 1 GiB, its temporary twin, and a package transaction",
+        readers=(FILE_SYSTEMS,),
     ),
     Check(
         id="host.inodes",
@@ -159,6 +170,7 @@ CHECKS = (
         needs_gpu=False,
         action="Find the folder with the most files: du --inodes -x --max-depth=2 / | sort -n | tail -20",
         source="own: a venv with PyTorch has some 30,000 files",
+        readers=(FILE_SYSTEMS,),
     ),
     Check(
         id="host.writable",
@@ -171,5 +183,6 @@ CHECKS = (
         needs_gpu=False,
         action="Mount what belongs there, or run: ansible-playbook site.yml --tags model ; it makes the folder.",
         source="own: the kernel remounts a broken file system read-only, and a training ends at its first checkpoint",
+        readers=(FILE_SYSTEMS,),
     ),
 )

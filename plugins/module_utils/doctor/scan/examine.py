@@ -7,7 +7,7 @@ import pwd
 from typing import Dict, List
 
 from ...checks.all import CHECKS, run_checks
-from ...checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect
+from ...checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect, collect_own
 from ...checks.collect_standard import collect_host, collect_links
 from ...checks.host.services_reading import read_services
 from ...checks.waivers.report import with_waivers
@@ -15,6 +15,7 @@ from ...gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 from ...host.access import read_device_access
 from ...readings.attempt import attempt
 from ...verdict.check import QUICK, SKIP, STANDARD, Check, within
+from ...verdict.reader import Seen
 from ...verdict.report import make_report, now_utc
 from .scope import KEY, is_node, scan_expectations, scanned_checks, without_bus
 from .words import host_of, reworded
@@ -35,13 +36,15 @@ def scan(root: str = "/", level: str = STANDARD, program: str = "gpu-doctor") ->
 
 def scan_readings(root: str, level: str, user: str, seconds: float) -> Dict:
     """What `checks.collect` reads, but for what only a node of the toolkit has."""
-    readings = collect({"training_user": user}, root, seconds, QUICK)
+    expectations = {"training_user": user}
+    readings = collect(expectations, root, seconds, QUICK)
     host = without_bus(readings["probe"], root)
     readings["probe"] = host
     readings["device_nodes"] = attempt(read_own_access, root, host)
     if isinstance(readings["file_systems"], list):
         readings["file_systems"] = [row for row in readings["file_systems"] if not is_room_for_nothing(row)]
     if level != QUICK:
+        readings.update(collect_own(Seen(root, expectations, host, readings["nvidia_smi"]), STANDARD))
         readings.update(collect_host(root, host))
         readings.update(collect_links(root, with_cards(host), readings["nvidia_smi"]))
         if is_node(root):

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A verification as the module gpu_verify makes it: read the node, judge it, and keep the report."""
+
+import os
+import platform
+from typing import Any, Dict, Mapping, Optional
+
+from ..checks.all import run_checks
+from ..checks.collect import collect
+from ..checks.gpu.strikes_kept import keep_strikes
+from ..checks.smoke.training import smoke_record
+from ..checks.waivers.report import with_waivers
+from ..training.smoke_history import busy_smoke, check_mode_smoke
+from ..verdict.kept_file import FOLDER
+from ..verdict.report import REPORT_PATH, Record, make_report, now_utc, write_report
+
+
+def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
+    """What is wrong with the parameters beside the expectations, "" when nothing is."""
+    seconds = params["nvidia_smi_timeout"]
+    if not seconds > 0:
+        return f"nvidia_smi_timeout: {seconds} is no time to wait; expected seconds above 0"
+    for name in ("report_path", "verified_path"):
+        path = params[name]
+        # On a fresh node the folder would have been made by an earlier task, which check mode only announced.
+        if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
+            return f"{name}: {path}: expected an absolute path in an existing folder"
+    return ""
+
+
+def verify(params: Mapping[str, Any], expectations: Record, check_mode: bool) -> Dict[str, Any]:
+    """The report of this moment; writes nothing. `params` are those of the module, and right."""
+    readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"])
+    smoke = smoke_record(params["smoke"])
+    last_report = params["report_path"] or REPORT_PATH
+    if "busy" in smoke:
+        smoke = busy_smoke(smoke["busy"], last_report, readings, now_utc())
+    elif check_mode and "unreadable" in smoke:
+        smoke = check_mode_smoke(last_report, readings, now_utc())
+    checks = run_checks(readings, expectations, smoke, level=params["level"])
+    report = with_waivers(make_report(platform.node(), now_utc(), checks, readings, expectations, smoke))
+    return dict(report, simulated=params["simulated"]) if params["simulated"] else report
+
+
+def keep(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> str:
+    """Write the report and count the strikes; what could not be counted, "" when nothing went wrong.
+
+    The verdict does not wait for the strikes, so they are no error. OSError where the report cannot be written.
+    """
+    write_report(report, report_path, verified_path)
+    # A report elsewhere is somebody's copy, and not what this node is held to.
+    if os.path.dirname(report_path or "") != FOLDER or os.geteuid() != 0:
+        return ""
+    try:
+        keep_strikes(report)
+    except (OSError, ValueError) as error:
+        return f"strikes are not counted: {error}"
+    return ""

@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-systems test-vm bench-runtime \
+.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-systems test-vm test-numa bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -88,6 +88,9 @@ test-container: venv ## slower: the trainer's image built from its Containerfile
 
 test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)
 	@$(RUN) vm
+
+test-numa: venv ## slower: gpu-run on a kernel with two NUMA nodes, in a virtual machine: what fills a node, policies, far memory (qemu)
+	@$(RUN) numa
 
 fleet-up: venv packages ## start the demo's hosts without touching them
 	@$(FLEET_TOOL) build

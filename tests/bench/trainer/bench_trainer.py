@@ -138,8 +138,9 @@ def main() -> None:
     torch.set_num_threads(1)
     timing.clock = time.process_time
     found: dict[str, Any] = {"schema": 1, "kind": "cpu", "machine": report.machine(CPU), "rounds": options.rounds}
-    parts = {"overhead": overhead, "peers": peers, "data": data_path}
-    for name, measure in {**parts, "loaders": partial(loaders.measure, DATA)}.items():
+    parts: dict[str, Callable[[int], Any]] = {"overhead": overhead, "peers": peers, "data": data_path}
+    parts["loaders"] = partial(loaders.measure, DATA)
+    for name, measure in parts.items():
         print(f"bench-trainer: {name} ...", flush=True)
         found[name] = measure(options.rounds)
     found["machine"]["load_at_end"] = report.load()

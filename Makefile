@@ -134,12 +134,17 @@ picture: venv ## photograph the page of a made-up fleet for README (needs chromi
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
 	@$(VENV)/bin/python tools/checks_tried.py
 
-lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv)
+# For example PACKAGES="lpips==0.1.4 wheels/my_gan-0.1.0-py3-none-any.whl", from the inventory's folder.
+lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv); with PACKAGES="name ..." theirs beside it
 ifndef PLAN
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
 endif
-	$(VENV)/bin/python tools/environments.py $(if $(PLAN),--plan '$(PLAN)')
+	$(VENV)/bin/python tools/environments.py $(if $(PLAN),--plan '$(PLAN)') $(if $(PACKAGES),--missing)
+ifdef PACKAGES
+	$(VENV)/bin/ansible-playbook playbooks/lock.yml $(if $(PLAN),-e 'plan=$(abspath $(PLAN))') -e "$$($(VENV)/bin/python -c \
+	  'import json, sys; print(json.dumps({"framework_pytorch_packages": sys.argv[1:]}))' $(PACKAGES))"
+endif
 
 matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN and which pairs resolve
 	@$(VENV)/bin/python tools/matrix_check.py

@@ -10,6 +10,8 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[3]
 # By file of a role's tasks and the beginning of the task's name. Those of test_role_refusals.py are not repeated here.
 NOT_FOLLOWED = {
+    ("framework_pytorch/lock.yml", "Stop where the plan itself"): "docs/compatibility.md lists those that have one",
+    ("framework_pytorch/main.yml", "Refuse packages"): "tests/faults/test_own_package.py runs the playbook",
     ("framework_pytorch/proof.yml", "Stop where a new environment"): "by hand: root looks at the system's Python",
     (
         "model_trainer/environment.yml",

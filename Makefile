@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-systems test-vm bench-runtime \
+.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-systems test-vm test-numa bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -89,6 +89,9 @@ test-container: venv ## slower: the trainer's image built from its Containerfile
 test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)
 	@$(RUN) vm
 
+test-numa: venv ## slower: gpu-run on a kernel with two NUMA nodes, in a virtual machine: what fills a node, policies, far memory (qemu)
+	@$(RUN) numa
+
 fleet-up: venv packages ## start the demo's hosts without touching them
 	@$(FLEET_TOOL) build
 	@$(FLEET_TOOL) up --fleet demo
@@ -131,12 +134,17 @@ picture: venv ## photograph the page of a made-up fleet for README (needs chromi
 checks-tried: venv ## count which broken fields of nvidia-smi's answers are noticed, for docs/checks.md (2 to 8 minutes)
 	@$(VENV)/bin/python tools/checks_tried.py
 
-lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv)
+# For example PACKAGES="lpips==0.1.4 wheels/my_gan-0.1.0-py3-none-any.whl", from the inventory's folder.
+lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv); with PACKAGES="name ..." theirs beside it
 ifndef PLAN
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
 endif
-	$(VENV)/bin/python tools/environments.py $(if $(PLAN),--plan '$(PLAN)')
+	$(VENV)/bin/python tools/environments.py $(if $(PLAN),--plan '$(PLAN)') $(if $(PACKAGES),--missing)
+ifdef PACKAGES
+	$(VENV)/bin/ansible-playbook playbooks/lock.yml $(if $(PLAN),-e 'plan=$(abspath $(PLAN))') -e "$$($(VENV)/bin/python -c \
+	  'import json, sys; print(json.dumps({"framework_pytorch_packages": sys.argv[1:]}))' $(PACKAGES))"
+endif
 
 matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN and which pairs resolve
 	@$(VENV)/bin/python tools/matrix_check.py

@@ -64,6 +64,7 @@ README = (
     Row(
         "ansible-playbook playbooks/verify.yml", LANE, file=("tests/molecule/verify.yml", "../../playbooks/verify.yml")
     ),
+    Row("ansible-playbook playbooks/lock.yml", LANE, file=("tests/faults/test_own_package.py", "playbooks/lock.yml")),
     Row("ansible-playbook site.yml --tags report", CONTROLLER, (r"Page: .*/reports/index\.html",)),
     Row(
         'ansible-playbook playbooks/plan.yml -e gpu="Tesla V100-PCIE-16GB"',

@@ -237,6 +237,14 @@ def vm(suite: Suite) -> None:
         suite.add("what the virtual machine needs", False)
 
 
+def numa(suite: Suite) -> None:
+    """It has the disk of `vm`, and a machine of its own."""
+    if call("tests/vm/install-packages"):
+        pytest_suite(suite, "numa", sys.executable, "-s", "tests/numa")
+    else:
+        suite.add("what the virtual machine needs", False)
+
+
 SUITES: dict[str, Callable[[Suite], None]] = {
     "lint": lint,
     "unit": unit,
@@ -249,10 +257,11 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "real": real,
     "systems": systems,
     "vm": vm,
+    "numa": numa,
 }
 NEEDS_FLEET = ("molecule", "collection", "faults", "world", "real", "systems", "container")
 # Lanes of their own beside `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "world", "real", "systems", "container", "vm")
+SLOW = ("faults", "world", "real", "systems", "container", "vm", "numa")
 # As an administrator of a hardened site has it: nothing may depend on UTC, or on files being open by themselves.
 ZONE, UMASK = "America/New_York", 0o027
 

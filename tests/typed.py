@@ -20,6 +20,7 @@ ALONE = (
     "container",
     "deep",
     "faults",
+    "numa",
     "page",
     "testinfra",
     "vm",
@@ -37,7 +38,8 @@ def runs() -> list[tuple[list[Path], list[Path]]]:
     """(what is checked, folders from which it imports, the first ones first) of each run."""
     unit = folders_with_modules(TESTS / "unit")
     found = [([TESTS / "unit"], [*unit, *SHARED, TESTS / "vm", TESTS / "world", TESTS / "bench/runtime"])]
-    found += [([TESTS / name], [TESTS / name, *unit, *SHARED, REPOSITORY / "trainer"]) for name in ALONE]
+    beside = [TESTS / "vm", TESTS / "bench/runtime", *SHARED, REPOSITORY / "trainer"]
+    found += [([TESTS / name], [TESTS / name, *unit, *beside]) for name in ALONE]
     apart = {TESTS / name for name in ("unit", *ALONE)}
     rest = sorted(file for file in TESTS.rglob("*.py") if not apart.intersection(file.parents))
     return [*found, (rest, [*SHARED])]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,12 @@ def sources(project: Path = PROJECT) -> dict[str, str]:
 def source_digest(project: Path = PROJECT) -> str:
     """SHA-256 over the sources."""
     return tree_digest(sources(project))
+
+
+def version(project: Path = PROJECT) -> str:
+    """The version that its wheel has."""
+    found = re.search(r'^version = "([^"]+)"', (project / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    return found.group(1) if found else "0"
 
 
 def wheel(folder: Path, project: Path = PROJECT, built: Path = BUILT) -> Path:

@@ -68,6 +68,7 @@ LONGEST = (
     "roles/test_system_repository.py",
     "training/test_environment_damage.py",
     "training/test_environment_modes.py",
+    "training/test_package_lock.py",
     "roles/test_busy_layers.py",
     "plan/test_matrix_refresh.py",
     "doctor/test_gpu_doctor.py",

@@ -3,6 +3,7 @@
 1. Framework overhead: the trainer's step against a hand-written loop that watches nothing.
 2. Against Lightning, Accelerate and the newcomer's loop: same networks, losses, optimizer, batches, noise.
 3. The data path: a plain Pillow to float32 loader against uint8, memory map, memory map with whole batches.
+4. Loaders of files and archives beside torchvision's ImageFolder and webdataset.
 
 Arms take turns; ratios are medians of paired ratios; where an arm differs from itself by more than 15 % there is none.
 Time is CPU time of this process with one thread, so that what else runs on the machine counts little. Writes
@@ -16,10 +17,12 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import arms
+import loaders
 import report
 import torch
 from gan_trainer.bench import data, timing
@@ -135,7 +138,9 @@ def main() -> None:
     torch.set_num_threads(1)
     timing.clock = time.process_time
     found: dict[str, Any] = {"schema": 1, "kind": "cpu", "machine": report.machine(CPU), "rounds": options.rounds}
-    for name, measure in (("overhead", overhead), ("peers", peers), ("data", data_path)):
+    parts: dict[str, Callable[[int], Any]] = {"overhead": overhead, "peers": peers, "data": data_path}
+    parts["loaders"] = partial(loaders.measure, DATA)
+    for name, measure in parts.items():
         print(f"bench-trainer: {name} ...", flush=True)
         found[name] = measure(options.rounds)
     found["machine"]["load_at_end"] = report.load()

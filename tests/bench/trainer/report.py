@@ -18,7 +18,7 @@ from gan_trainer.bench.tables import describe
 from gan_trainer.bench.timing import MAX_SPREAD, Result, spread
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "benchmarks"
-LIBRARIES = ("torch", "numpy", "pillow", "lightning", "accelerate")
+LIBRARIES = ("torch", "numpy", "pillow", "lightning", "accelerate", "torchvision", "webdataset")
 NEEDS_GPU = "needs a GPU"
 
 
@@ -154,7 +154,30 @@ the memory map {paths["goal"]}: {verdict[paths["met"]]} (in every round {paths["
 {table(("from the disk to a batch", "images/s", "ratio", "spread"), data)}
 
 {table(("stage alone", "images/s"), stages)}
+
+{loaders_part(found.get("loaders"))}
 """
+
+
+def loaders_part(found: dict[str, Any] | None) -> str:
+    """What is told of the loaders; a run from before they were compared has none."""
+    if found is None:
+        return "**Loaders beside torchvision and webdataset**: not part of this run."
+    table_rows = [(r["name"], f"{r['images_per_s']:.0f}", f"{r['spread']:.0%}") for r in found["rows"]]
+    lines = [f"* {name}: left out, {why}" for name, why in found["missing"].items()]
+    for row in found["verdicts"]:
+        low, high = row["interval"]
+        ends = f"{low:.2f} to {'?' if high is None else format(high, '.2f')}"
+        lines.append(f"* {row['ours']}: {row['word']} {row['other']} ({row['ratio']:.2f}x, 95 % interval {ends})")
+    told = "\n".join(lines)
+    work = f"decoded anew to {found['image_size']} px, batches of {found['batch_size']}, no workers"
+    return f"""**Loaders beside others**, {found["data"]}, {work}.
+Figures are of the day they were measured. Faster and slower are said where the whole interval of the paired rounds lies
+on one side of 1, equal where both ends lie within 5 % of it; else it is inconclusive.
+
+{table(("loader", "images/s", "spread"), table_rows)}
+
+{told}"""
 
 
 def gpu_page(found: dict[str, Any]) -> str:

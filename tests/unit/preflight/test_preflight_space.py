@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.package_lock import lock_path, read_wanted
 from conftest import REPOSITORY
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from gpuwright.preflight.space import (
@@ -68,9 +70,14 @@ def test_the_largest_image_is_measured(tmp_path: Path) -> None:
     assert ("initramfs", "/boot", MATRIX["space"]["boot"]["mib"], 1) in unknown
 
 
-@pytest.mark.parametrize("locked", [True, False])
-def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool) -> None:
+@pytest.mark.parametrize(("locked", "packages"), [(True, []), (True, ["lpips"]), (False, [])])
+def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool, packages: list[str]) -> None:
     lock = "py3.11-torch2.13.0-cpu.txt"
+    base = (REPOSITORY / "roles/framework_pytorch/files/locks" / lock).read_text().rstrip()
+    if packages:
+        beside = lock_path(read_wanted(packages, tmp_path), lock, base, "3.11", str(tmp_path))
+        beside.parent.mkdir()
+        beside.write_text("lpips==0.1.4 --hash=sha256:00\n")
     torch = {"version": "2.13.0", "build": "cpu", "lock": lock, "locked": locked, "index_url": ""}
     made = {"pytorch": torch, "python": {"version": "3.11"}, "requirements": ["torch==2.13.0", "numpy"]}
     names = {"preflight": "__preflight_environment", "framework_pytorch": "__framework_pytorch_id"}
@@ -80,11 +87,14 @@ def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool) -> None:
     files = [str(REPOSITORY / "roles" / role / "vars/main.yml") for role in names]
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars_files": files, "tasks": show}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    variables = json.dumps({"gpu_node_plan": made, "framework_pytorch_lock_file": ""})
+    settings = {"framework_pytorch_lock_file": "", "framework_pytorch_packages": packages}
+    variables = json.dumps({"gpu_node_plan": made, **settings})
     command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml"), "-e", variables]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     folders = {role: done.stdout.partition(f"{role}=")[2].partition("=")[0] for role in names}
     assert folders["preflight"] == folders["framework_pytorch"] and len(folders["preflight"]) == 16, done.stdout
+    of_the_plan = hashlib.sha256(f"3.11\n{base}".encode()).hexdigest()[:16]
+    assert (folders["preflight"] == of_the_plan) == (locked and not packages)
 
 
 def statvfs(flag: int = 0, **changes: int) -> Any:

@@ -11,6 +11,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 # By file of a role's tasks and the beginning of the task's name. Those of test_role_refusals.py are not repeated here.
 NOT_FOLLOWED = {
     ("framework_pytorch/proof.yml", "Stop if a new environment"): "by hand: root looks at the system's Python",
+    ("framework_pytorch/lock.yml", "Stop if the plan itself"): "docs/compatibility.md lists those that have one",
+    ("framework_pytorch/main.yml", "Refuse packages"): "tests/faults/test_own_package.py runs the playbook",
     (
         "model_trainer/environment.yml",
         "Refuse a node without the Python environment",

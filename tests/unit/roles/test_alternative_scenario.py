@@ -42,6 +42,8 @@ SAME = {
     "system_monitor_state",
     "verify_expected_gpu_count",
     "framework_pytorch_tensorflow_version",
+    # They need a lock file beside the inventory, which tests/faults/test_own_package.py makes.
+    "framework_pytorch_packages",
     "preflight_profile",
     "preflight_host_checks",
     "system_tuning_state",

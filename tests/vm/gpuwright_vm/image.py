@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,9 @@ from .paths import HOST, VM_DIR
 DISK_BYTES = 24 << 30
 # What the kernel does against leaks of real processors makes every system call of an emulated one slower: to make an
 # initramfs took 111 s with it and 78 s without (one run each).
-KERNEL_ARGUMENTS = "console=ttyS0 mitigations=off"
+# A busy machine lets an emulated timer stand still for longer than the kernel waits for it, which then panics
+# (no_timer_check).
+KERNEL_ARGUMENTS = "console=ttyS0 mitigations=off no_timer_check"
 # The one partition begins at 1 MiB: grub's core lies before it.
 PARTITION_START = 1 << 20
 BLOCK = 4096
@@ -83,6 +86,17 @@ class Image:
     def kernel(self) -> Path:
         return self.folder / "vmlinuz"
 
+    @property
+    def boot(self) -> tuple[str, ...]:
+        """qemu's words to boot the kernel itself, past the boot loader."""
+        arguments = f"root=/dev/vda1 {KERNEL_ARGUMENTS}"
+        return ("-kernel", str(self.kernel), "-initrd", str(self.folder / "initrd.img"), "-append", arguments)
+
+    @property
+    def stamp(self) -> Path:
+        """There when the disk is whole, with or without a boot loader."""
+        return self.folder / "disk-complete"
+
     def overlay(self, path: Path) -> Path:
         """A disk of its own for one machine, bare as the image."""
         path.unlink(missing_ok=True)
@@ -91,10 +105,26 @@ class Image:
 
 
 def build_image() -> Image:
-    """The image in the cache, made when it is not there or its recipe has changed."""
+    """The image in the cache, with a boot loader, made when it is not there or its recipe has changed."""
+    image = build_disk()
+    if is_complete(image.folder):
+        return image
+    # What is interrupted from here on has changed the disk, which is then made anew.
+    image.stamp.unlink()
+    with step("first boot, which installs grub"):
+        install_boot_loader(image)
+    image.stamp.touch()
+    (image.folder / "complete").touch()
+    return image
+
+
+def build_disk() -> Image:
+    """The same as far as a machine needs it that qemu boots without a boot loader."""
     here = [VM_DIR / "packages.txt", Path(__file__)]
     image = Image(cache_dir() / f"vm-{content_hash(here, *controller_sources(), ca_fingerprint())}")
-    if is_complete(image.folder):
+    if image.stamp.exists():
+        # When it was last used.
+        os.utime(image.folder)
         return image
     shutil.rmtree(image.folder, ignore_errors=True)
     root = image.folder / "root"
@@ -105,9 +135,7 @@ def build_image() -> Image:
     with step("disk (mke2fs)"):
         make_disk(image, root)
     shutil.rmtree(root)
-    with step("first boot, which installs grub"):
-        install_boot_loader(image)
-    (image.folder / "complete").touch()
+    image.stamp.touch()
     return image
 
 
@@ -166,8 +194,7 @@ def make_disk(image: Image, root: Path) -> None:
 def install_boot_loader(image: Image) -> None:
     """qemu boots the kernel itself this once; from then on the disk does."""
     machine = Machine(image.disk, image.key, choose(image.kernel)[0])
-    arguments = f"root=/dev/vda1 {KERNEL_ARGUMENTS}"
-    machine.start("-kernel", str(image.kernel), "-initrd", str(image.folder / "initrd.img"), "-append", arguments)
+    machine.start(*image.boot)
     try:
         machine.wait()
         machine.run("echo 'grub-pc grub-pc/install_devices multiselect /dev/vda' | debconf-set-selections\n"

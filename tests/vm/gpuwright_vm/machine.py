@@ -30,7 +30,26 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def command(disk: Path, accelerator: str, console: Path, port: int, gpu: int) -> list[str]:
+@dataclass(frozen=True)
+class Board:
+    """qemu's words for processors and memory, and the GPU's slot.
+
+    The memory is shared (memfd), since the process of the GPU maps it, as any device would see it.
+    """
+
+    words: tuple[str, ...]
+    slot: str = "bus=pci.0"
+
+
+ONE_NODE = Board(
+    (
+        *("-machine", "pc,memory-backend=ram", "-m", str(MEMORY_MIB), "-smp", str(PROCESSORS)),
+        *("-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on"),
+    )
+)
+
+
+def command(board: Board, disk: Path, accelerator: str, console: Path, port: int, gpu: int) -> list[str]:
     """qemu's command line: a PC with a BIOS, one virtio disk, a network of its own and the GPU."""
     # arch-capabilities: some hypervisors offer that register to their guests and refuse it to guests of guests.
     model = {
@@ -39,14 +58,14 @@ def command(disk: Path, accelerator: str, console: Path, port: int, gpu: int) ->
         "tcg": ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"],
     }
     return [
-        *("nice", "qemu-system-x86_64", "-name", HOST, "-machine", "pc,memory-backend=ram", *model[accelerator]),
-        # The process of the GPU maps the machine's memory, as any device would see it.
-        *("-m", str(MEMORY_MIB), "-object", f"memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on"),
-        *("-smp", str(PROCESSORS), "-nodefaults", "-display", "none"),
+        *("nice", "qemu-system-x86_64", "-name", HOST, *board.words, *model[accelerator]),
+        *("-nodefaults", "-display", "none"),
         *("-chardev", f"file,id=console,path={console},append=on", "-serial", "chardev:console"),
-        *("-drive", f"file={disk},format={FORMATS[disk.suffix]},if=virtio,cache=unsafe,discard=unmap"),
-        *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net"),
-        *("-device", "virtio-rng-pci", "-device", f"x-pci-proxy-dev,fd={gpu}"),
+        *("-drive", f"file={disk},format={FORMATS[disk.suffix]},if=none,id=disk,cache=unsafe,discard=unmap"),
+        *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:22"),
+        # Where there is a second bus, qemu would choose that one.
+        *("-device", "virtio-blk-pci,drive=disk,bus=pci.0", "-device", "virtio-net-pci,netdev=net,bus=pci.0"),
+        *("-device", "virtio-rng-pci,bus=pci.0", "-device", f"x-pci-proxy-dev,fd={gpu},{board.slot}"),
     ]  # fmt: skip
 
 
@@ -57,12 +76,14 @@ class Machine:
     disk: Path
     key: Path
     accelerator: str
+    board: Board = ONE_NODE
+    state: Path = STATE
     port: int = field(default_factory=free_port)
     process: subprocess.Popen | None = None
 
     @property
     def console(self) -> Path:
-        return STATE / "console.log"
+        return self.state / "console.log"
 
     @property
     def known_hosts(self) -> Path:
@@ -70,12 +91,12 @@ class Machine:
 
     def start(self, *boot: str) -> None:
         """Switch it on; `boot`: further words for qemu, such as a kernel in place of the boot loader."""
-        STATE.mkdir(parents=True, exist_ok=True)
+        self.state.mkdir(parents=True, exist_ok=True)
         self.console.write_text("")
         gpu = Gpu()
         handle = gpu.plug.fileno()
-        with (STATE / "qemu.log").open("w") as log:
-            words = command(self.disk, self.accelerator, self.console, self.port, handle) + list(boot)
+        with (self.state / "qemu.log").open("w") as log:
+            words = command(self.board, self.disk, self.accelerator, self.console, self.port, handle) + list(boot)
             self.process = subprocess.Popen(words, pass_fds=[handle], stdout=log, stderr=log)
         gpu.plug.close()
 
@@ -121,7 +142,7 @@ class Machine:
                 return
             time.sleep(3)
         console = self.console.read_text(errors="replace")[-2000:]
-        qemu = (STATE / "qemu.log").read_text()[-500:]
+        qemu = (self.state / "qemu.log").read_text()[-500:]
         raise MachineError(f"The machine is not there after {BOOT_SECONDS} s. {qemu}\nEnd of its console:\n{console}")
 
     def copy(self, folder: Path, place: str) -> None:

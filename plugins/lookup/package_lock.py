@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lock file of packages beside the plan's, as `gpuwright.node.lock` has written it on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: package_lock
+author: The gpuwright developers (@gpuwright)
+version_added: "1.0.0"
+short_description: Lock file of packages beside the plan's
+description:
+  - What M(gpuwright.node.package_lock) has written for these packages, this lock file and this Python. Nothing is
+    resolved.
+options:
+  _terms:
+    description: Packages of an index (C(lpips==0.1.4)) and paths of wheels on the controller.
+    type: list
+    elements: str
+    required: true
+  base_name:
+    description: Name of the plan's lock file.
+    required: true
+  base:
+    description: Its text.
+    required: true
+  python:
+    description: The node's Python, such as C(3.11).
+    required: true
+  folder:
+    description: The inventory's folder. Lock files lie in its subfolder C(locks); relative paths of wheels begin there.
+    required: true
+"""
+EXAMPLES = """
+- ansible.builtin.debug:
+    msg: "{{ lookup('gpuwright.node.package_lock', ['lpips'], **about) }}"
+  vars:
+    about: {base_name: plan.txt, base: "", python: "3.11", folder: "{{ inventory_dir }}"}
+"""
+RETURN = """
+_raw:
+  description: C(path) of the lock file, C(found) whether it is there, its C(text), and C(wheels) as paths.
+  type: list
+  elements: dict
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils import package_lock
+
+
+class LookupModule(LookupBase):
+    """`lookup('gpuwright.node.package_lock', packages, base_name=..., base=..., python=..., folder=...)`."""
+
+    def run(self, terms: list, variables: dict | None = None, **kwargs: Any) -> list[dict[str, Any]]:
+        packages = [entry for term in terms for entry in (term if isinstance(term, list) else [term])]
+        if not packages:
+            return [{"path": "", "found": True, "text": "", "wheels": []}]
+        try:
+            wanted = package_lock.read_wanted(packages, Path(kwargs["folder"]))
+        except package_lock.LockError as error:
+            raise AnsibleLookupError(str(error)) from None
+        path = package_lock.lock_path(wanted, **kwargs)
+        text = path.read_text("utf-8") if path.is_file() else ""
+        wheels = [str(wheel) for wheel in wanted.wheels]
+        return [{"path": str(path), "found": path.is_file(), "text": text, "wheels": wheels}]

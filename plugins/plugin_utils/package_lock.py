@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages beside the lock file of a plan: which versions they and what they need get, each with its hash.
+
+The plan's lock file is never changed: its packages count as given. pip resolves, on the controller and for the
+node's Python; a wheel of somebody's own is a file of the controller. What is found is a lock file of its own whose name
+has the digest of all that decides it, so that one made for something else is never taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s\\;]+)", re.MULTILINE)
+# The C libraries that the oldest supported node has (RHEL 8: glibc 2.28); pip takes each name as it stands.
+OLDEST_GLIBC, NEWEST_GLIBC = 5, 28
+PLATFORMS = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(NEWEST_GLIBC, OLDEST_GLIBC - 1, -1)),
+    *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"),
+)
+FOLDER = "locks"
+# The model layer installs it into every environment, from no index; a package of one's own may need it.
+TRAINER = "gan-trainer"
+PIP_SECONDS = 900
+CONFLICT = "The conflict is caused by:"
+OF_PLAN = re.compile(r"The user requested \(constraint\) (\S+)")
+UNHELPFUL = ("WARNING", "[notice]", "ERROR: ResolutionImpossible")
+# Markers of other systems than a node's.
+NODE = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
+IMPLEMENTATION = {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+
+
+class LockError(Exception):
+    """The packages cannot be locked; the text says which, why, and what to do next."""
+
+
+class Wanted(NamedTuple):
+    """What is asked for: requirements of an index, and wheels {path: SHA-256}."""
+
+    requirements: list[Requirement]
+    wheels: dict[Path, str]
+
+
+class Index(NamedTuple):
+    """Where pip looks on the controller: `url` in place of all else, or what it is configured for and `extra`."""
+
+    url: str = ""
+    extra: str = ""
+
+
+PIPS_OWN = Index()
+
+
+class Locked(NamedTuple):
+    """A package that was found; `requires` are its own Requires-Dist."""
+
+    name: str
+    version: str
+    sha256: str
+    requires: list[str]
+
+
+def read_wanted(packages: Iterable[str], folder: Path) -> Wanted:
+    """`packages` in order, each a requirement ("lpips==0.1.4") or the path of a wheel, from `folder` unless absolute.
+
+    Raises LockError with one sentence that names the entry.
+    """
+    found = Wanted([], {})
+    for text in packages:
+        if text.endswith(".whl"):
+            path = folder / Path(text).expanduser()
+            try:
+                parse_wheel_filename(path.name)
+                found.wheels[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+            except InvalidWheelFilename:
+                raise LockError(_bad(text, "is no name of a wheel, such as mine-0.1.0-py3-none-any.whl")) from None
+            except OSError as error:
+                raise LockError(_bad(text, f"cannot be read at {path}: {error.strerror}")) from None
+            continue
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            requirement = None
+        if requirement is None or requirement.url:
+            expected = "is neither a package of an index, such as lpips==0.1.4, nor the path of a wheel (.whl)"
+            raise LockError(_bad(text, expected))
+        found.requirements.append(requirement)
+    return found
+
+
+def _bad(entry: str, fault: str) -> str:
+    return f"framework_pytorch_packages: {entry!r} {fault}"
+
+
+def lock_name(base_name: str, base: str, python: str, wanted: Wanted) -> str:
+    """The lock file's name: that of the plan's, and a digest of all that decides the content."""
+    names = sorted(f"{path.name} {digest}" for path, digest in wanted.wheels.items())
+    words = [python, base.strip(), *sorted(map(str, wanted.requirements)), *names]
+    digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
+    return f"{base_name.removesuffix('.txt')}+{digest[:12]}.txt"
+
+
+def lock_path(wanted: Wanted, base_name: str, base: str, python: str, folder: str) -> Path:
+    """Where the lock file lies, beside the inventory in `folder`, which is kept in version control with it."""
+    return Path(folder, FOLDER, lock_name(base_name, base, python, wanted))
+
+
+def pins(text: str) -> dict[str, str]:
+    """{name: version} of a lock file."""
+    return {canonicalize_name(name): version for name, version in PIN.findall(text)}
+
+
+def lock_text(base_name: str, base: str, python: str, wanted: Wanted, index: Index = PIPS_OWN) -> str:
+    """The lock file of what is wanted and is not in `base` already. Raises LockError.
+
+    base_name  name of the plan's lock file      base   its text
+    python     of the node, such as "3.11"       index  where packages come from
+    """
+    given = {**pins(base), TRAINER: trainer_wheel.version()}
+    found = resolve(given, python, wanted, index)
+    lines = [f"# Beside {base_name}, written by gpuwright.node.lock. Asked for:"]
+    lines += [f"# {text}" for text in sorted([*map(str, wanted.requirements), *(path.name for path in wanted.wheels)])]
+    for package in sorted(found):
+        lines += [f"{package.name}=={package.version} \\", f"    --hash=sha256:{package.sha256}"]
+    return "\n".join(lines) + "\n"
+
+
+def resolve(given: Mapping[str, str], python: str, wanted: Wanted, index: Index) -> list[Locked]:
+    """The packages that come on top of `given`. Raises LockError.
+
+    pip evaluates the conditions of requirements (`; python_version < "3.11"`) for the Python that it runs under, which
+    is the controller's; so they are evaluated again here, until nothing is missing on the node and nothing too much.
+    """
+    roots = [*map(str, wanted.requirements), *map(str, wanted.wheels)]
+    asked = set(roots)
+    while True:
+        found = {package.name: package for package in run_pip(given, python, sorted(asked), index)}
+        needed, missing = closure(found, given, python, wanted)
+        if not missing - asked:
+            return [package for name, package in found.items() if name in needed]
+        asked |= missing
+
+
+def closure(
+    found: Mapping[str, Locked], given: Mapping[str, str], python: str, wanted: Wanted
+) -> tuple[set[str], set[str]]:
+    """(names of `found` that the node needs, requirements that neither `found` nor `given` has)."""
+    ways: list[tuple[str, frozenset[str]]] = [
+        (canonicalize_name(entry.name), frozenset(entry.extras)) for entry in wanted.requirements
+    ]
+    ways += [(canonicalize_name(parse_wheel_filename(path.name)[0]), frozenset()) for path in wanted.wheels]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    missing: set[str] = set()
+    while ways:
+        name, extras = way = ways.pop()
+        if way in seen or name not in found:
+            continue
+        seen.add(way)
+        for text in found[name].requires:
+            entry = Requirement(text)
+            if not holds(entry, python, extras):
+                continue
+            own = canonicalize_name(entry.name)
+            if own in found:
+                ways.append((own, frozenset(entry.extras)))
+            elif own not in given:
+                entry.marker = None
+                missing.add(str(entry))
+    return {name for name, _ in seen}, missing
+
+
+def holds(entry: Requirement, python: str, extras: Iterable[str]) -> bool:
+    """Whether a requirement counts on a node with this Python, for a package that was asked for with these extras."""
+    if entry.marker is None:
+        return True
+    node = {**NODE, **IMPLEMENTATION, "python_version": python, "python_full_version": f"{python}.0"}
+    return any(entry.marker.evaluate({**node, "extra": extra}) for extra in ("", *extras))
+
+
+def run_pip(given: Mapping[str, str], python: str, asked: list[str], index: Index) -> list[Locked]:
+    """What pip would install beside `given`; nothing is installed. Raises LockError."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        constraints, report = folder / "constraints.txt", folder / "report.json"
+        constraints.write_text("".join(f"{package} @ {stub(folder, package, given[package])}\n" for package in given))
+        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--target", str(folder / "target")]
+        command += ["--only-binary", ":all:", "--report", str(report), "--constraint", str(constraints)]
+        command += ["--implementation", "cp", "--python-version", python]
+        command += [word for platform in PLATFORMS for word in ("--platform", platform)]
+        # In the environment and not in the command, since an address may have a login that ps would show.
+        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+        if index.url:
+            environment |= {"PIP_INDEX_URL": index.url, "PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": os.devnull}
+            if index.url.startswith("http://"):
+                environment["PIP_TRUSTED_HOST"] = urlsplit(index.url).hostname or ""
+        elif index.extra:
+            environment["PIP_EXTRA_INDEX_URL"] = f"{environment.get('PIP_EXTRA_INDEX_URL', '')} {index.extra}".strip()
+        done = subprocess.run(
+            [*command, *asked], env=environment, capture_output=True, text=True, timeout=PIP_SECONDS, check=False
+        )
+        if done.returncode != 0:
+            raise LockError(refusal(done.stdout, done.stderr, asked, python, given))
+        found = read_report(json.loads(report.read_text()))
+        return [package for package in found if package.name not in given]
+
+
+def stub(folder: Path, package: str, version: str) -> str:
+    """The address of a wheel without content, made in `folder`, that stands for a package of the plan.
+
+    What such a package needs is settled by the plan, and pip must ask no index for the metadata of a torch that it may
+    not even have.
+    """
+    name = package.replace("-", "_")
+    file, record = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(file, "w") as wheel:
+        wheel.writestr(f"{record}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+        wheel.writestr(f"{record}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{record}/RECORD", "")
+    return file.as_uri()
+
+
+def read_report(report: Mapping[str, Any]) -> list[Locked]:
+    """The packages of pip's installation report (pip.pypa.io, "Installation Report"). LockError without a hash."""
+    found = []
+    for item in report["install"]:
+        name, version = canonicalize_name(item["metadata"]["name"]), item["metadata"]["version"]
+        source = item["download_info"]
+        digest = source.get("archive_info", {}).get("hashes", {}).get("sha256", "")
+        if not digest and source["url"].startswith("file://"):
+            digest = hashlib.sha256(Path(source["url"].removeprefix("file://")).read_bytes()).hexdigest()
+        if not digest:
+            raise LockError(
+                f"The index tells no SHA-256 of {name} {version}, so it cannot be locked: use another index, or "
+                "download the wheel and name its path in framework_pytorch_packages."
+            )
+        found.append(Locked(name, version, digest, item["metadata"].get("requires_dist") or []))
+    return found
+
+
+def refusal(stdout: str, stderr: str, asked: list[str], python: str, given: Mapping[str, str]) -> str:
+    """What pip said, as one message: what was asked for, why not, what to do."""
+    _, _, conflict = stdout.partition(CONFLICT)
+    lines = conflict.partition("\n\n")[0].splitlines() if conflict else stderr.splitlines()
+    lines = [OF_PLAN.sub(lambda found: f"the plan has {found[1]} {given.get(found[1], '')}", line) for line in lines]
+    lines = [line.strip() for line in lines]
+    said = "; ".join(line for line in lines if line and not line.startswith(UNHELPFUL)) or "nothing"
+    return (
+        f"framework_pytorch_packages: {', '.join(asked)} cannot be resolved for Python {python} beside the plan's lock "
+        f"file, whose versions stay as they are. pip says: {said}. Next: choose another version of the package, a plan "
+        "with other versions (docs/compatibility.md), or take it out of the list."
+    )

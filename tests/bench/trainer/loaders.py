@@ -1,0 +1,139 @@
+"""Loaders beside each other: ours, torchvision's ImageFolder and webdataset, from the same JPEG files to a batch.
+
+Each is written as its own documentation shows, decodes every image anew, in this process and in an order that changes,
+and ends in normalised float32 batches of one size. torchvision has no build on PyPI for a torch without CUDA: where it
+cannot be imported its arm is left out, and the result says why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from gan_trainer.bench.data import folder_of, rate_of_batches
+from gan_trainer.bench.timing import summarise, take_turns
+from gan_trainer.config import Config
+from gan_trainer.data.loader import open_loader
+from gpuwright.launch.calibration.rule import interval
+from page import word_of
+from report import rows
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+CPU = torch.device("cpu")
+FOLDER, TAR = "gan_trainer, folder", "gan_trainer, tar"
+TORCHVISION, WEBDATASET = "torchvision ImageFolder", "webdataset"
+# Who reads files is compared with who reads files, and archives with archives.
+PAIRS = ((FOLDER, TORCHVISION), (TAR, WEBDATASET))
+EPOCHS = 3
+# Wrong by chance in at most 1 of 40 cases at either end.
+ERROR = 0.025
+# As the trainer draws its next image from.
+SHUFFLE_BUFFER = 512
+
+
+def measure(config: Config, rounds: int) -> dict[str, Any]:
+    """{data, rows, verdicts, missing} of all arms in turns; `config` names image size, batch size and seed."""
+    with folder_of(config) as (folder, what), tempfile.TemporaryDirectory(prefix="bench-loaders-") as name:
+        files = sorted(Path(folder).glob("*.jpg"))
+        steps = EPOCHS * (len(files) // config.batch_size)
+        tar = pack(files, Path(name))
+        arms = {
+            FOLDER: lambda: ours(config, folder, steps),
+            TAR: lambda: ours(config, str(tar), steps),
+            WEBDATASET: lambda: rate_of_batches(webdataset_batches(config, tar, steps), CPU),
+        }
+        missing = why_missing("torchvision")
+        if not missing:
+            arms[TORCHVISION] = lambda: rate_of_batches(torchvision_batches(config, files, Path(name), steps), CPU)
+        results = take_turns(arms, rounds)
+    rates = {result.name: result.rates for result in results}
+    return {
+        "data": what,
+        "image_size": config.image_size,
+        "batch_size": config.batch_size,
+        "rows": rows(summarise(rates)),
+        "verdicts": [verdict(rates, mine, other) for mine, other in PAIRS if other in rates],
+        "missing": {TORCHVISION: missing} if missing else {},
+    }
+
+
+def verdict(rates: dict[str, list[float]], mine: str, other: str) -> dict[str, Any]:
+    """{ours, other, ratio, interval, word} of two arms by their paired rounds; the upper end is None where unknown."""
+    ratios = [own / its for own, its in zip(rates[mine], rates[other], strict=True)]
+    low, high = interval(ratios, ERROR)
+    ends = [round(low, 3), None if high == float("inf") else round(high, 3)]
+    word = word_of(low, high)
+    return {"ours": mine, "other": other, "ratio": round(statistics.median(ratios), 3), "interval": ends, "word": word}
+
+
+def why_missing(library: str) -> str:
+    """Why a library cannot be imported, "" where it can."""
+    try:
+        importlib.import_module(library)
+    except (ImportError, RuntimeError, OSError) as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def pack(files: list[Path], folder: Path) -> Path:
+    """The files as one shard, as webdataset names its samples."""
+    path = folder / "images.tar"
+    with tarfile.open(path, "w") as tar:
+        for file in files:
+            tar.add(file, file.name)
+    return path
+
+
+def ours(config: Config, data: str, steps: int) -> float:
+    settings = replace(config, data=data, cache_dir="", num_workers=0, steps=steps)
+    with open_loader(settings, 0, pin_memory=False) as batches:
+        return rate_of_batches(islice(iter(batches), steps), CPU)
+
+
+def transform(size: int) -> Callable[[Any], Tensor]:
+    """Resize, CenterCrop, ToTensor and Normalize, as torchvision's examples have them."""
+    from torchvision import transforms
+
+    steps = [transforms.Resize(size), transforms.CenterCrop(size), transforms.ToTensor()]
+    return transforms.Compose([*steps, transforms.Normalize((0.5,) * 3, (0.5,) * 3)])
+
+
+def torchvision_batches(config: Config, files: list[Path], folder: Path, steps: int) -> Iterable[Tensor]:
+    """ImageFolder wants a folder for each class: one, with links to the files."""
+    from torchvision.datasets import ImageFolder
+
+    images = folder / "classes" / "one"
+    if not images.exists():
+        images.mkdir(parents=True)
+        for file in files:
+            (images / file.name).symlink_to(file)
+    dataset = ImageFolder(str(images.parent), transform(config.image_size))
+    for _ in range(EPOCHS):
+        for batch, _classes in DataLoader(dataset, config.batch_size, shuffle=True, drop_last=True):
+            yield batch
+
+
+def webdataset_batches(config: Config, tar: Path, steps: int) -> Iterable[Tensor]:
+    """`decode("torchrgb")` gives float32 in [0, 1]; scaled and cropped by torch's own interpolation."""
+    import webdataset
+
+    def prepared(image: Tensor) -> Tensor:
+        size = config.image_size
+        scale = size / min(image.shape[1:])
+        shape = [round(edge * scale) for edge in image.shape[1:]]
+        small = torch.nn.functional.interpolate(image[None], shape, mode="bilinear", antialias=True)[0]
+        top, left = ((edge - size) // 2 for edge in shape)
+        return small[:, top : top + size, left : left + size].sub(0.5).div(0.5)
+
+    pipeline = webdataset.WebDataset(str(tar), shardshuffle=False, seed=config.seed).shuffle(SHUFFLE_BUFFER)
+    samples = pipeline.decode("torchrgb").to_tuple("jpg").map_tuple(prepared).batched(config.batch_size, partial=False)
+    return (batch for (batch,) in islice(samples.repeat(), steps))

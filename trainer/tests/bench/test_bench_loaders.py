@@ -1,0 +1,82 @@
+"""The loaders of tests/bench/trainer/loaders.py: what each gives, and in which words they are compared."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY
+
+from gan_trainer.bench.data import folder_of
+from gan_trainer.config import Config, make_config
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+# The later ones have a module `arms` too.
+sys.path.extend(str(REPOSITORY / "tests" / name) for name in ("bench/trainer", "bench/runtime", "node_library"))
+loaders, report = (import_module(name) for name in ("loaders", "report"))
+EIGHT = [100.0, 101.0, 99.0, 102.0, 98.0, 100.0, 103.0, 97.0]
+
+
+@pytest.fixture
+def config() -> Config:
+    return replace(make_config({**TINY, "device": "cpu", "data": "synthetic"}), image_size=32, batch_size=16)
+
+
+@pytest.mark.parametrize(
+    ("factors", "word"),
+    [
+        ([1.2] * 8, "faster than"),
+        ([0.8] * 8, "slower than"),
+        ([0.97, 1.0, 1.01, 1.02, 0.99, 1.0, 1.03, 0.98], "equal within 5% to"),
+        ([0.8, 1.3, 0.9, 1.2, 1.1, 0.7, 1.4, 1.0], "inconclusive beside"),
+        ([1.2] * 3, "inconclusive beside"),
+    ],
+)
+def test_words_follow_from_the_paired_rounds(factors: list[float], word: str) -> None:
+    base = EIGHT[: len(factors)]
+    rates = {"mine": [factor * rate for factor, rate in zip(factors, base)], "its": base}
+    found = loaders.verdict(rates, "mine", "its")
+    assert found["word"] == word
+    low, high = found["interval"]
+    assert low <= found["ratio"] and (high is None) == (len(factors) < 6)
+
+
+def test_webdataset_gives_every_image_once_in_an_epoch(config: Config, tmp_path: Path) -> None:
+    with folder_of(config) as (folder, _):
+        files = sorted(Path(folder).glob("*.jpg"))
+        tar = loaders.pack(files, tmp_path)
+        batches = list(loaders.webdataset_batches(config, tar, len(files) // config.batch_size))
+    images = torch.cat(batches)
+    assert images.shape == (len(files), 3, config.image_size, config.image_size) and images.dtype == torch.float32
+    assert -1.0 <= images.min() < -0.5 and 0.5 < images.max() <= 1.0
+    assert len(torch.unique(images.flatten(1), dim=0)) == len(files)
+
+
+def test_torchvision_gives_the_same_kind_of_batch(config: Config, tmp_path: Path) -> None:
+    pytest.importorskip("torchvision", exc_type=ImportError)
+    with folder_of(config) as (folder, _):
+        files = sorted(Path(folder).glob("*.jpg"))
+        batch = next(iter(loaders.torchvision_batches(config, files, tmp_path, 1)))
+    assert batch.shape == (config.batch_size, 3, config.image_size, config.image_size)
+    assert -1.0 <= batch.min() < -0.5 and 0.5 < batch.max() <= 1.0
+
+
+def test_an_arm_whose_library_is_not_there_is_left_out_in_words(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = {"torchvision": "operator torchvision::nms does not exist"}
+    monkeypatch.setattr(loaders, "why_missing", reasons.get)
+    found = loaders.measure(config, 1)
+    assert [row["name"] for row in found["rows"]] == [loaders.FOLDER, loaders.TAR, loaders.WEBDATASET]
+    assert [(row["ours"], row["other"]) for row in found["verdicts"]] == [(loaders.TAR, loaders.WEBDATASET)]
+    text = report.loaders_part(report.summary(found))
+    assert f"* {loaders.TORCHVISION}: left out, operator torchvision::nms does not exist" in text
+    assert f"* {loaders.TAR}: inconclusive beside {loaders.WEBDATASET}" in text and "95 % interval 0.00 to ?" in text
+
+
+def test_a_run_from_before_says_that_they_were_not_part_of_it() -> None:
+    assert "not part of this run" in report.loaders_part(None)

@@ -1,4 +1,4 @@
-"""Every plan that a shipped profile makes has a lock file, and lock files hold what their names and plans say."""
+"""Every plan that a shipped profile makes has a lock file, with and without TensorFlow; locks hold what names and plans say."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def test_every_plan_of_a_profile_can_be_locked() -> None:
 
 def test_every_plan_of_a_profile_is_locked() -> None:
     assert set(plans()) <= {file.name for file in FILES}
+
+
+def test_tensorflow_beside_the_default_pytorch_is_locked_for_every_python() -> None:
+    """`framework_pytorch_tensorflow_version: "2.20"` finds a lock on every system with its Pythons 3.10 to 3.13."""
+    pairs = {name for name, plan in plans().items() if plan["tensorflow"]["version"].startswith("2.20")}
+    assert {f"py{python}-torch2.10.0-cu128-tf2.20.0.txt" for python in ("3.10", "3.11", "3.12", "3.13")} <= pairs
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.name not in OF_NO_PROFILE], ids=lambda file: file.name)

@@ -1,5 +1,6 @@
-"""Lock files of the Python environments: `make lock` writes one for every plan that a shipped profile makes, and for those
-that add the newest TensorFlow to the default one.
+"""Lock files of the Python environments: `make lock` writes one for every plan that a shipped profile makes.
+
+And for the plans that add the newest TensorFlow to the default one.
 
 Asked are all GPU architectures on every system of the matrix. A build that only the PyTorch index serves is left out
 and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build for

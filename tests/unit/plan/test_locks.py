@@ -1,4 +1,4 @@
-"""Every plan that a shipped profile makes has a lock file, with and without TensorFlow; locks hold what names and plans say."""
+"""Every plan that a shipped profile makes has a lock file, and lock files hold what their names and plans say."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ test-world: venv ## slower: the main job in a hostile but normal world (umask, s
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real
 
-test-systems: venv ## slower: stand-ins of EL 9, from bare to verified, and of EL 10, its system layer, each run twice
+test-systems: venv ## slower: stand-ins of EL 9 (beside EL 8) and EL 10, from bare to verified, each run twice (3 GB of wheels)
 	@$(RUN) systems
 
 bench-plan: venv ## how long the plan takes to answer, and what it costs a run (5 minutes; writes docs/benchmarks)

@@ -1,5 +1,7 @@
 """Lock files of the Python environments: `make lock` writes one for every plan that a shipped profile makes.
 
+And for the plans that add the newest TensorFlow to the default one.
+
 Asked are all GPU architectures on every system of the matrix. A build that only the PyTorch index serves is left out
 and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build for
 trials is no plan of a profile: its lock file is kept by hand. `--missing` leaves alone the files that are there;
@@ -21,11 +23,24 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
 sys.path.insert(0, str(REPOSITORY / "collections"))
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 
 # One card of every compute capability: plans differ in nothing else that a card says.
 CARDS = tuple(card.name for card in cards.examples())
+
+
+def shared_tensorflow(matrix: dict[str, Any]) -> str:
+    """The newest TensorFlow, such as "2.20", that shares an environment with some PyTorch."""
+    names = [name for name, row in matrix["tensorflow"].items() if row["pytorch"]]
+    return max(names, key=version_key)
+
+
+def shipped_pins(matrix: dict[str, Any]) -> list[dict[str, str]]:
+    """What the plans are asked for: every profile, and the default one with TensorFlow beside PyTorch."""
+    profiles = [{"profile": name} for name in matrix["profiles"]]
+    return [*profiles, {"profile": matrix["default_profile"], "tensorflow": shared_tensorflow(matrix)}]
 
 
 def shipped_plans() -> list[dict[str, Any]]:
@@ -36,10 +51,10 @@ def shipped_plans() -> list[dict[str, Any]]:
     releases = {(row["family"], *row["pythons"]): row for row in matrix["os_releases"]}
     systems = [f"{row['id']} {row['version']}" for row in releases.values()]
     found: dict[str, Any] = {}
-    for profile in matrix["profiles"]:
+    for pins in shipped_pins(matrix):
         for system in systems:
             for card in CARDS:
-                plan = solve(matrix, imagined_host(card, system), {"profile": profile})
+                plan = solve(matrix, imagined_host(card, system), pins)
                 if "conflicts" not in plan:
                     found.setdefault(plan["pytorch"]["lock"], plan)
     return list(found.values())

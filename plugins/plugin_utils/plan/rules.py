@@ -29,7 +29,7 @@ from .frameworks import (
     tensorflow_computes_on,
 )
 from .seen import SEEN
-from .support import compiles, drives, has_code
+from .support import compiles, drives, has_code, what_drives
 
 
 class Gpu(NamedTuple):
@@ -49,6 +49,7 @@ class Rules:
 
     def __init__(self, matrix: dict[str, Any]) -> None:
         self.matrix = matrix
+        self._driven_by: dict[str, str] = {}
         self._pair_rules = {
             ("driver", "cuda"): self._driver_runs_cuda,
             ("driver", "cudnn"): self._driver_runs_cudnn,
@@ -135,20 +136,10 @@ class Rules:
         return f"{complaint}: {self._what_drives(architecture)}"
 
     def _what_drives(self, architecture: str) -> str:
-        """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
-        rows, served = self.matrix["drivers"], self.matrix["architectures"][architecture]
-        flavours_of = {
-            branch: [name for name in row["flavours"] if drives(served, name, branch)] for branch, row in rows.items()
-        }
-        branches = sorted((branch for branch in rows if flavours_of[branch]), key=int)
-        if not branches:
-            return "no known branch drives " + architecture
-        flavours = {flavour for branch in branches for flavour in flavours_of[branch]}
-        module = f"the {flavours.pop()} module of " if len(flavours) == 1 else ""
-        oldest, newest = min(rows, key=int), max(rows, key=int)
-        end = " or newer" if branches[-1] == newest else " or older" if branches[0] != branches[-1] else ""
-        edge = branches[0] if branches[-1] == newest and branches[0] != oldest else branches[-1]
-        return f"{architecture} needs {module}branch {edge}{end}"
+        """What drives it, worked out once for all the drivers that do not."""
+        if architecture not in self._driven_by:
+            self._driven_by[architecture] = what_drives(self.matrix, architecture)
+        return self._driven_by[architecture]
 
     def _cuda_compiles_for(self, gpu: Gpu, cuda: Candidate) -> str:
         architecture = gpu.architecture

@@ -175,11 +175,29 @@ class Problem:
             (fact.name, fact.value if fact.kind == "pin" else id(fact.value)) for fact in facts
         )
         if key not in self._answers:
-            masks = {kind: self._allowed_set(kind, facts) for kind in self.kinds_for(facts)}
-            if from_pypi:
+            masks = self._allowed_sets(facts)
+            if from_pypi and masks:
                 masks["pytorch"] &= sum(bit for bit, candidate in self._all["pytorch"] if is_from_pypi(candidate))
-            self._answers[key] = self._extend(collections.OrderedDict(), masks) if self._agree(masks) else None
+            found = bool(masks) and self._agree(masks)
+            self._answers[key] = self._extend(collections.OrderedDict(), masks) if found else None
         return self._answers[key]
+
+    def has_answer(self, facts: list[Fact]) -> bool:
+        """Whether there is any answer, for who asks but once: pairs are compared of what the facts leave alone."""
+        masks = self._allowed_sets(facts)
+        if not masks:
+            return False
+        left = {kind: [one for bit, one in self._all[kind] if bit & mask] for kind, mask in masks.items()}
+        return Problem(self.rules.matrix, left, list(left)).search(facts) is not None
+
+    def _allowed_sets(self, facts: list[Fact]) -> dict[str, int]:
+        """`{kind: set}` of what the facts leave, or nothing as soon as they leave none of a kind."""
+        masks: dict[str, int] = {}
+        for kind in self.kinds_for(facts):
+            masks[kind] = self._allowed_set(kind, facts)
+            if not masks[kind]:
+                return {}
+        return masks
 
     def _agree(self, masks: dict[str, int]) -> bool:
         """Take out of the sets what clashes with all of another kind, until nothing does; False if one is empty."""

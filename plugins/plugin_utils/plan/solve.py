@@ -132,8 +132,10 @@ def _name_other_systems(
         if not others:
             continue
         newest = dict(newest_release(others), machine=here["machine"])
+        if family == here["family"]:
+            continue
         problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
-        if family != here["family"] and problem.search(rest + [_system(newest)]) is not None:
+        if problem.has_answer(rest + [_system(newest)]):
             found.append(f"{row['name']} ({newest['version']})" if "," in row["name"] else row["name"])
     if found:
         step = f"There is a plan for it on {' or '.join(found)}"

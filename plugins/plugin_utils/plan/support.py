@@ -21,6 +21,23 @@ def drives(architecture: Row, flavour: str, branch: str) -> bool:
     return span is not None and _within(span.get("from", ""), branch, span.get("to", ""))
 
 
+def what_drives(matrix: dict[str, Any], architecture: str) -> str:
+    """The end of a sentence: "volta needs the proprietary module of branch 580 or older"."""
+    rows, served = matrix["drivers"], matrix["architectures"][architecture]
+    flavours_of = {
+        branch: [name for name in row["flavours"] if drives(served, name, branch)] for branch, row in rows.items()
+    }
+    branches = sorted((branch for branch in rows if flavours_of[branch]), key=int)
+    if not branches:
+        return "no known branch drives " + architecture
+    flavours = {flavour for branch in branches for flavour in flavours_of[branch]}
+    module = f"the {flavours.pop()} module of " if len(flavours) == 1 else ""
+    oldest, newest = min(rows, key=int), max(rows, key=int)
+    end = " or newer" if branches[-1] == newest else " or older" if branches[0] != branches[-1] else ""
+    edge = branches[0] if branches[-1] == newest and branches[0] != oldest else branches[-1]
+    return f"{architecture} needs {module}branch {edge}{end}"
+
+
 def compiles(architecture: Row, cuda: str) -> bool:
     """Whether a toolkit compiles for the architecture; `without_capabilities` of its row is left out."""
     span = architecture["cuda"]

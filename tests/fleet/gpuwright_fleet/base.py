@@ -1,4 +1,4 @@
-"""The base userland: Debian 12 by mmdebstrap, from the package sources this machine is already configured with."""
+"""The base userland: Debian 12 or 13 by mmdebstrap, from the package sources that this machine already has."""
 
 from __future__ import annotations
 
@@ -17,22 +17,26 @@ def words_of(path: Path) -> list[str]:
     return " ".join(line.split("#")[0] for line in path.read_text().splitlines()).split()
 
 
-def source_lines(targets: str) -> list[str]:
-    """deb lines of the Debian 12 sources among `apt-get indextargets` output: origin|codename|uri|component."""
-    lines = []
+def source_lines(targets: str, suite: str = SUITE) -> list[str]:
+    """deb lines of a suite: those among `apt-get indextargets` output (origin|codename|uri|component).
+
+    Where there are none, those of another suite of Debian with its name replaced: one mirror has all of them.
+    """
+    found: dict[str, set[str]] = {}
     for target in targets.splitlines():
         origin, codename, uri, component = target.split("|")
-        if origin == "Debian" and re.fullmatch(rf"{SUITE}(-updates|-security)?", codename):
-            lines.append(f"deb {uri} {codename} {component}")
-    return sorted(set(lines))
+        match = re.fullmatch(r"(bookworm|trixie)(-updates|-security)?", codename)
+        if origin == "Debian" and match:
+            found.setdefault(match.group(1), set()).add(f"deb {uri} {suite}{match.group(2) or ''} {component}")
+    return sorted(found.get(suite) or next(iter(found.values()), set()))
 
 
-def controller_sources() -> list[str]:
-    """Where this machine gets Debian 12 packages; empty: mmdebstrap's own default is used."""
+def controller_sources(suite: str = SUITE) -> list[str]:
+    """Where this machine gets the packages of a suite; empty: mmdebstrap's own default is used."""
     if not shutil.which("apt-get"):
         return []
     fields = "$(ORIGIN)|$(CODENAME)|$(REPO_URI)|$(COMPONENT)"
-    return source_lines(run(["apt-get", "indextargets", "--format", fields, "Created-By: Packages"]).stdout)
+    return source_lines(run(["apt-get", "indextargets", "--format", fields, "Created-By: Packages"]).stdout, suite)
 
 
 def apt_options() -> list[str]:
@@ -48,12 +52,13 @@ def base_key(folder: Path) -> str:
     return content_hash([path for path in lists if path.exists()] + [Path(__file__)])
 
 
-def build_base(folder: Path) -> Path:
-    """A cache folder with base.tar, the userland that `folder`/packages.txt lists, for el8 or debian12.
+def build_base(folder: Path, suite: str = SUITE) -> Path:
+    """A cache folder with base.tar, the userland that `folder`/packages.txt lists: Debian 12, or what `suite` says.
 
     Where `folder` has a twins.txt there is also debs/: the Debian twins that stand-in RPMs are made of.
     """
-    target = cache_dir() / f"base_{folder.name}-{base_key(folder)}"
+    title = folder.name if suite == SUITE else suite
+    target = cache_dir() / f"base_{title}-{base_key(folder)}"
     if is_complete(target):
         return target
     shutil.rmtree(target, ignore_errors=True)
@@ -65,8 +70,8 @@ def build_base(folder: Path) -> Path:
     command += ["--dpkgopt=path-exclude=/usr/share/doc/*"]
     if (folder / "twins.txt").exists():
         command.append(f"--customize-hook={fetch_twins(folder, target / 'debs')}")
-    command += [SUITE, target / "base.tar", *controller_sources()]
-    with step(f"userland for {folder.name} (mmdebstrap)"):
+    command += [suite, target / "base.tar", *controller_sources(suite)]
+    with step(f"userland for {title} (mmdebstrap)"):
         run(command, timeout=1800)
     (target / "complete").touch()
     return target

@@ -24,20 +24,20 @@ from .paths import DEBIAN_DIR, EL8_DIR, HOSTS_FILE, cache_dir, state_dir
 from .podman import require_containers
 from .repositories import build_repositories
 from .shell import FleetError, run, say
-from .wheelhouse import build_wheelhouse
+from .wheelhouse import LOCK, LOCK_OF, build_wheelhouse
 
 KEEP = 2
-PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia")
+PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia", "debian13")
 USED_SECONDS = 3600
 
 
 @dataclass(frozen=True)
 class Built:
-    """What containers are made of; `images` by platform."""
+    """What containers are made of; `images` and `wheelhouses` by platform."""
 
     images: dict[str, str]
     repositories: Path
-    wheelhouse: Path | None
+    wheelhouses: dict[str, Path | None]
 
 
 @contextmanager
@@ -87,7 +87,10 @@ def build(platforms: set[str]) -> Built:
             images["debian12"] = build_debian_image(build_base(DEBIAN_DIR))
         if "debian12-nvidia" in platforms:
             images["debian12-nvidia"] = build_debian_image(build_base(DEBIAN_DIR), repositories)
-        built = Built(images, repositories, build_wheelhouse())
+        if "debian13" in platforms:
+            images["debian13"] = build_debian_image(build_base(DEBIAN_DIR, "trixie"), name="debian13")
+        wheelhouses = {platform: build_wheelhouse(LOCK_OF.get(platform, LOCK)) for platform in images}
+        built = Built(images, repositories, wheelhouses)
         prune()
         return built
 
@@ -130,7 +133,7 @@ def up(fleet: str, only: str | None, ipv6: bool = False) -> None:
         containers.start_repository_server(fleet, built.images["el8"], built.repositories, plan["repo"])
         for host in hosts:
             image = built.images[host.platform]
-            containers.start_host(fleet, image, host, plan["repo"], state, built.wheelhouse)
+            containers.start_host(fleet, image, host, plan["repo"], state, built.wheelhouses[host.platform])
         write_files(fleet, hosts, state, built.repositories)
         containers.wait_ready(fleet, hosts, state / "ssh_config")
     say(f"   ready after {time.monotonic() - started:.1f} s; inventory: {state / 'inventory.yml'}")
@@ -143,7 +146,8 @@ def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositor
     keys = [line for host in hosts for line in containers.host_keys(fleet, host)]
     (state / "known_hosts").write_text("\n".join(keys) + "\n")
     (state / "ssh_config").write_text(inventory.ssh_config_text(hosts, state))
-    kernels = {host.name: containers.newest_kernel(fleet, host) for host in hosts if host.platform == "debian12"}
+    archive = [host for host in hosts if host.platform in inventory.OF_THE_ARCHIVE]
+    kernels = {host.name: containers.newest_kernel(fleet, host) for host in archive}
     data = inventory.inventory(hosts, state, fingerprints, kernels)
     (state / "inventory.yml").write_text(inventory.inventory_text(data))
     if fleet == inventory.FLEET_OF_USERS:
@@ -199,7 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
         require_containers()
         if options.command == "build":
             built = build({options.platform})
-            wheelhouse = built.wheelhouse or "none"
+            wheelhouse = built.wheelhouses[options.platform] or "none"
             image = built.images[options.platform]
             say(f"   image {image}, repositories {built.repositories}, wheelhouse {wheelhouse}")
         elif options.command == "up":

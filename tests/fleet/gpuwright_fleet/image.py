@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from .interpreter import PYTHON_OF, copy_python, find_python
 from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, FLEET_DIR, content_hash
 from .podman import podman
 from .shell import FleetError, step
@@ -61,11 +62,17 @@ def build_el_image(base: Path, repositories: Path, platform: str = "el8") -> str
     """
     swapped = os.environ.get("FLEET_EL8_IMAGE", "") if platform == "el8" else ""
     files = [EL8_DIR, *([] if platform == "el8" else [FLEET_DIR / platform]), CONTAINERFILE, Path(__file__)]
-    key = content_hash(files, base.name, repositories.name, swapped, ca_fingerprint())
+    version = PYTHON_OF.get(platform, "")
+    python = find_python(version) if version else None
+    key = content_hash(
+        files, base.name, repositories.name, swapped, ca_fingerprint(), *([python.version] if python else [])
+    )
 
     def fill(context: Path) -> None:
         copy_tree(EL8_DIR, context)
         copy_tree(FLEET_DIR / platform, context)
+        if python:
+            copy_python(python, version, context / "overlay")
         shutil.copytree(repositories / "keys", context / "keys")
         if not swapped:
             (context / "installed").mkdir()
@@ -75,13 +82,13 @@ def build_el_image(base: Path, repositories: Path, platform: str = "el8") -> str
     return build_image(f"localhost/gpuwright-{platform}:{key}", lambda: swapped or import_base(base), fill)
 
 
-def build_debian_image(base: Path, repositories: Path | None = None) -> str:
-    """Debian 12 as its installer leaves it, with the simulated hardware; the image's name.
+def build_debian_image(base: Path, repositories: Path | None = None, name: str = "debian12") -> str:
+    """Debian as its installer leaves it, with the simulated hardware; the image's name.
 
     With `repositories` its kernel is simulated, too: one of them has its packages, and the others a driver for it.
     """
     files = SHARED_FILES + (KERNEL_FILES if repositories else ())
-    shared = [EL8_DIR / "overlay" / name for name in files]
+    shared = [EL8_DIR / "overlay" / file for file in files]
     served = repositories.name if repositories else ""
     installed = (repositories / "installed-debs.txt").read_text().split() if repositories else []
     if repositories and f"linux-image-{os.uname().release}" not in "".join(installed):
@@ -90,17 +97,17 @@ def build_debian_image(base: Path, repositories: Path | None = None) -> str:
 
     def fill(context: Path) -> None:
         copy_tree(DEBIAN_DIR, context)
-        for name in files:
-            (context / "overlay" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(EL8_DIR / "overlay" / name, context / "overlay" / name)
+        for file in files:
+            (context / "overlay" / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(EL8_DIR / "overlay" / file, context / "overlay" / file)
         if repositories:
             shutil.copytree(repositories / "keys", context / "keys")
             (context / "installed").mkdir()
             for line in installed:
                 shutil.copy(repositories / line, context / "installed")
 
-    name = "debian12-nvidia" if repositories else "debian12"
-    return build_image(f"localhost/gpuwright-{name}:{key}", lambda: import_base(base), fill)
+    title = f"{name}-nvidia" if repositories else name
+    return build_image(f"localhost/gpuwright-{title}:{key}", lambda: import_base(base), fill)
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from .containers import REPOSITORY_HOST, Host
 from .paths import REPO_ROOT
+from .wheelhouse import LOCK_OF, pytorch_of
 
 # Its user changes a version where README says; hosts of tests follow nobody's edits.
 FLEET_OF_USERS = "demo"
@@ -22,7 +23,10 @@ SIMULATED = {
     "el10": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
     "debian12": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
     "debian12-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
+    "debian13": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
 }
+# Platforms with the real packages of Debian's archive.
+OF_THE_ARCHIVE = ("debian12", "debian13")
 WHEELHOUSE_ON_HOST = "/srv/gpuwright/wheelhouse"
 
 
@@ -67,6 +71,9 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
     entries = {host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts}
     for host in hosts:
         entries[host.name]["gpuwright_simulated"] = SIMULATED[host.platform]
+        if host.platform in LOCK_OF:
+            version, build = pytorch_of(LOCK_OF[host.platform])
+            entries[host.name] |= {"framework_pytorch_version": version, "framework_pytorch_build": build}
         if host.platform == "debian12-nvidia":
             entries[host.name] |= apt_repository_variables()
         if host.platform in ("el9", "el10"):

@@ -70,10 +70,13 @@ def test_the_table_of_systems_is_that_of_the_matrix() -> None:
     assert sorted(told) == sorted((row["name"], row["version"]) for row in matrix)
 
 
+OF_THE_ARCHIVE = ("debian12", "debian13")
+
+
 def platforms() -> dict[str, str]:
     """System and release of each platform of the test hosts, as the host itself tells it."""
     hosts = yaml.safe_load((REPOSITORY / "tests/fleet/hosts.yml").read_text())["hosts"]
-    names = {"debian12": "Debian 12", "debian12-nvidia": "Debian 12"}
+    names = {"debian12": "Debian 12", "debian12-nvidia": "Debian 12", "debian13": "Debian 13"}
     for name in ("el8", "el9", "el10"):
         identity = (REPOSITORY / f"tests/fleet/{name}/identity/os-release").read_text()
         names[name] = "RHEL " + part_of(r'VERSION_ID="(.+)"', identity)
@@ -84,7 +87,8 @@ def test_a_system_has_a_run_only_where_test_hosts_are_that_system() -> None:
     ran = {
         f"{name} {releases}" for name, releases, tested, _ in rows("Systems of nodes (x86_64)") if "stand-in" in tested
     }
-    assert ran == set(platforms().values())
+    # What comes from Debian's archive is for a kernel that does not run: such a host reaches no PASS.
+    assert ran == {system for platform, system in platforms().items() if platform not in OF_THE_ARCHIVE}
     beyond = {
         f"{name} {releases}"
         for name, releases, tested, _ in rows("Systems of nodes (x86_64)")

@@ -126,6 +126,17 @@ def test_only_debian_12_sources_are_used() -> None:
         "deb http://mirror.test/debian/ bookworm main",
         "deb http://mirror.test/security/ bookworm-security main",
     ]
+    assert base.source_lines(targets, "trixie") == ["deb http://mirror.test/debian/ trixie main"]
+
+
+def test_a_machine_of_debian_12_knows_where_debian_13_is() -> None:
+    """One mirror has every suite of Debian under the same address."""
+    targets = "Debian|bookworm|http://mirror.test/debian/|main\nDebian|bookworm-security|http://mirror.test/sec/|main\n"
+    assert base.source_lines(targets, "trixie") == [
+        "deb http://mirror.test/debian/ trixie main",
+        "deb http://mirror.test/sec/ trixie-security main",
+    ]
+    assert base.source_lines("Node|nodistro|http://other.test/|main\n", "trixie") == []
 
 
 def test_a_bundle_is_split_into_its_certificates() -> None:
@@ -135,11 +146,24 @@ def test_a_bundle_is_split_into_its_certificates() -> None:
 
 
 def test_wheels_are_chosen_for_the_hosts_python() -> None:
-    command = wheelhouse.download_command("python", Path("lock.txt"), Path("wheels"), native=False)
+    command = wheelhouse.download_command("python", wheelhouse.LOCK, Path("wheels"), native=False)
     assert "--require-hashes" in command
     assert command[command.index("--python-version") + 1] == "3.11"
+    later = wheelhouse.download_command("python", Path("py3.12-torch9.9.9-cu999.txt"), Path("wheels"), native=False)
+    assert later[later.index("--python-version") + 1] == "3.12" and "cp312" in later and "cp311" not in later
     assert "manylinux_2_28_x86_64" in command
     assert "--platform" not in wheelhouse.download_command("python", Path("l"), Path("w"), native=True)
+
+
+def test_a_host_whose_python_has_no_cpu_build_gets_the_lock_of_a_real_node() -> None:
+    for platform, lock in wheelhouse.LOCK_OF.items():
+        assert lock.exists() and platform in cli.PLATFORMS
+        spec = next(spec for spec in HOSTS["hosts"].values() if spec.get("platform") == platform)
+        host = containers.Host("one", "10.9.8.10", spec)
+        told = inventory.inventory([host], Path("/state"), FINGERPRINTS, {})["gpu_nodes"]["hosts"]["one"]
+        version, build = told["framework_pytorch_version"], told["framework_pytorch_build"]
+        assert lock.name.endswith(f"-torch{version}-{build}.txt") and build.startswith("cu")
+    assert wheelhouse.pytorch_of(wheelhouse.LOCK) == (inventory.PYTORCH_VERSION, "cpu")
 
 
 def test_a_host_keeps_its_mac_address_when_it_is_made_anew() -> None:

@@ -11,7 +11,8 @@ import yaml
 FLEET = Path(__file__).resolve().parents[2] / "fleet"
 sys.path.insert(0, str(FLEET))
 
-from gpuwright_fleet import containers, inventory, repositories, specs  # noqa: E402
+from gpuwright_fleet import containers, interpreter, inventory, repositories, specs  # noqa: E402
+from gpuwright_fleet.shell import FleetError  # noqa: E402
 from test_plan_questions import ask  # noqa: E402
 
 DATA = yaml.safe_load((FLEET / "repositories.yml").read_text())
@@ -65,3 +66,24 @@ def test_a_host_is_called_and_served_as_its_system(name: str, number: str) -> No
     assert f'VERSION_ID="{number}.' in (folder / "identity/os-release").read_text()
     assert f"platform:el{number}" in (folder / "overlay/etc/dnf/dnf.conf").read_text()
     assert f"rhel-{number}-for-x86_64-baseos-rpms" in (folder / "overlay/etc/yum.repos.d/redhat.repo").read_text()
+
+
+def test_a_python_of_this_machine_is_brought_whole_to_where_a_distribution_has_it(tmp_path: Path) -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    found = interpreter.find_python(version)
+    assert found.version.startswith(f"{version}.")
+    interpreter.copy_python(found, version, tmp_path)
+    program, library = tmp_path / f"usr/bin/python{version}", tmp_path / f"usr/lib/python{version}"
+    assert program.stat().st_mode & 0o111 and (library / "os.py").exists()
+    assert list(library.glob("ensurepip/_bundled/*.whl"))
+    assert list((library / "site-packages").iterdir()) == [] and not (library / "test").exists()
+    assert (tmp_path / "usr/lib64").exists() == bool(found.shared)
+
+
+def test_a_machine_without_the_python_of_el10_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shim = tmp_path / "python3.12"
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setattr(interpreter, "candidates", lambda version: [str(shim)])
+    with pytest.raises(FleetError, match=r"Python 3\.12, and none was found.*Install Python 3\.12 with its venv"):
+        interpreter.find_python("3.12")

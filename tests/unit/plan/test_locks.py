@@ -40,6 +40,12 @@ def test_every_plan_of_a_profile_is_locked() -> None:
     assert set(plans()) <= {file.name for file in FILES}
 
 
+def test_tensorflow_beside_the_default_pytorch_is_locked_for_every_python() -> None:
+    """`framework_pytorch_tensorflow_version: "2.20"` finds a lock on every system with its Pythons 3.10 to 3.13."""
+    pairs = {name for name, plan in plans().items() if plan["tensorflow"]["version"].startswith("2.20")}
+    assert {f"py{python}-torch2.10.0-cu128-tf2.20.0.txt" for python in ("3.10", "3.11", "3.12", "3.13")} <= pairs
+
+
 @pytest.mark.parametrize("file", [file for file in FILES if file.name not in OF_NO_PROFILE], ids=lambda file: file.name)
 def test_a_lock_holds_what_its_plan_asks_for(file: Path) -> None:
     content, plan = locked(file), plans()[file.name]

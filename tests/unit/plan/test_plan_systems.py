@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import Candidate
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.rules import Rules
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from test_plan_questions import MATRIX, PLANS, Plan, ask, make_host, with_newest
 from test_plan_refusals import REFUSALS, Refusal
@@ -278,3 +280,25 @@ def test_dcgm_goes_with_gpus_and_driver(gpus: str, package: str) -> None:
     dcgm = ask(gpus)["dcgm"]
     assert dcgm["packages"][-1].endswith(package)
     assert dcgm["exporter"] == (["datacenter-gpu-manager-exporter"] if dcgm["version"] == "4" else [])
+
+
+@pytest.mark.parametrize("system", ["rhel 9.0", "rhel 9.2", "rocky 9.6", "almalinux 10"])
+def test_what_ansibles_module_for_pip_imports_is_installed_where_the_system_may_lack_it(system: str) -> None:
+    """On EL 8 the platform's Python requires setuptools; on EL 9 and 10 a minimal installation has none."""
+    assert "python3-setuptools" in ask("T4", system)["python"]["packages"]
+    assert "python3-setuptools" not in ask("V100", "rhel 8.8")["python"]["packages"]
+
+
+def test_a_refusal_compares_few_pairs_on_the_systems_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What GPU, system or pins rule out there is compared with nothing: that was most of a slow answer's time."""
+    compared = []
+    ask_rule = Rules.pair_refuses
+
+    def count(rules: Rules, first: Candidate, second: Candidate) -> str:
+        compared.append(first.kind)
+        return ask_rule(rules, first, second)
+
+    monkeypatch.setattr(Rules, "pair_refuses", count)
+    plan = ask("V100", "rocky 10.0", cuda="12", tensorflow="2", nccl="2")
+    assert "There is a plan for it on" in plan["conflicts"][0]["what"]
+    assert len(compared) < 8000

@@ -1,0 +1,70 @@
+"""The Python of EL 10 for its stand-in: a copy of this machine's own, because the Debian userland has another."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from .shell import FleetError
+
+# The Python that a system's installer leaves on it, where the stand-in's userland has none of that version.
+PYTHON_OF = {"el10": "3.12"}
+# What an environment with pip is made from; distributions pack some of it apart.
+QUESTION = """
+import ctypes, ensurepip, json, ssl, sys, sysconfig, venv
+ensurepip.version()
+shared = sysconfig.get_config_var("INSTSONAME") if sysconfig.get_config_var("Py_ENABLE_SHARED") else ""
+print(json.dumps({
+    "version": sys.version,
+    "program": sysconfig.get_config_var("BINDIR") + "/python%d.%d" % sys.version_info[:2],
+    "library": sysconfig.get_path("stdlib"),
+    "shared": sysconfig.get_config_var("LIBDIR") + "/" + shared if shared else "",
+}))
+"""
+UNWANTED = ("__pycache__", "test", "idlelib", "tkinter", "turtledemo", "site-packages", "dist-packages", "config-*")
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python of this machine: `sys.version`, program, standard library, and the shared library or ""."""
+
+    version: str
+    program: Path
+    library: Path
+    shared: str
+
+
+def candidates(version: str) -> list[str]:
+    """Programs that may be this Python; a name in PATH may be a shim that refuses, so each is asked."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = shutil.which(f"python{version}")
+    return [*([found] if found else []), *map(str, sorted(root.glob(f"versions/{version}.*/bin/python{version}")))]
+
+
+def find_python(version: str) -> Interpreter:
+    """This machine's Python of a version such as "3.12". Raises FleetError where none is whole."""
+    for name in candidates(version):
+        answer = subprocess.run([name, "-I", "-c", QUESTION], capture_output=True, text=True)
+        if answer.returncode == 0:
+            told = json.loads(answer.stdout)
+            return Interpreter(told["version"], Path(told["program"]), Path(told["library"]), told["shared"])
+    raise FleetError(
+        f"The stand-in of EL 10 is made with this machine's Python {version}, and none was found that can make "
+        f"environments (venv, ensurepip, ssl). Install Python {version} with its venv, or use fleets without EL 10."
+    )
+
+
+def copy_python(found: Interpreter, version: str, root: Path) -> None:
+    """Put an interpreter below `root` where a distribution has it: /usr/bin, /usr/lib, /usr/lib64."""
+    (root / "usr/bin").mkdir(parents=True, exist_ok=True)
+    shutil.copy(found.program.resolve(), root / f"usr/bin/python{version}")
+    library = root / f"usr/lib/python{version}"
+    shutil.copytree(found.library, library, symlinks=True, ignore=shutil.ignore_patterns(*UNWANTED))
+    (library / "site-packages").mkdir()
+    if found.shared:
+        (root / "usr/lib64").mkdir(parents=True, exist_ok=True)
+        shutil.copy(found.shared, root / "usr/lib64")

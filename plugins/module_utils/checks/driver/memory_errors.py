@@ -58,7 +58,7 @@ def ecc(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def retired_pages(readings: Evidence, expected: Evidence) -> Outcome:
-    """No broken memory waits to be taken out of use, and none could not be: pages up to Turing, rows from Ampere on."""
+    """No broken memory (pages up to Turing, rows from Ampere on) is waiting to be retired, and no retirement failed."""
     gpus = answering_gpus(readings)
     if not gpus:
         return unknown("the driver cannot be asked", expected="none", action=ASK_FIRST)
@@ -107,7 +107,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=REBOOT,
-        question="Does broken GPU memory wait to be taken out of use?",
+        question="Is any broken GPU memory still waiting to be retired?",
         judge=retired_pages,
         action="When nobody works on the node, run: systemctl reboot ; if pages wait again, it is for the vendor.",
     ),

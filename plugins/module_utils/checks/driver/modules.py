@@ -42,9 +42,9 @@ def agrees(asked: str, loaded: str) -> bool:
 
 
 def parameters(readings: Evidence, expected: Evidence) -> Outcome:
-    """Every parameter that /etc/modprobe.d and its likes ask of the module nvidia is the one that it was loaded with.
+    """The module nvidia was loaded with every parameter that /etc/modprobe.d and the like set for it.
 
-    A file that was changed since then changes nothing until the module is loaded again.
+    A file that was changed since then has no effect until the module is loaded again.
     """
     if in_container(readings):
         return skipped(in_container(readings))
@@ -121,7 +121,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=DRAIN,
-        question="Are the other modules there that this site asks for?",
+        question="Are the other kernel modules that this site asks for loaded?",
         judge=modules,
         unit="modules",
         needs_gpu=False,

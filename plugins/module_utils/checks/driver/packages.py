@@ -38,7 +38,7 @@ MAKER_NAMES = tuple(maker for maker, _sign in MAKERS) + (UNNAMED,)
 
 
 def one_version(readings: Evidence, expected: Evidence) -> Outcome:
-    """Every package of the driver has one version: module, libraries, CUDA libraries, firmware, fabric manager.
+    """All packages of the driver have the same version: module, libraries, CUDA libraries, firmware, fabric manager.
 
     Tools that work with any driver (settings, modprobe, persistenced) count where NVIDIA packs them with the driver;
     distributions update them apart.
@@ -195,7 +195,7 @@ CHECKS = (
         level=STANDARD,
         severity=FAIL,
         remedy=DRAIN,
-        question="Have all packages of the driver one version?",
+        question="Do all packages of the driver have the same version?",
         judge=one_version,
         unit="packages",
         action=SYNC["rpm"],

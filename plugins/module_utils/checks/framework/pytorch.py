@@ -116,7 +116,7 @@ def lock(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def matrix_product(readings: Evidence, expected: Evidence) -> Outcome:
-    """PyTorch multiplies two matrices rightly on the processor and on every GPU of the node."""
+    """PyTorch multiplies two matrices correctly on the processor and on every GPU of the node."""
     if readings.absent("venv"):
         return failed("no venv", "right", f"there is no venv at {expected.wish('venv')}")
     on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
@@ -200,7 +200,7 @@ CHECKS = (
         level=STANDARD,
         severity=FAIL,
         remedy=CONTACT_SUPPORT,
-        question="Does PyTorch compute rightly on every device?",
+        question="Does PyTorch compute correctly on every device?",
         judge=matrix_product,
         needs_gpu=False,
         action="Look at nvidia-smi, then for one GPU at a time: CUDA_VISIBLE_DEVICES=0 gpu-doctor --level standard",

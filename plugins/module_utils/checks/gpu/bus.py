@@ -32,11 +32,11 @@ def limit(name: str) -> float:
 def link_width(readings: Evidence, expected: Evidence) -> Outcome:
     """The card has all the PCIe lanes that card and slot both could have, or as many as the inventory states.
 
-    nvidia-smi's maximum is the card's. What the slot has is the maximum of the bridge above it; where that is no more,
-    fewer lanes are a warning, since no reseating would help. A virtual machine does not see the slot, and half of the
-    lanes is what clouds give some cards by design: a warning on each node for ever teaches to overlook
-    warnings, and PASS would claim what nobody knows, so that it is left out (SKIP) with a remark until the inventory
-    states the lanes. Fewer than half, or than other cards of its model in the node have, is by no design: a warning.
+    nvidia-smi's maximum is the card's. The slot's is the maximum of the bridge above it; where the bridge allows no
+    more, fewer lanes are a warning, since reseating the card would not help. A virtual machine does not see the slot,
+    and some clouds give their cards half of the lanes by design: there half of the lanes is SKIP with a remark until
+    the inventory states how many are expected, since a warning that never goes away teaches people to overlook
+    warnings. Fewer than half, or fewer than on other cards of the model in the node, is a warning there.
     """
     stated = wanted_lanes(expected)
     fine = f"{stated} lanes, as the inventory says" if stated else "all lanes are in use"
@@ -144,7 +144,7 @@ def pcie_replays(readings: Evidence, expected: Evidence) -> Outcome:
     """At most 8 packets a minute were sent again over the PCIe link, over the time since boot but at least an hour.
 
     The counter begins when the driver is loaded, and links count while they are set up: eight healthy H100s had 106 to
-    174. A rate over the time since boot says less than it was, never more. A counter that has rolled over warns.
+    174. The average since boot can only understate the rate. A counter that has rolled over is a WARN.
     """
     fine = "few packets were sent again"
     return over_gpus(lambda gpu: replays(gpu, readings), limit("replays_per_minute"), fine)(readings, expected)
@@ -213,7 +213,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=POWER_CYCLE,
-        question="Has the card all its PCIe lanes?",
+        question="Does the card have all its PCIe lanes?",
         judge=link_width,
         unit="lanes",
         action=(

@@ -30,7 +30,7 @@ PARTS, BUILD_PARTS = 5, 4
 
 
 def vbios(readings: Evidence, expected: Evidence) -> Outcome:
-    """Cards of one model carry one firmware: different ones behave differently under one load.
+    """Cards of one model have the same firmware: with different ones they behave differently under the same load.
 
     The last of the five parts names the board of a maker and the place of a GPU on a board with several (K80, M10), and
     differs by design.
@@ -57,7 +57,7 @@ def build_of(version: str) -> Tuple[int, Tuple[str, ...]]:
 
 
 def inforom(readings: Evidence, expected: Evidence) -> Outcome:
-    """nvidia-smi warns of nothing beside its answer, such as a corrupted InfoROM, and reads each InfoROM's version."""
+    """nvidia-smi prints no warning, such as of a corrupted InfoROM, and can read each InfoROM's version."""
     if not readings.flag("nvidia_smi", "reachable"):
         return unknown("the driver cannot be asked", action=ASK_FIRST)
     warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
@@ -107,7 +107,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Do cards of one model carry one firmware?",
+        question="Do cards of one model have the same firmware?",
         judge=vbios,
         action="Ask the vendor for the update of the older one; nvidia-smi -q | grep -i vbios",
     ),

@@ -38,7 +38,7 @@ def is_vgpu(gpu: Evidence) -> bool:
 
 
 def known_card(gpu: Evidence) -> Judged:
-    """The card has a row among the known ones; without it, what it may lack is guessed on the strict side."""
+    """The card has a row in the table of known cards; without one the strictest rules apply."""
     row = card_row(gpu)
     if row.listed:
         return PASS, row.name, row.name
@@ -115,7 +115,7 @@ CHECKS = (
     card(
         name="known_card",
         severity=WARN,
-        question="Is it known what may be expected of this card?",
+        question="Is this card's model known?",
         rule=known_card,
         expected_value="a known card",
         fine="what each card must have is known",
@@ -170,7 +170,7 @@ CHECKS = (
         name="vgpu_license",
         severity=FAIL,
         remedy=DRAIN,
-        question="Has the vGPU its licence?",
+        question="Does the vGPU have its licence?",
         rule=vgpu_license,
         expected_value="Licensed",
         fine="licensed",

@@ -38,7 +38,7 @@ def no_way_to_judge(readings: Evidence, expected: Evidence) -> str:
 
 
 def iommu(readings: Evidence, expected: Evidence) -> Outcome:
-    """The IOMMU is off or passes the GPUs' transfers through: translating them bends the way between two GPUs."""
+    """The IOMMU is off or passes the GPUs' transfers through: translated transfers take a detour."""
     reason = no_way_to_judge(readings, expected)
     if reason:
         return skipped(reason)
@@ -56,7 +56,7 @@ def iommu(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def acs(readings: Evidence, expected: Evidence) -> Outcome:
-    """No bridge between processor and GPU has access control switched on: it sends what GPUs tell each other upwards.
+    """No bridge between processor and GPU has access control on: it sends transfers between GPUs up to the processor.
 
     The register lies in a part of the configuration space that only root may read.
     """
@@ -86,7 +86,7 @@ CHECKS = (
         layer="system",
         level=STANDARD,
         severity=WARN,
-        question="Is the way between GPUs straight, without an IOMMU that translates?",
+        question="Do the GPUs reach each other directly, without an IOMMU that translates?",
         judge=iommu,
         action=(
             "Switch VT-d or AMD-Vi off in the firmware, or boot with iommu=pt: grubby --update-kernel=ALL "
@@ -100,7 +100,7 @@ CHECKS = (
         layer="system",
         level=STANDARD,
         severity=WARN,
-        question="Is the way between GPUs straight, without access control in bridges?",
+        question="Do the GPUs reach each other directly, without access control in bridges?",
         judge=acs,
         unit="bridges",
         action="S" + ACS_OFF[1:],

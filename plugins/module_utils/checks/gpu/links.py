@@ -21,7 +21,7 @@ NO_WAY = "X"
 
 
 def nvlink(readings: Evidence, expected: Evidence) -> Outcome:
-    """Every NVLink of a card is up. Cards on boards must have them; a card without its bridge has none up, and is left.
+    """Every NVLink of a card is up; cards on boards must have them, and a card without its bridge is not judged.
 
     On boards without switches a part of the links leads to GPUs that a virtual machine was not given: a warning there.
     """
@@ -81,7 +81,7 @@ def nvlink_errors(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def topology(readings: Evidence, expected: Evidence) -> Outcome:
-    """nvidia-smi knows a way from every GPU to every other one."""
+    """nvidia-smi knows a path from every GPU to every other one."""
     if readings.absent("gpu_ways"):
         return skipped("there is one GPU")
     rows = [[word.text() for word in row.each()] for row in readings.each("gpu_ways")]
@@ -128,7 +128,7 @@ CHECKS = (
         level=STANDARD,
         severity=FAIL,
         remedy=POWER_CYCLE,
-        question="Is there a way from every GPU to every other one?",
+        question="Is there a path from every GPU to every other one?",
         judge=topology,
         action="Look at nvidia-smi topo -m and lspci -tv ; power off and reseat the GPUs that it does not connect.",
         source="AWS checks/3-topology-check.sh",

@@ -42,7 +42,7 @@ def limit(name: str) -> float:
 
 
 def ecc_pending(gpu: Evidence) -> Judged:
-    """The ECC mode of the next boot is the one of now: otherwise a setting waits for a reboot that nobody planned."""
+    """The ECC mode after the next boot is the current one: otherwise a setting waits for an unplanned reboot."""
     if gpu.absent("ecc_mode"):
         return SKIP, None, "no ECC"
     now, later = gpu.text("ecc_mode"), gpu.text("health", "ecc_pending")
@@ -89,7 +89,7 @@ def retired_count(gpu: Evidence) -> Judged:
 
 
 def remapped_count(gpu: Evidence) -> Judged:
-    """Fewer than 512 memory rows are remapped, which is all that a card can; any for uncorrected errors is told."""
+    """Fewer than 512 memory rows are remapped, the most a card can remap; any for uncorrected errors is a warning."""
     if gpu.absent("health", "remapped_rows_uncorrected"):
         return SKIP, None, "this card does not remap rows, or does not say in this mode"
     number, corrected = gpu.number("health", "remapped_rows_uncorrected"), 0
@@ -173,7 +173,7 @@ def same_kind(gpu: Evidence) -> Tuple[str, Optional[str]]:
 
 
 def idle_memory(gpu: Evidence) -> Judged:
-    """Memory of a card that nobody uses is empty; what stays behind is a program that nvidia-smi does not show."""
+    """The memory of a card that nobody uses is empty; what is left belongs to a program that nvidia-smi hides."""
     processes = gpu.each("processes")
     if processes:
         return SKIP, None, f"in use by {len(processes)} programs"
@@ -192,7 +192,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=REPLACE,
-        question="Has every card all of its memory?",
+        question="Does every card have all of its memory?",
         judge=memory_size,
         unit="MiB",
         action="Power the node off and on; a card that still shows less has to be examined by the vendor.",
@@ -201,7 +201,7 @@ CHECKS = (
     card(
         name="ecc_pending",
         severity=WARN,
-        question="Does a change of ECC wait for a reboot?",
+        question="Is a change of ECC waiting for a reboot?",
         rule=ecc_pending,
         expected_value="as now",
         fine="no change of ECC is pending",
@@ -222,7 +222,7 @@ CHECKS = (
         name="sram",
         severity=FAIL,
         remedy=REPLACE,
-        question="Is the chip's own memory sound?",
+        question="Is the chip's own memory healthy?",
         rule=sram,
         expected_value=limit("sram_uncorrected"),
         fine="few errors over the chip's life",
@@ -234,7 +234,7 @@ CHECKS = (
         name="retired_pages_count",
         severity=FAIL,
         remedy=REPLACE,
-        question="Has the card spare memory pages left?",
+        question="Does the card have spare memory pages left?",
         rule=retired_count,
         expected_value=limit("retired_pages_full"),
         fine="enough spare pages",
@@ -246,7 +246,7 @@ CHECKS = (
         name="remapped_rows_count",
         severity=FAIL,
         remedy=REPLACE,
-        question="Has the card spare memory rows left?",
+        question="Does the card have spare memory rows left?",
         rule=remapped_count,
         expected_value=limit("remapped_rows"),
         fine="no row was remapped for an uncorrected error",

@@ -187,7 +187,7 @@ CHECKS = (
     card(
         name="power_draw",
         severity=WARN,
-        question="Does the card tell what it draws?",
+        question="Does the card report its power draw?",
         rule=power_draw,
         expected_value="above 0",
         fine="a plausible power draw",

@@ -38,7 +38,7 @@ def unrepairable(gpu: Evidence) -> Judged:
 
 
 def dram(gpu: Evidence) -> Judged:
-    """No uncorrected error of the card's memory over its life; each is repaired, so that a few are history."""
+    """No uncorrected error in the card's memory over its lifetime; each one is repaired, so a few are history."""
     if gpu.absent("health", "dram_uncorrected_aggregate"):
         return SKIP, None, "this card does not count errors of its memory, or not in this mode"
     number = gpu.number("health", "dram_uncorrected_aggregate")
@@ -80,7 +80,7 @@ CHECKS = (
         name="channel_repair",
         severity=FAIL,
         remedy=RESET,
-        question="Does a repair of a memory channel wait?",
+        question="Is a repair of a memory channel pending?",
         rule=pending("memory channels", "channel_repair_pending"),
         expected_value="no",
         fine="no repair waits",
@@ -92,7 +92,7 @@ CHECKS = (
         name="tpc_repair",
         severity=FAIL,
         remedy=RESET,
-        question="Does a repair of a processing cluster wait?",
+        question="Is a repair of a processing cluster pending?",
         rule=pending("processing clusters", "tpc_repair_pending"),
         expected_value="no",
         fine="no repair waits",
@@ -115,7 +115,7 @@ CHECKS = (
         name="dram_uncorrected",
         severity=FAIL,
         remedy=REPLACE,
-        question="Had the card's memory uncorrected errors in its life?",
+        question="Has the card's memory ever had uncorrected errors?",
         rule=dram,
         expected_value=0,
         fine="none over the card's life",
@@ -127,7 +127,7 @@ CHECKS = (
         name="spare_rows",
         severity=FAIL,
         remedy=REPLACE,
-        question="Has every bank of the card's memory spare rows?",
+        question="Does every bank of the card's memory have spare rows?",
         rule=spare_rows,
         expected_value=0,
         fine="every bank has spare rows",

@@ -82,7 +82,7 @@ def governor(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def blocked_tasks(readings: Evidence, expected: Evidence) -> Outcome:
-    """No task of the driver is in uninterruptible sleep at this moment: such a one goes only with a power cycle."""
+    """No task of the driver is in uninterruptible sleep at this moment: only a power cycle ends such a task."""
     names = [name.text() for name in readings.each("host", "blocked_tasks", "nvidia")]
     others = readings.each("host", "blocked_tasks", "others")
     if names:
@@ -107,7 +107,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Is asking for the time cheap?",
+        question="Is reading the time cheap?",
         judge=clock_source,
         needs_gpu=False,
         action="See why the kernel left tsc: journalctl -k -b | grep -i clocksource ; update the firmware.",

@@ -189,14 +189,14 @@ def near_and_far(readings: Evidence, devices: List[Evidence]) -> Outcome:
 
 
 QUESTIONS = {
-    "h2d_gb_s": ("Do data reach the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
-    "d2h_gb_s": ("Do data come back from the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
+    "h2d_gb_s": ("Does data reach the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
+    "d2h_gb_s": ("Does data come back from the GPU fast enough?", SLOW_LINK, POWER_CYCLE),
     "copy_gb_s": ("Is the GPU's memory fast enough?", SLOW_CARD, CONTACT_SUPPORT),
     "matmul_fp16_tflops": ("Does the GPU multiply fast enough in float16?", SLOW_CARD, CONTACT_SUPPORT),
     "matmul_bf16_tflops": ("Does the GPU multiply fast enough in bfloat16?", SLOW_CARD, CONTACT_SUPPORT),
     "matmul_tf32_tflops": ("Does the GPU multiply fast enough in TF32?", SLOW_CARD, CONTACT_SUPPORT),
     "matmul_fp32_tflops": ("Does the GPU multiply fast enough in float32?", SLOW_CARD, CONTACT_SUPPORT),
-    "p2p_gb_s": ("Do data go from GPU to GPU fast enough, and whole?", SLOW_FABRIC, RESET),
+    "p2p_gb_s": ("Does data go from GPU to GPU fast enough, and intact?", SLOW_FABRIC, RESET),
 }
 
 

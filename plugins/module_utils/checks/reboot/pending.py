@@ -28,7 +28,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=REBOOT,
-        question="Is what is installed also what runs?",
+        question="Is everything that is installed also running?",
         judge=reboot_pending,
         needs_gpu=False,
         action="When nobody works on the node, run: systemctl reboot ; a run does so with system_reboot_policy=allowed",

@@ -19,7 +19,7 @@ RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge anew what is still accepte
 
 def valid(readings: Evidence, expected: Evidence) -> Outcome:
     """The file of acknowledgements can be believed, none of them is for a check that may not be waived, and every check
-    that the inventory switches off exists and may be switched off. One that is not so has no effect and is a WARN.
+    that the inventory switches off exists and may be switched off. An invalid one has no effect and is a WARN.
 
     A damaged file does not close the gate by itself: without acknowledgements every finding counts.
     """
@@ -66,7 +66,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Can every acknowledgement and every switched-off check be followed?",
+        question="Are all acknowledgements and all switched-off checks valid?",
         judge=valid,
         needs_gpu=False,
         firm_because="it is what shows that a waiver has no effect",

@@ -53,7 +53,7 @@ def known(role: str, *names: str) -> dict[str, Any]:
     ids=["check", "run", "present", "in-use"],
 )
 def test_a_new_driver(site: Site, arguments: list[str], more: dict[str, Any], announced: bool) -> None:
-    (task,) = [row for row in read("system_driver/tasks/main.yml") if row["name"].startswith("Reboot where")]
+    (task,) = [row for row in read("system_driver/tasks/main.yml") if row["name"].startswith("Reboot if")]
     variables = {**known("system_driver", "__system_driver_announced"), **more}
     assert site.play([], [task], *arguments, **variables) == 0, site.log
     assert (REFUSED.format("driver 580 is new") in site.text) is announced, site.log

@@ -61,7 +61,7 @@ test-sanity: venv ## what ansible-test and galaxy-importer ask of a collection (
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
 
-test-world: venv ## slower: the main job in a hostile but normal world (umask, sudo, proxy, mirror, IPv6, clock ...), each condition with what was seen
+test-world: venv ## slower: the main job under difficult but normal conditions (umask, sudo, proxy, mirror, IPv6, clock ...), each listed with what was seen
 	@$(RUN) world
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository

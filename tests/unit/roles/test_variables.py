@@ -130,9 +130,9 @@ def test_a_problem_is_one_line(name: str, value: Any, problem: str) -> None:
 
 SKIPS = {"verify": {"verify_skip_checks": {"type": "dict", "default": {}}}}
 FIRM = "it cannot be switched off: "
-COUNT = FIRM + "it is what tells a lost GPU; who gives a card away corrects the expected number"
-UVM = FIRM + "it is a part of the driver that is missing"
-WAIVERS = FIRM + "it is what shows that a waiver has no effect"
+COUNT = FIRM + "it detects a lost GPU; if a card was removed on purpose, correct the expected number"
+UVM = FIRM + "a part of the driver is missing"
+WAIVERS = FIRM + "it shows that a waiver has no effect"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Do CUDA programs find the driver's libraries?",
         judge=libraries,
-        firm_because="without them there is no driver for a program",
+        firm_because="without them no program finds a driver",
         action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
         source="DCGM checkLibraries",
     ),

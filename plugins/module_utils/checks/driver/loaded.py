@@ -197,7 +197,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the planned driver loaded?",
         judge=driver_version,
-        firm_because="no module at all is one of its findings, and without one no program has a GPU",
+        firm_because="one of its findings is that there is no module, and without one no program has a GPU",
         action=INSTALL + " ; it says when a reboot is due, and does it with -e system_reboot_policy=allowed",
     ),
     Check(
@@ -218,7 +218,7 @@ CHECKS = (
         remedy=REBOOT,
         question="Do the loaded module and the driver's libraries belong together?",
         judge=module_matches_user_space,
-        firm_because="when they differ every CUDA program ends with an error, as without a driver",
+        firm_because="if they differ, every CUDA program ends with an error, as it does without a driver",
         action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
     ),
     Check(
@@ -251,7 +251,7 @@ CHECKS = (
         remedy=DRAIN,
         question="May the training user open the GPU's device files?",
         judge=device_nodes,
-        firm_because="a card without its device file, or with a closed one, is lost to every training",
+        firm_because="no training can use a card whose device file is missing or closed",
         unit="files",
         action="Run: nvidia-modprobe -u -c 0 ; if they stay shut: ls -l /dev/nvidia* against NVreg_DeviceFileMode.",
     ),
@@ -263,7 +263,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Is the module that CUDA needs loaded?",
         judge=uvm,
-        firm_because="it is a part of the driver that is missing",
+        firm_because="a part of the driver is missing",
         action="Run: modprobe nvidia_uvm ; it must be listed in /etc/modules-load.d to be there after a boot.",
     ),
 )

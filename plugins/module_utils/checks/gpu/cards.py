@@ -127,7 +127,7 @@ CHECKS = (
         judge=count,
         unit="GPUs",
         needs_gpu=False,
-        firm_because="it is what tells a lost GPU; who gives a card away corrects the expected number",
+        firm_because="it detects a lost GPU; if a card was removed on purpose, correct the expected number",
         action=(
             "Compare lspci -d 10de: with the order; power off and reseat a missing card, or correct the expected "
             "number."
@@ -161,7 +161,7 @@ CHECKS = (
         remedy=DRAIN,
         question="Does NVIDIA's kernel driver hold every GPU?",
         judge=bound_driver,
-        firm_because="a GPU that another driver holds, or none, is lost to CUDA",
+        firm_because="CUDA cannot use a GPU that another driver holds, or none",
         action="See who holds it: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
     ),
 )

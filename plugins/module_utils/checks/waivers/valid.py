@@ -69,7 +69,7 @@ CHECKS = (
         question="Are all acknowledgements and all switched-off checks valid?",
         judge=valid,
         needs_gpu=False,
-        firm_because="it is what shows that a waiver has no effect",
+        firm_because="it shows that a waiver has no effect",
         action="Correct verify_skip_checks in the inventory, then run: ansible-playbook site.yml --tags verify",
     ),
 )

@@ -81,7 +81,7 @@ def test_a_missing_driver_stays_closed(doctor, node):  # noqa: F811
     done = doctor("--acknowledge", "driver.uvm", "--reason", "we use OpenCL")
     assert (
         done.returncode == 2
-        and "driver.uvm cannot be acknowledged: it is a part of the driver that is missing" in done.stderr
+        and "driver.uvm cannot be acknowledged: a part of the driver is missing" in done.stderr
     )
     path = node.folder / "etc/gpuwright/expectations.json"
     quiet = {check.id: "not now" for check in CHECKS}
@@ -127,7 +127,7 @@ def test_what_is_kept_of_it(doctor, node, lanes):  # noqa: F811
         (["--acknowledge", "gpu.sram", "--reason", "x"], "gpu.sram is SKIP now ("),
         (
             ["--acknowledge", "gpu.count", "--reason", "x"],
-            "gpu.count cannot be acknowledged: it is what tells a lost GPU",
+            "gpu.count cannot be acknowledged: it detects a lost GPU",
         ),
         (["--acknowledge", "kernel.xid:48@0000:3b:00", "--reason", "x"], "it shows no event that FAILs"),
         (["--acknowledge", "", "--reason", "x"], "there is no check ''"),

@@ -75,7 +75,7 @@ ROWS: list[tuple] = [
         {("acknowledgements",): [entry("gpu.count"), entry()]},
         {},
         WARN,
-        "gpu.count cannot be acknowledged: it is what tells a lost GPU",
+        "gpu.count cannot be acknowledged: it detects a lost GPU",
     ),
     (VALID, {("acknowledgements",): "none"}, {}, UNKNOWN, "is not a list"),
     (VALID, {("acknowledgements",): {"unreadable": 5}}, {}, UNKNOWN, "acknowledgements: 5"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file import write_whole
 from ansible_collections.gpuwright.node.plugins.plugin_utils import package_lock
 
 SPEC: dict[str, dict[str, Any]] = {
@@ -44,7 +45,8 @@ def locked(options: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         text = package_lock.lock_text(name, base, python, wanted, index)
         if not check_mode:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
+            # A half one would be taken for the whole by every later run.
+            write_whole(str(path), text.encode("utf-8"))
     except package_lock.LockError as error:
         return {"failed": True, "msg": str(error)}
     except OSError as error:

@@ -72,20 +72,6 @@ def test_an_unfinished_file_is_none_that_others_take(tmp_path, monkeypatch):
     assert names_in(tmp_path) == ["gpuwright.prom"]
 
 
-@pytest.mark.parametrize("broken", ["rename", "chmod", "fsync"])
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken):
-    target = tmp_path / "report.json"
-    target.write_text("old")
-
-    def fails(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, broken, fails)
-    with pytest.raises(OSError, match="No space left"):
-        report.write_text(str(target), "new")
-    assert names_in(tmp_path) == ["report.json"] and target.read_text() == "old"
-
-
 def test_an_interrupted_write_leaves_nothing_either(tmp_path, monkeypatch):
     def stopped(*arguments: object) -> None:
         raise KeyboardInterrupt

@@ -182,6 +182,24 @@ def lock(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
+@pytest.mark.parametrize("broken", ["fsync", "rename"])
+def test_a_lock_file_that_cannot_be_finished_is_not_there(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """Half of one would stay: every later run takes the file that is there."""
+    put(wheels, "lpips", "0.1.4")
+
+    def full(*_arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, broken, full)
+        stopped = locked(options(tmp_path, "lpips"), check_mode=False)
+    assert stopped["failed"] and "No space left on device" in stopped["msg"], stopped
+    assert list((tmp_path / "locks").iterdir()) == []
+    assert locked(options(tmp_path, "lpips"), check_mode=False)["changed"] is True
+
+
 def test_the_playbook_locks_and_the_role_installs_by_hashes(quick: Environment, wheels: Path) -> None:
     """A package of an index and a wheel of one's own, whose hash is then not what it was."""
     put(wheels, "metric", "1.4")

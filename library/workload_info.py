@@ -34,13 +34,7 @@ options:
     description: Folder of the environments.
     type: path
     default: /opt/gpuwright/venvs
-attributes:
-  check_mode:
-    support: full
-    description: Looks in check mode as always.
-  diff_mode:
-    support: none
-    description: Changes nothing, so there is nothing to compare.
+extends_documentation_fragment: [gpuwright.node.read_only]
 author: The gpuwright developers (@gpuwright)
 """
 

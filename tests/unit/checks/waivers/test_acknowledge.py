@@ -79,10 +79,7 @@ def test_a_missing_driver_stays_closed(doctor, node):  # noqa: F811
     (node.folder / "sys/module/nvidia_uvm").rmdir()
     assert doctor(*RECORD).returncode == 1
     done = doctor("--acknowledge", "driver.uvm", "--reason", "we use OpenCL")
-    assert (
-        done.returncode == 2
-        and "driver.uvm cannot be acknowledged: a part of the driver is missing" in done.stderr
-    )
+    assert done.returncode == 2 and "driver.uvm cannot be acknowledged: a part of the driver is missing" in done.stderr
     path = node.folder / "etc/gpuwright/expectations.json"
     quiet = {check.id: "not now" for check in CHECKS}
     path.write_text(json.dumps({**json.loads(path.read_text()), "skip_checks": quiet}))

@@ -85,7 +85,7 @@ ROWS: list[tuple] = [
         {},
         {"skip_checks": {"driver.version": "hide"}},
         WARN,
-        "driver.version: it cannot be switched off: no module",
+        "driver.version: it cannot be switched off: one of its findings is that there is no module",
     ),
     (VALID, {}, {"skip_checks": {"gpu.sram": " "}}, WARN, "gpu.sram: it has no reason"),
     (VALID, {}, {"skip_checks": {"gpu.sram": 5}}, WARN, "gpu.sram: it has no reason"),

@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults test-world test-container test-real test-systems test-vm test-numa bench-runtime \
+.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults interrupt interrupt-all test-world test-container test-real test-systems test-vm test-numa bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -60,6 +60,13 @@ test-sanity: venv ## what ansible-test and galaxy-importer ask of a collection (
 
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
+
+interrupt: venv packages ## interrupt one command at one point and compare: make interrupt POINT="driver: in the DKMS build" FAULT="Ctrl-C" SEED=1
+	@$(VENV)/bin/python tests/faults/interrupt $(if $(POINT),--point "$(POINT)") $(if $(FAULT),--fault "$(FAULT)") $(if $(SEED),--seed $(SEED)) --again
+
+interrupt-all: venv packages ## slower: every fault at every long step, an hour a call; goes on where the last call ended (docs/faults.md)
+	@$(VENV)/bin/python tests/faults/interrupt --minutes 55
+	@$(VENV)/bin/python tools/faults.py
 
 test-world: venv ## slower: the main job under difficult but normal conditions (umask, sudo, proxy, mirror, IPv6, clock ...), each listed with what was seen
 	@$(RUN) world
@@ -127,6 +134,7 @@ docs: venv ## write the pages, tables and pictures that are made from code and d
 	@$(VENV)/bin/python tools/nvidia_smi_fields.py
 	@$(VENV)/bin/python tools/checks.py
 	@$(VENV)/bin/python tools/roles.py
+	@$(VENV)/bin/python tools/faults.py
 
 picture: venv ## photograph the page of a made-up fleet for README (needs chromium; writes docs/images/page.png)
 	@$(VENV)/bin/python tests/page/picture.py

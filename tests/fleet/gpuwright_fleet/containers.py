@@ -126,8 +126,20 @@ def start_repository_server(fleet: str, image: str, repositories: Path, address:
     )  # fmt: skip
 
 
-def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Path, wheelhouse: Path | None) -> None:
-    """Start one host, or keep it as it is."""
+def start_host(
+    fleet: str,
+    image: str,
+    host: Host,
+    repo_address: str,
+    state: Path,
+    wheelhouse: Path | None,
+    more: tuple[str, ...] = (),
+    root: Path | None = None,
+) -> None:
+    """Start one host, or keep it as it is.
+
+    `more`: further volumes, each as podman takes it. `root`: a folder with a copy of the image, in place of it.
+    """
     name = container_name(fleet, host.name)
     known = state_of(name)
     if known.get("image") == image:
@@ -148,7 +160,8 @@ def start_host(fleet: str, image: str, host: Host, repo_address: str, state: Pat
         *labels(fleet), "--network", network_name(fleet),
         *address_words(host.address),
         "--add-host", f"{REPOSITORY_HOST}:{repo_address}", "--security-opt", "unmask=ALL", "--shm-size", "2g",
-        *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in volumes), image,
+        *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in (*volumes, *more)),
+        *(["--rootfs", str(root), "/sbin/init"] if root else [image]),
     )  # fmt: skip
 
 

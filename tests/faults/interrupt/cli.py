@@ -1,0 +1,114 @@
+"""The command line: what `make interrupt` and `make interrupt-all` run."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import time
+import traceback
+
+from interrupt import page, results
+from interrupt.choice import each_kind, everything
+from interrupt.code import fingerprint
+from interrupt.exercise import CACHE, Outcome, Pair, exercise, reference
+from interrupt.host import REPO_ROOT, Host
+from interrupt.steps import STEPS, Step
+
+
+def commit() -> str:
+    """Of the tree that is tried; "+" says that it had changes beside."""
+    answer = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--abbrev=8", "--exclude=*"],
+        cwd=REPO_ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return answer.stdout.strip()
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="interrupt", description=__doc__)
+    parser.add_argument("--seed", type=int, help="chooses places and order; default: the commit's id")
+    parser.add_argument("--point", default="", help="only points whose name contains this")
+    parser.add_argument("--fault", default="", help="only faults whose name contains this")
+    parser.add_argument("--step", default="", help="only steps whose name contains this")
+    parser.add_argument("--count", type=int, default=0, help="at most so many pairs; default: all")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no pair after so many minutes; default: 60")
+    parser.add_argument("--part", default="1/1", help="k/n: of n runs side by side, the k-th")
+    parser.add_argument("--everywhere", action="store_true", help="every place of every step, not one for each kind")
+    parser.add_argument("--again", action="store_true", help="also pairs that have a result")
+    parser.add_argument("--page", action="store_true", help="only write docs/faults.md from what was recorded")
+    parser.add_argument("--no-record", action="store_true", help="leave results.json as it is")
+    return parser.parse_args(arguments)
+
+
+def outcome_of(found: Outcome) -> str:
+    if found.again:
+        return "failed"
+    return "differs" if found.differences else "equal"
+
+
+def show(pair: Pair, found: Outcome) -> None:
+    print(
+        f"   {outcome_of(found)}: interrupted run {found.interrupted}, plain run {found.again}, {found.seconds:.0f} s",
+        flush=True,
+    )
+    for line in found.differences[:20]:
+        print(f"      {line}", flush=True)
+    if found.again:
+        print(f"      first run: {found.said}\n      plain run: {found.said_again}", flush=True)
+    elif not found.interrupted and not pair.fault.survives:
+        print("      the run that was hurt did not notice", flush=True)
+
+
+def may_have(step: Step, point: str) -> bool:
+    """Whether a point of this name can be one of the step's: a whole one begins with the step's name."""
+    return ": " not in point or point.startswith(f"{step.name}: ")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status 0 when every pair that was tried ended equal."""
+    options = parse(arguments)
+    if options.page:
+        (REPO_ROOT / "docs/faults.md").write_text(page.text())
+        return 0
+    seed = options.seed if options.seed is not None else int(commit().rstrip("+"), 16)
+    part, parts = map(int, options.part.split("/"))
+    until = time.monotonic() + 60 * options.minutes
+    CACHE.mkdir(parents=True, exist_ok=True)
+    host = Host(part)
+    host.start()
+    bad = tried = 0
+    try:
+        steps = [step for step in STEPS if options.step in step.name and may_have(step, options.point)]
+        references = {step.name: reference(step, host) for step in steps}
+        pairs = (everything if options.everywhere else each_kind)(steps, references, seed)
+        known = {(each.point, each.fault): each for each in results.read()}
+        for pair in pairs[part - 1 :: parts]:
+            code = fingerprint(pair.step)
+            done = known.get((pair.point, pair.fault.name))
+            if options.point not in pair.point or options.fault not in pair.fault.name:
+                continue
+            if done and done.code == code and done.outcome == "equal" and not options.again:
+                continue
+            if time.monotonic() > until or (options.count and tried >= options.count):
+                break
+            tried += 1
+            print(f"-> {pair.fault.name}, {pair.point} (seed {seed})", flush=True)
+            try:
+                found = exercise(host, pair, seed)
+            except Exception:  # one pair that cannot be tried must not end the others
+                traceback.print_exc()
+                bad += 1
+                continue
+            show(pair, found)
+            bad += outcome_of(found) != "equal"
+            if not options.no_record:
+                results.add(
+                    results.Result(
+                        pair.point, pair.fault.name, seed, commit(), code, found.interrupted, found.again,
+                        outcome_of(found), found.differences[:20], round(found.seconds),
+                    )
+                )  # fmt: skip
+    finally:
+        host.stop()
+    print(f"{tried} pairs, {bad} not equal", flush=True)
+    return 1 if bad else 0

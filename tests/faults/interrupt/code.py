@@ -1,0 +1,120 @@
+"""The code that a step exercises, as one fingerprint: names, comments and descriptions do not count."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from interrupt.host import REPO_ROOT
+from interrupt.steps import Step
+
+# In every run of these playbooks.
+ALWAYS = ("preflight", "operator_lock", "system_busy")
+PLUGINS = REPO_ROOT / "plugins"
+KINDS = ("action", "filter", "lookup", "modules", "callback", "vars")
+# Texts alone.
+UNTOLD = ("name", "fail_msg", "success_msg", "description", "short_description")
+
+
+# Module, and what is taken from it.
+IMPORT = re.compile(r"ansible_collections\.gpuwright\.node\.(plugins\.[a-z_0-9.]+)(?: import \(?([\w, ]+))?")
+
+
+class Loader(yaml.SafeLoader):
+    """Reads tags of Ansible (!unsafe, !vault) as the text that they are on."""
+
+
+Loader.add_multi_constructor("!", lambda loader, suffix, node: loader.construct_scalar(node))
+
+
+def untold(value: Any) -> Any:
+    """A file of tasks without what is for readers alone."""
+    if isinstance(value, dict):
+        return {str(key): untold(each) for key, each in value.items() if key not in UNTOLD}
+    return [untold(each) for each in value] if isinstance(value, list) else str(value)
+
+
+def is_documentation(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign):
+        return ast.unparse(node.targets[0]) in ("DOCUMENTATION", "EXAMPLES", "RETURN")
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def without_documentation(source: str) -> str:
+    """A Python file as its syntax tree, without docstrings and the documentation of modules."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [each for each in body if not is_documentation(each)]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+@cache
+def content(path: Path) -> str:
+    """What counts of one file."""
+    if path.suffix in (".yml", ".yaml"):
+        return json.dumps([untold(each) for each in yaml.load_all(path.read_text(), Loader)], sort_keys=True)
+    if path.suffix == ".py":
+        return without_documentation(path.read_text())
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def role_files(role: str) -> Iterator[Path]:
+    """All of a role that a run reads; locks of environments are data of the plan."""
+    for path in sorted((REPO_ROOT / "roles" / role).rglob("*")):
+        if path.is_file() and path.suffix != ".md" and "locks" not in path.parts and "__pycache__" not in path.parts:
+            yield path
+
+
+@cache
+def imported(path: Path) -> frozenset[Path]:
+    """A Python file and those of this collection that it imports, however far away."""
+    found, todo = set(), [path]
+    while todo:
+        file = todo.pop()
+        if file in found:
+            continue
+        found.add(file)
+        for module, names in IMPORT.findall(file.read_text()):
+            base = REPO_ROOT / module.replace(".", "/")
+            below = [(base / word.strip()).with_suffix(".py") for word in names.split(",")]
+            todo += [place for place in (base.with_suffix(".py"), base / "__init__.py", *below) if place.is_file()]
+    return frozenset(found)
+
+
+def exercised(step: Step) -> list[Path]:
+    """Every file that a step's outcome depends on: its playbook, its roles and those that they call, their plug-ins."""
+    roles, todo = set(), [*ALWAYS, *step.roles]
+    files = {REPO_ROOT / "playbooks" / step.playbook}
+    while todo:
+        role = todo.pop()
+        if role in roles:
+            continue
+        roles.add(role)
+        for path in role_files(role):
+            files.add(path)
+            if path.suffix in (".yml", ".j2"):
+                words = re.findall(r"gpuwright\.node\.([a-z_0-9]+)", path.read_text())
+                todo += [word for word in words if (REPO_ROOT / "roles" / word).is_dir()]
+                for word in words:
+                    for kind in KINDS:
+                        plugin = PLUGINS / kind / f"{word}.py"
+                        files |= imported(plugin) if plugin.is_file() else frozenset()
+    return sorted(files)
+
+
+def fingerprint(step: Step) -> str:
+    """12 hex digits that change when a pair of this step has to be tried again."""
+    digest = hashlib.sha256(json.dumps([step.words(), step.variables], sort_keys=True).encode())
+    for path in exercised(step):
+        digest.update(f"{path.relative_to(REPO_ROOT)}\0{content(path)}\0".encode())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,180 @@
+"""Bring a host to a point, hurt it, run the same command again plainly, and compare with an undisturbed run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from interrupt import record
+from interrupt.code import fingerprint
+from interrupt.faults import Fault, disk_of
+from interrupt.host import REPO_ROOT, Host, image_of, is_kept
+from interrupt.run import Boundary, Run
+from interrupt.steps import Inside, Step, chain
+
+CACHE = REPO_ROOT / ".fleet" / "interrupt"
+SPARE_MB = 4096
+# How much of a task has passed when something happens inside it: up to this long after its sign was seen.
+INSIDE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What an undisturbed run of a step left behind, and before which tasks it can be stopped."""
+
+    state: record.State
+    boundaries: tuple[Boundary, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One thing done at one point. `place`: a boundary, or a point inside a task."""
+
+    step: Step
+    place: Boundary | Inside
+    fault: Fault
+
+    @property
+    def point(self) -> str:
+        if isinstance(self.place, Inside):
+            return f"{self.step.name}: in the {self.place.name}"
+        which = f" ({self.place.time})" if self.place.time > 1 else ""
+        return f"{self.step.name}: before {self.place.task!r}{which}"
+
+
+def key(step: Step, host: Host) -> str:
+    """Of all that a host has gone through up to the end of this step: the image it came from, and the code."""
+    words = [host.image, *(fingerprint(each) for each in chain(step))]
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
+
+
+def image_before(step: Step, host: Host) -> str:
+    """The image on which a step begins; made where it is missing."""
+    if not step.after:
+        return host.image
+    before = chain(step)[-2]
+    image = image_of(f"{before.name.replace(' ', '-').lower()}-{key(before, host)}")
+    if not is_kept(image):
+        reference(before, host)
+    return image
+
+
+def reference(step: Step, host: Host) -> Reference:
+    """Run a step without any trouble, once for each state of the code; its host is kept as an image."""
+    name = f"{step.name.replace(' ', '-').lower()}-{key(step, host)}"
+    file = CACHE / f"{name}-{host.fleet}.json"
+    if file.exists() and is_kept(image_of(name)):
+        data = json.loads(file.read_text())
+        return Reference(data["state"], tuple(Boundary(**each) for each in data["boundaries"]))
+    host.restore(image_before(step, host))
+    started = time.monotonic()
+    run = Run(host, step)
+    status = run.ended()
+    if status:
+        raise RuntimeError(f"an undisturbed run of {step.name!r} ended with {status}: {run.said[-3000:]}")
+    print(f"   undisturbed: {step.name}, {time.monotonic() - started:.0f} s", flush=True)
+    boundaries = boundaries_of(run)
+    if not is_kept(image_of(name)):
+        host.keep(image_of(name))
+    state = record.read(host, record.Hashes(CACHE / "hashes"))
+    CACHE.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"state": state, "boundaries": [vars(each) for each in boundaries]}))
+    return Reference(state, boundaries)
+
+
+def boundaries_of(run: Run) -> tuple[Boundary, ...]:
+    """Before each task that changed something, and after it (before the one that follows)."""
+    records = run.records()
+    changed = {(each["changed"], each["time"]) for each in records if "changed" in each}
+    tasks = [(each["task"], each["time"]) for each in records if "task" in each]
+    found = []
+    for number, task in enumerate(tasks):
+        if task in changed or (number and tasks[number - 1] in changed):
+            found.append(Boundary(*task))
+    return tuple(found)
+
+
+@contextmanager
+def disks(host: Host, pair: Pair, image: str) -> Iterator[None]:
+    """The host set back; where a file system is to be filled, it has one of its own, with little room."""
+    folder = pair.fault.folder
+    host.restore(image)
+    if not folder:
+        yield
+        return
+    work = Path(tempfile.mkdtemp(prefix="disk-"))
+    file = work / "disk"
+    try:
+        if folder == "/":
+            with host.unpacked(image) as content:
+                disk_of(content, file, SPARE_MB)
+            host.restore(image, root=Path(f"{file}.mounted"))
+        else:
+            disk_of(Path(f"{host.root()}{folder}"), file, SPARE_MB)
+            host.restore(image, {folder: Path(f"{file}.mounted")})
+        yield
+    finally:
+        host.restore(image)
+        subprocess.run(["umount", f"{file}.mounted"], check=True)
+        shutil.rmtree(work)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`interrupted`: exit status of the run that was hurt; `again`: of the plain one; and what differs after it."""
+
+    interrupted: int
+    again: int
+    differences: tuple[str, ...]
+    seconds: float
+    said: str
+    said_again: str
+
+
+def exercise(host: Host, pair: Pair, seed: int) -> Outcome:
+    """One pair, on a host that is set back first."""
+    chance = random.Random(f"{seed} {pair.point} {pair.fault.name}")
+    wanted = reference(pair.step, host)
+    image = image_before(pair.step, host)
+    started = time.monotonic()
+    with disks(host, pair, image):
+        first = Run(host, pair.step, pair.place if isinstance(pair.place, Boundary) else None)
+        if not come_to(host, first, pair.place, chance):
+            raise RuntimeError(f"the point was not reached: {first.said[-2000:]}")
+        pair.fault.strike(host, first, pair.step)
+        interrupted = first.ended()
+        pair.fault.lift(host)
+        again = Run(host, pair.step)
+        status = again.ended()
+        found = record.read(host, record.Hashes(CACHE / "hashes"))
+    return Outcome(
+        interrupted,
+        status,
+        tuple(record.differences(wanted.state, found)),
+        time.monotonic() - started,
+        first.said[-3000:],
+        again.said[-3000:],
+    )
+
+
+def come_to(host: Host, run: Run, place: Boundary | Inside, chance: random.Random) -> bool:
+    if isinstance(place, Boundary):
+        return run.reached()
+    if place.process:
+        there = run.until(lambda: host.processes(place.process))
+    else:
+        file = Path(f"{host.root()}{place.changed}")
+        before = file.stat().st_mtime_ns if file.exists() else 0
+        there = run.until(lambda: file.exists() and file.stat().st_mtime_ns != before)
+    if there:
+        time.sleep(chance.uniform(0, INSIDE_S))
+    return there and run.process.poll() is None

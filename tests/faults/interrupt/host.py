@@ -1,0 +1,203 @@
+"""A host of the fleet that can be set back to a snapshot, looked into from outside, and hurt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "fleet"))
+
+from gpuwright_fleet import cli, containers
+from gpuwright_fleet.paths import HOSTS_FILE, REPO_ROOT, state_dir
+from gpuwright_fleet.podman import podman
+from gpuwright_fleet.shell import FleetError, run
+
+NAME = "a5-51"
+READY_SECONDS = 120
+MIRROR = Path(__file__).with_name("mirror.py")
+SNAPSHOTS = "localhost/gpuwright-interrupt"
+
+
+class Host:
+    """One host and the mirror beside it, a fleet of its own: `worker` tells hosts that run side by side apart."""
+
+    def __init__(self, worker: int) -> None:
+        self.fleet = f"interrupt-{worker}"
+        self.state = state_dir(self.fleet)
+        self.container = containers.container_name(self.fleet, NAME)
+        self.sockets = Path(tempfile.mkdtemp(prefix="ssh-"))
+        self._route: list[str] = []
+
+    @property
+    def inventory(self) -> Path:
+        return self.state / "inventory.yml"
+
+    def start(self) -> None:
+        """Build what is missing and start host and mirror; the host is bare."""
+        cli.up(self.fleet, NAME)
+        state = containers.state_of(self.container)
+        repository = containers.container_name(self.fleet, "repo")
+        served = containers.state_of(repository)["repository"]
+        wheels = next(line for line in state["sources"].splitlines() if line.endswith("/wheels"))
+        address = containers.address_plan(containers.ensure_network(self.fleet), [])["repo"]
+        self.image, self.wheels = state["image"], Path(wheels)
+        self.mood("well")
+        containers.remove(repository)
+        podman(
+            "run", "--detach", "--name", repository, "--hostname", "repo", "--restart", "always", "--systemd=false",
+            *containers.labels(self.fleet), "--network", containers.network_name(self.fleet),
+            *containers.address_words(address), f"--volume={served}:/srv/repositories:ro",
+            f"--volume={wheels}:/srv/wheels:ro", f"--volume={self.state / 'mirror'}:/srv/mirror:ro",
+            f"--volume={MIRROR}:/srv/mirror.py:ro", state["image"],
+            "/usr/libexec/platform-python", "-u", "/srv/mirror.py",
+            "/srv/repositories", "/srv/wheels", "/srv/mirror/mood",
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        self._forget_connections()
+        cli.down(self.fleet)
+
+    def restore(self, image: str, volumes: dict[str, Path] | None = None, root: Path | None = None) -> None:
+        """The host anew from an image, or from a copy of it in a folder of this machine.
+
+        `volumes`: folders of this machine, by the host's folder that they replace.
+        """
+        self._forget_connections()
+        self.mood("well")
+        data = yaml.safe_load(HOSTS_FILE.read_text())
+        plan = containers.address_plan(containers.ensure_network(self.fleet), list(data["hosts"]))
+        host = containers.Host(NAME, plan[NAME], data["hosts"][NAME])
+        containers.remove(self.container)
+        containers.start_host(
+            self.fleet,
+            image,
+            host,
+            plan["repo"],
+            self.state,
+            self.wheels,
+            tuple(f"{source}:{place}" for place, source in (volumes or {}).items()),
+            root,
+        )
+        served = Path(containers.state_of(containers.container_name(self.fleet, "repo"))["repository"])
+        cli.write_files(self.fleet, [host], self.state, served)
+        containers.wait_ready(self.fleet, [host], self.state / "ssh_config")
+
+    def keep(self, image: str) -> None:
+        """Keep what is on the host's disks as an image, as it is now."""
+        podman("commit", "--quiet", "--pause", self.container, image)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def unpacked(image: str) -> Iterator[Path]:
+        """The files of an image, as a folder of this machine."""
+        name = podman("create", image).stdout.strip()
+        try:
+            yield Path(podman("mount", name).stdout.strip())
+        finally:
+            podman("umount", name, check=False)
+            containers.remove(name)
+
+    def mood(self, name: str) -> None:
+        """What the mirror does from now on; see mirror.py."""
+        (self.state / "mirror").mkdir(parents=True, exist_ok=True)
+        (self.state / "mirror" / "mood").write_text(name)
+
+    def _forget_connections(self) -> None:
+        """A connection to the host before it, which had the same address, must not be taken for this one's."""
+        for socket in self.sockets.glob("*"):
+            subprocess.run(["ssh", "-O", "exit", "-o", f"ControlPath={socket}", "x"], capture_output=True, check=False)
+        shutil.rmtree(self.sockets, ignore_errors=True)
+        self.sockets = Path(tempfile.mkdtemp(prefix="ssh-"))
+
+    # -- seen from outside
+
+    def pid(self) -> int:
+        """Process of this machine that is the host's first one; 0 while it does not run."""
+        answer = podman("inspect", "--format", "{{.State.Pid}}", self.container, check=False)
+        return int(answer.stdout.strip() or 0) if answer.returncode == 0 else 0
+
+    def root(self) -> Path:
+        """The host's file system as its own processes see it, mounts included."""
+        return Path(f"/proc/{self.pid()}/root")
+
+    def processes(self, pattern: str) -> list[int]:
+        """Processes of the host whose command line matches, as this machine numbers them."""
+        space = Path(f"/proc/{self.pid()}/ns/pid").readlink()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (folder / "ns/pid").readlink() == space:
+                    words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    if re.search(pattern, words):
+                        found.append(int(folder.name))
+        return found
+
+    def do(self, script: str, check: bool = True, timeout: float = 120) -> str:
+        """Run a script as root, without ssh."""
+        done = podman("exec", self.container, "sh", "-c", script, check=check, timeout=timeout)
+        return done.stdout
+
+    def wait_ready(self) -> None:
+        """Until systemd has started, whether or not ssh answers."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            answer = podman("exec", self.container, "systemctl", "is-system-running", check=False, timeout=20)
+            if answer.stdout.strip() in ("running", "degraded"):
+                return
+            time.sleep(0.3)
+        raise FleetError(f"Host {NAME} of fleet {self.fleet} is not ready after {READY_SECONDS} s.")
+
+    # -- hurt
+
+    def kill(self, pattern: str, number: int = signal.SIGKILL) -> int:
+        """Send a signal to the host's processes that match; how many there were."""
+        found = self.processes(pattern)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return len(found)
+
+    def die(self) -> None:
+        """Everything on it is killed at once, and it starts again; what is on its disks stays."""
+        before = self.pid()
+        podman("kill", "--signal", "KILL", self.container, check=False)
+        deadline = time.monotonic() + READY_SECONDS
+        while self.pid() in (0, before) and time.monotonic() < deadline:
+            podman("start", self.container, check=False)
+            time.sleep(0.2)
+        self.wait_ready()
+
+    def _in_network(self, *words: str) -> str:
+        return run(["nsenter", "--target", str(self.pid()), "--net", *words], check=False).stdout
+
+    def network(self, up: bool) -> None:
+        """Its only network interface; what the address leads through is put back with it."""
+        if up:
+            self._in_network("ip", "link", "set", "eth0", "up")
+            for words in self._route:
+                self._in_network("ip", "route", "replace", *words.split())
+        else:
+            self._route = [line for line in self._in_network("ip", "route").splitlines() if line.startswith("default")]
+            self._in_network("ip", "link", "set", "eth0", "down")
+
+
+def image_of(name: str) -> str:
+    return f"{SNAPSHOTS}:{name}"
+
+
+def is_kept(image: str) -> bool:
+    return podman("image", "exists", image, check=False).returncode == 0
+
+
+__all__ = ["REPO_ROOT", "Host", "image_of", "is_kept"]

@@ -1,0 +1,86 @@
+"""docs/faults.md: what was interrupted where, by what, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from interrupt import record
+from interrupt.faults import FAULTS
+from interrupt.results import Result, read
+from interrupt.steps import STEPS
+
+HEAD = """# Interruptions and their repair
+
+<!-- Written by `make docs` from tests/faults/interrupt/results.json; do not edit. -->
+
+Each pair is one fault at one point of one command. A host of the test fleet is set back to the snapshot on which the
+command begins, the command is run and hurt at the point, the fault passes, and **the same command is run again, with
+nothing done in between**. It has to end with status 0 and leave the host as an undisturbed run leaves it: packages
+with versions, files with mode, owner and content, units and which of them run, links, holds, module streams, users,
+keys, repositories, kernel arguments, half-made folders, locks.
+
+`make interrupt-all` tries what is missing here, `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts
+are containers ([tests/fleet/README.md](../tests/fleet/README.md)); a power cut, which also loses what was not yet
+written to the disk, is tried in `make test-vm` only.
+"""
+
+FAULTS_HEAD = """
+## How each fault is made
+
+| fault | how |
+|---|---|
+"""
+
+WORD = {"equal": "equal", "differs": "**differs**", "failed": "**failed**"}
+
+
+def counted(results: list[Result]) -> str:
+    equal = sum(each.outcome == "equal" for each in results)
+    return f"\n{len(results)} pairs have been tried: {equal} ended equal, {len(results) - equal} did not.\n"
+
+
+def matrix(results: list[Result]) -> str:
+    """Faults by step: how many pairs ended equal, of how many."""
+    lines = ["\n## Faults and steps\n", "Pairs that ended equal, of those that were tried.\n"]
+    steps = [step.name for step in STEPS]
+    lines += [f"| fault | {' | '.join(steps)} |", "|---" * (len(steps) + 1) + "|"]
+    for fault in FAULTS:
+        cells = []
+        for step in steps:
+            found = [each for each in results if each.fault == fault.name and each.point.startswith(step + ": ")]
+            equal = sum(each.outcome == "equal" for each in found)
+            cells.append(f"{equal}/{len(found)}" if found else "")
+        lines.append(f"| {fault.name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def listed(results: list[Result]) -> str:
+    head = "| point | fault | hurt run | plain run | left behind | seed | commit |"
+    lines = ["\n## Every pair\n", "Of both runs the exit status, negative where a signal ended it.\n", head]
+    lines.append("|---" * 7 + "|")
+    for each in results:
+        cells = (each.point, each.fault, each.interrupted, each.again, WORD[each.outcome], each.seed, each.commit)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    wrong = [each for each in results if each.outcome != "equal"]
+    for each in wrong:
+        lines += [f"\n{each.fault}, {each.point}:\n", *(f"* `{line}`" for line in each.differences)]
+    return "\n".join(lines) + "\n"
+
+
+def reasons() -> str:
+    lines = ["\n## What may differ, and why\n"]
+    lines += [
+        f"* {why}{'' if what == 'all' else '; kind, mode and owner are compared'}" for _, what, why in record.LAWFUL
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def page(results: Iterable[Result]) -> str:
+    rows = list(results)
+    how = FAULTS_HEAD + "".join(f"| {fault.name} | {fault.how} |\n" for fault in FAULTS)
+    return HEAD + counted(rows) + matrix(rows) + how + listed(rows) + reasons()
+
+
+def text() -> str:
+    """The page as it has to be now."""
+    return page(read())

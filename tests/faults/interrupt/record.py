@@ -1,0 +1,134 @@
+"""The state of a host as data, and how two states differ; what differs lawfully is a list with reasons."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+import stat
+from pathlib import Path
+
+from interrupt.host import Host
+
+# Of the kernel, or gone with the next boot; apart from the toolkit's own folder in /run, which is looked at.
+NOT_ON_DISK = ("/proc", "/sys", "/dev", "/run", "/tmp")
+# What a fault of the harness itself puts there.
+OWN = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/opt/world")
+
+# Path, what may differ ("all", or "content": kind, mode and owner are compared still), and what it is and why.
+LAWFUL = (
+    (r"/var/log(/.*)?", "all", "logs: what was done and when"),
+    (r"/var/cache(/.*)?", "all", "caches of package managers and fonts: what was downloaded, and when"),
+    (r"/var/lib/(rpm|dnf|PackageKit)(/.*)?", "all", "the package manager's databases: times (packages are compared)"),
+    (r"/var/lib/systemd(/.*)?", "all", "systemd's own records: times of timers, seed, catalogue"),
+    (r"/var/tmp/systemd-private-.*", "all", "systemd's folders for services with a private /tmp: named at random"),
+    (
+        r"/var/lib/gpuwright/(strikes|last_pass|smoke|report|verdict|history)[^/]*",
+        "content",
+        "gpu-doctor's records: times",
+    ),
+    (r"/var/tmp/ansible-tmp-[^/]*(/.*)?", "all", "what Ansible was sending: systemd-tmpfiles removes it after 30 days"),
+    (r"/(root|home/[^/]+)/\.(ansible|cache|bash_history)(/.*)?", "all", "caches and history of the login"),
+    (r"/etc/ssh/ssh_host_.*", "content", "ssh host keys: a bare host makes them when it first starts"),
+    (r".*/__pycache__/.*\.pyc", "content", "compiled Python: the times of the sources"),
+    (r"/etc/(passwd|group|shadow|gshadow|subuid|subgid)-", "all", "backups that useradd makes of the file before"),
+    (r"/etc/\.(pwd|updated).*|/etc/(ld\.so\.cache|machine-id)|/var/\.updated", "content", "made by the system itself"),
+    (r"/var/lib/dkms/.*/(log|build)(/.*)?|/var/lib/dkms/.*\.log", "all", "logs of DKMS builds"),
+    (r"/boot/.*initramfs.*|/boot/initrd.*", "content", "initial ram disks: times of the files in them"),
+    (r"(/usr)?/lib/modules/[^/]+/modules\..*", "content", "depmod's indexes: the order in which modules came"),
+)
+
+
+State = dict[str, str]
+
+
+class Hashes:
+    """Hashes of files that were seen before, by inode, size and times: snapshots share what they have in common."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.known: dict[tuple[int, int, int, int], str] = pickle.loads(file.read_bytes()) if file.exists() else {}
+
+    def of(self, path: str, status: os.stat_result) -> str:
+        key = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if key not in self.known:
+            digest = hashlib.sha256()
+            with open(path, "rb") as stream:
+                while piece := stream.read(1 << 20):
+                    digest.update(piece)
+            self.known[key] = digest.hexdigest()[:16]
+        return self.known[key]
+
+    def save(self) -> None:
+        temporary = self.file.with_suffix(f".{os.getpid()}")
+        temporary.write_bytes(pickle.dumps(self.known))
+        temporary.replace(self.file)
+
+
+def lawful(path: str) -> str:
+    """What may differ of this path: "all", "content" or nothing."""
+    return next((what for pattern, what, _reason in LAWFUL if re.fullmatch(pattern, path)), "")
+
+
+def read(host: Host, hashes: Hashes) -> State:
+    """Files (kind, mode, owner, content), packages, units and the toolkit's folder in /run, by name."""
+    root = str(host.root())
+    state = {f"file {path}": line for path, line in files(root, hashes).items()}
+    for name, script in (
+        ("package", "rpm -qa --qf '%{NAME}.%{ARCH} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n' | grep -v ^gpg-pubkey | sort"),
+        ("key", "rpm -qa 'gpg-pubkey*' --qf '%{NAME}-%{VERSION} %{SUMMARY}\\n' | sort"),
+        ("unit file", "systemctl list-unit-files --no-legend --no-pager"
+         " | awk '$1 !~ /^(session|run)-/ {print $1, $2}'"),
+        ("active", "systemctl list-units --type=service,timer,socket,path --state=active,failed --no-legend --plain"
+         " --no-pager | awk '$1 !~ /^(user|session|run-|systemd-)/ {print $1, $4}'"),
+        ("run", "cd /run/gpuwright 2>/dev/null && find . -type f | sed 's/$/ there/' || true"),
+        ("module", "cut -d' ' -f1 /proc/modules | grep -E 'nvidia|nouveau' | sed 's/$/ loaded/' | sort -u"),
+    ):  # fmt: skip
+        for line in host.do(script, check=False).splitlines():
+            word, _, value = line.partition(" ")
+            state[f"{name} {word}"] = value
+    hashes.save()
+    return state
+
+
+def files(root: str, hashes: Hashes) -> State:
+    """Every file below `root` that is on a disk and may not differ altogether."""
+    found = {}
+    for folder, folders, names in os.walk(root, followlinks=False):
+        place = folder[len(root) :] or "/"
+        folders[:] = [name for name in folders if os.path.join(place, name) not in (*NOT_ON_DISK, *OWN)]
+        names = [name for name in names if os.path.join(place, name) not in OWN]
+        folders[:] = [name for name in folders if lawful(os.path.join(place, name)) != "all"]
+        for name in [*folders, *names]:
+            path = os.path.join(place, name)
+            what = lawful(path)
+            if what == "all":
+                continue
+            try:
+                status = os.lstat(root + path)
+                found[path] = one(root + path, status, what, hashes)
+            except FileNotFoundError:
+                continue
+    return found
+
+
+def one(path: str, status: os.stat_result, what: str, hashes: Hashes) -> str:
+    """Kind, mode, owner and content of one file, in a line."""
+    owner = f"{stat.S_IMODE(status.st_mode):04o} {status.st_uid}:{status.st_gid}"
+    if stat.S_ISLNK(status.st_mode):
+        return f"link {os.readlink(path)}"
+    if stat.S_ISREG(status.st_mode):
+        return f"file {owner} {'' if what else hashes.of(path, status)}".rstrip()
+    return f"{'folder' if stat.S_ISDIR(status.st_mode) else 'other'} {owner}"
+
+
+def differences(reference: State, found: State) -> list[str]:
+    """One line for each thing that is not as in the undisturbed run; of a folder that is one too many, the folder."""
+    lines, extra = [], ""
+    for name in sorted(reference.keys() | found.keys()):
+        if reference.get(name) == found.get(name) or (extra and name.startswith(extra + "/")):
+            continue
+        lines.append(f"{name}: {reference.get(name, 'is not there')}, found {found.get(name, 'nothing')}")
+        extra = name if name not in reference and found[name].startswith("folder") else ""
+    return lines

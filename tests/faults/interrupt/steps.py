@@ -1,0 +1,102 @@
+"""The steps that are interrupted: a command, the snapshot that it begins from, and where in it something happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MIRROR = "http://repo.fleet.test"
+# Wheels over the network: with a folder on the node nothing could be missing in the middle.
+FROM_INDEX = {"framework_pytorch_wheelhouse": "", "framework_pytorch_index_url": f"{MIRROR}/py/simple/"}
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A point inside a task: a process of the host is there, or a file of the host has changed."""
+
+    name: str
+    process: str = ""
+    changed: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command. `after`: the step whose finished host it begins on, "" for a bare one. `roles`: what it installs."""
+
+    name: str
+    after: str
+    playbook: str
+    roles: tuple[str, ...]
+    inside: tuple[Inside, ...] = ()
+    tags: str = ""
+    variables: dict[str, Any] = field(default_factory=dict)
+    prepare: str = ""
+    downloads: bool = False
+
+    def words(self) -> list[str]:
+        return [f"playbooks/{self.playbook}", "-l", "gpu_nodes", *(["--tags", self.tags] if self.tags else [])]
+
+
+TRANSACTION = Inside("package transaction", changed="/var/lib/rpm/rpmdb.sqlite-wal")
+BUILD = Inside("DKMS build", process=r"^(/bin/sh )?(/usr/bin/)?make |/dkms ")
+DRACUT = Inside("initramfs", process=r"dracut")
+
+STEPS = (
+    Step(
+        "kernel headers", "", "system.yml", ("system_kernel",), (TRANSACTION,), tags="system_kernel", downloads=True
+    ),
+    Step(
+        "driver", "kernel headers", "system.yml", ("system_driver", "system_reboot"), (TRANSACTION, BUILD, DRACUT),
+        tags="system_driver", downloads=True,
+    ),
+    Step("CUDA", "driver", "system.yml", ("system_cuda",), (TRANSACTION,), tags="system_cuda", downloads=True),
+    Step(
+        "launcher and training user", "CUDA", "system.yml", ("system_runtime", "system_training"), (TRANSACTION,),
+        tags="system_runtime,system_training", downloads=True,
+    ),
+    Step("tuning", "launcher and training user", "system.yml", ("system_tuning",), tags="system_tuning"),
+    Step("monitoring", "tuning", "system.yml", ("system_monitor",), tags="system_monitor"),
+    Step(
+        "environment", "monitoring", "framework.yml", ("framework_pytorch",),
+        (Inside("venv", process=r"-m venv|ensurepip"), Inside("pip install", process=r"pip\S* install .*lock")),
+        variables=FROM_INDEX, downloads=True,
+    ),
+    Step(
+        "trainer", "environment", "model.yml", ("model_trainer",), (Inside("pip install", process=r"pip\S* install"),),
+        variables=FROM_INDEX,
+    ),
+    Step(
+        "verification", "trainer", "verify.yml", ("verify",),
+        (Inside("smoke test", process=r"smoke"),),
+    ),
+    Step(
+        "newer driver", "verification", "system.yml", ("system_driver", "system_reboot"), (TRANSACTION, BUILD),
+        tags="system_driver", downloads=True,
+        variables={"system_driver_branch": "580", "system_reboot_policy": "allowed"},
+    ),
+    Step(
+        "older driver", "newer driver", "system.yml", ("system_driver", "system_reboot"), (TRANSACTION, BUILD),
+        tags="system_driver", downloads=True,
+        variables={
+            "system_driver_branch": "570", "system_driver_allow_downgrade": True, "system_reboot_policy": "allowed",
+        },
+    ),
+    Step(
+        "another toolkit", "verification", "system.yml", ("system_cuda",), (TRANSACTION,), tags="system_cuda",
+        variables={"system_cuda_version": "12.8"}, downloads=True,
+    ),
+    Step(
+        "tuning taken back", "verification", "system.yml", ("system_tuning",), tags="system_tuning",
+        variables={"system_tuning_state": "absent"},
+    ),
+    Step(
+        "monitoring taken back", "verification", "system.yml", ("system_monitor",), tags="system_monitor",
+        variables={"system_monitor_state": "absent"},
+    ),
+)  # fmt: skip
+BY_NAME = {step.name: step for step in STEPS}
+
+
+def chain(step: Step) -> list[Step]:
+    """The step and all that its host has gone through before, first of all the one on a bare host."""
+    return [*(chain(BY_NAME[step.after]) if step.after else []), step]

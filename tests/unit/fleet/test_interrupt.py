@@ -1,0 +1,219 @@
+"""The parts of tests/faults/interrupt: what counts as code, how states differ, which pairs there are, the page."""
+
+from __future__ import annotations
+
+import http.client
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY
+
+sys.path.append(str(REPOSITORY / "tests/faults"))
+
+from interrupt import choice, code, mirror, page, record, results
+from interrupt.exercise import Pair, Reference, boundaries_of
+from interrupt.faults import BY_NAME, FAULTS
+from interrupt.run import Boundary
+from interrupt.steps import BY_NAME as STEP
+from interrupt.steps import STEPS, Inside, chain
+
+
+def test_every_step_begins_where_another_ends() -> None:
+    assert {step.after for step in STEPS} <= {"", *STEP}
+    assert [each.name for each in chain(STEP["CUDA"])] == ["kernel headers", "driver", "CUDA"]
+
+
+def test_words_for_readers_are_no_code(tmp_path: Path) -> None:
+    before, after = tmp_path / "a.yml", tmp_path / "b.yml"
+    before.write_text("- name: One\n  # why\n  ansible.builtin.file: {path: /a, mode: '0644'}\n  when: !unsafe x\n")
+    after.write_text("- name: Another\n  ansible.builtin.file: {path: /a, mode: '0644'}\n  when: !unsafe x\n")
+    assert code.content(before) == code.content(after)
+    changed = tmp_path / "c.yml"
+    changed.write_text("- name: One\n  ansible.builtin.file: {path: /a, mode: '0600'}\n  when: !unsafe x\n")
+    assert code.content(changed) != code.content(before)
+
+
+def test_docstrings_are_no_code() -> None:
+    one = 'DOCUMENTATION = """a"""\ndef f(x):\n    """One."""\n    return x  # why\n'
+    other = 'DOCUMENTATION = """b"""\n\ndef f(x):\n    return x\n'
+    assert code.without_documentation(one) == code.without_documentation(other)
+    assert code.without_documentation(one) != code.without_documentation(other.replace("return x", "return -x"))
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_a_step_exercises_its_roles_and_what_they_call(step: Any) -> None:
+    names = {str(path.relative_to(REPOSITORY)) for path in code.exercised(step)}
+    assert {f"roles/{role}/tasks/main.yml" for role in step.roles} <= names
+    assert {"plugins/modules/gpu_probe.py", "plugins/modules/operator_lock.py"} <= names
+    assert f"playbooks/{step.playbook}" in names
+    assert any(name.startswith("plugins/module_utils/") for name in names)
+
+
+def test_a_folder_that_is_one_too_many_is_one_difference() -> None:
+    wanted = {"file /a": "folder 0755 0:0", "file /a/x": "file 0644 0:0 1", "package b": "1"}
+    found = {**wanted, "file /a/x": "file 0600 0:0 1", "file /b": "folder 0755 0:0", "file /b/c": "file 0644 0:0 2"}
+    del found["package b"]
+    assert record.differences(wanted, found) == [
+        "file /a/x: file 0644 0:0 1, found file 0600 0:0 1",
+        "file /b: is not there, found folder 0755 0:0",
+        "package b: 1, found nothing",
+    ]
+    assert record.differences(wanted, dict(wanted)) == []
+
+
+def test_a_state_has_kind_mode_owner_and_content(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for name in ("etc/ssh", "var/log", "run", "opt"):
+        (root / name).mkdir(parents=True)
+    (root / "etc/plain").write_text("text")
+    (root / "etc/plain").chmod(0o640)
+    (root / "etc/link").symlink_to("plain")
+    (root / "etc/ssh/ssh_host_x_key").write_text("differs lawfully")
+    (root / "var/log/messages").write_text("not looked at")
+    (root / "run/pid").write_text("not on a disk")
+    hashes = record.Hashes(tmp_path / "hashes")
+    found = record.files(str(root), hashes)
+    owner = f"{(root / 'etc/plain').stat().st_uid}:{(root / 'etc/plain').stat().st_gid}"
+    assert found["/etc/plain"].startswith(f"file 0640 {owner} ") and found["/etc/link"] == "link plain"
+    assert found["/etc/ssh/ssh_host_x_key"].split() == ["file", found["/etc/ssh/ssh_host_x_key"].split()[1], owner]
+    assert not {"/var/log/messages", "/var/log", "/run", "/run/pid"} & found.keys()
+    before = found["/etc/plain"]
+    hashes.save()
+    (root / "etc/plain").write_text("next")
+    assert record.files(str(root), record.Hashes(tmp_path / "hashes"))["/etc/plain"] != before
+
+
+def test_boundaries_are_before_and_after_a_change() -> None:
+    class Made:
+        def records(self) -> list[dict[str, Any]]:
+            order = [("look", 1), ("write", 1), ("look", 2), ("end", 1)]
+            return [{"task": task, "time": time} for task, time in order] + [{"changed": "write", "time": 1}]
+
+    assert boundaries_of(Made()) == (Boundary("write", 1), Boundary("look", 2))  # type: ignore[arg-type]
+
+
+REFERENCES = {step.name: Reference({}, (Boundary("first"), Boundary("second", 2))) for step in STEPS}
+
+
+def test_every_fault_has_a_place_and_every_step_most_faults() -> None:
+    pairs = choice.each_kind(STEPS, REFERENCES, 7)
+    assert {pair.fault.name for pair in pairs} == set(BY_NAME)
+    for step in STEPS:
+        mine = {pair.fault.name for pair in pairs if pair.step == step}
+        left_out = {fault.name for fault in FAULTS} - mine
+        assert left_out <= {fault.name for fault in FAULTS if fault.downloads or fault.at == "inside"}, step.name
+        assert not (step.downloads and left_out & {fault.name for fault in FAULTS if fault.downloads})
+
+
+def test_the_seed_decides_and_nothing_else() -> None:
+    assert choice.each_kind(STEPS, REFERENCES, 1) == choice.each_kind(STEPS, REFERENCES, 1)
+    assert choice.each_kind(STEPS, REFERENCES, 1) != choice.each_kind(STEPS, REFERENCES, 2)
+    whole = choice.everything(STEPS, REFERENCES, 1)
+    assert whole[: len(choice.each_kind(STEPS, REFERENCES, 1))] == choice.each_kind(STEPS, REFERENCES, 1)
+    assert len({(pair.point, pair.fault.name) for pair in whole}) == len(whole)
+
+
+def test_what_is_short_inside_a_task_strikes_inside_one() -> None:
+    inside, before = Inside("build", process="make"), Boundary("first")
+    step = STEP["driver"]
+    assert choice.fits(step, inside, BY_NAME["killed for memory"])
+    assert not choice.fits(step, before, BY_NAME["killed for memory"])
+    assert not choice.fits(step, inside, BY_NAME["/var full"])
+    assert not choice.fits(STEP["tuning"], before, BY_NAME["mirror gone"])
+    assert Pair(step, Boundary("x", 2), FAULTS[0]).point == "driver: before 'x' (2)"
+    assert Pair(step, inside, FAULTS[0]).point == "driver: in the build"
+
+
+def result(**changes: Any) -> results.Result:
+    row: dict[str, Any] = {
+        "point": "driver: in the build", "fault": "Ctrl-C", "seed": 1, "commit": "0123abcd", "code": "c",
+        "interrupted": 99, "again": 0, "outcome": "equal", "differences": (), "seconds": 9,
+    }  # fmt: skip
+    return results.Result(**{**row, **changes})
+
+
+def test_a_later_result_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    results.add(result(outcome="differs", differences=("file /a",)), file)
+    results.add(result(fault="SIGTERM to the controller"), file)
+    results.add(result(), file)
+    assert [(each.fault, each.outcome) for each in results.read(file)] == [
+        ("Ctrl-C", "equal"),
+        ("SIGTERM to the controller", "equal"),
+    ]
+
+
+def test_the_page_shows_what_differed() -> None:
+    text = page.page([result(), result(fault="/var full", outcome="differs", differences=("file /a: nothing",))])
+    assert "2 pairs have been tried: 1 ended equal, 1 did not." in text
+    assert "| driver: in the build | /var full | 99 | 0 | **differs** | 1 | 0123abcd |" in text
+    assert "* `file /a: nothing`" in text
+
+
+def test_the_page_is_what_make_docs_writes_and_knows_every_fault() -> None:
+    assert (REPOSITORY / "docs/faults.md").read_text() == page.text()
+    assert all(fault.how for fault in FAULTS)
+
+
+def test_every_result_is_of_a_step_and_a_fault_that_exist() -> None:
+    for each in results.read():
+        assert each.point.partition(": ")[0] in STEP, each
+        assert each.fault in BY_NAME, each
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "a.rpm").write_bytes(bytes(range(200)))
+    (tmp_path / "repomd.xml").write_text("data")
+    (tmp_path / "wheels/my_pkg-1.0-py3-none-any.whl").write_bytes(b"wheel")
+    mood = tmp_path / "mood"
+    mood.write_text("well")
+    mirror.Mirror.repositories, mirror.Mirror.wheels, mirror.Mirror.mood_file = tmp_path, tmp_path / "wheels", mood
+    server = mirror.Server(("127.0.0.1", 0), mirror.Mirror)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield mood, server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def ask(port: int, path: str) -> tuple[int, bytes]:
+    """Status and body; status 0 where nothing was said, and -1 where the body was cut."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except http.client.IncompleteRead as error:
+        return -1, error.partial
+    except (http.client.RemoteDisconnected, ConnectionError):
+        return 0, b""
+    finally:
+        connection.close()
+
+
+def test_the_mirror_has_moods(mirrored: tuple[Path, int]) -> None:
+    mood, port = mirrored
+    whole = bytes(range(200))
+    assert ask(port, "/a.rpm") == (200, whole)
+    assert b"my_pkg-1.0" in ask(port, "/py/simple/my-pkg/")[1]
+    assert ask(port, "/py/wheels/my_pkg-1.0-py3-none-any.whl") == (200, b"wheel")
+    mood.write_text("altered")
+    status, body = ask(port, "/a.rpm")
+    assert status == 200 and len(body) == 200 and sum(a != b for a, b in zip(body, whole, strict=True)) == 1
+    assert ask(port, "/repomd.xml") == (200, b"data")
+    mood.write_text("truncated")
+    assert ask(port, "/a.rpm") == (-1, whole[:100]) == ask(port, "/a.rpm")
+    mood.write_text("cut")
+    assert ask(port, "/repomd.xml")[0] == 200 and ask(port, "/a.rpm") == (-1, whole[:100])
+    assert ask(port, "/repomd.xml")[0] == 0
+    mood.write_text("503")
+    assert ask(port, "/repomd.xml")[0] == 503
+    mood.write_text("gone")
+    assert ask(port, "/repomd.xml")[0] == 0
+    mood.write_text("well")
+    assert ask(port, "/a.rpm") == (200, whole)

@@ -22,7 +22,8 @@ from interrupt.run import Boundary, Run
 from interrupt.steps import Inside, Step, chain
 
 CACHE = REPO_ROOT / ".fleet" / "interrupt"
-SPARE_MB = 4096
+# More than preflight asks for; the file that holds the file system is sparse.
+SPARE_MB = 40960
 # How much of a task has passed when something happens inside it: up to this long after its sign was seen.
 INSIDE_S = 2.0
 
@@ -71,7 +72,7 @@ def image_before(step: Step, host: Host) -> str:
 def reference(step: Step, host: Host) -> Reference:
     """Run a step without any trouble, once for each state of the code; its host is kept as an image."""
     name = f"{step.name.replace(' ', '-').lower()}-{key(step, host)}"
-    file = CACHE / f"{name}-{host.fleet}.json"
+    file = CACHE / f"{name}.json"
     if file.exists() and is_kept(image_of(name)):
         data = json.loads(file.read_text())
         return Reference(data["state"], tuple(Boundary(**each) for each in data["boundaries"]))

@@ -14,7 +14,7 @@ from interrupt.host import Host
 # Of the kernel, or gone with the next boot; apart from the toolkit's own folder in /run, which is looked at.
 NOT_ON_DISK = ("/proc", "/sys", "/dev", "/run", "/tmp")
 # What a fault of the harness itself puts there.
-OWN = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/opt/world")
+OWN = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/fleet", "/opt/world")
 
 # Path, what may differ ("all", or "content": kind, mode and owner are compared still), and what it is and why.
 LAWFUL = (
@@ -78,12 +78,12 @@ def read(host: Host, hashes: Hashes) -> State:
     for name, script in (
         ("package", "rpm -qa --qf '%{NAME}.%{ARCH} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n' | grep -v ^gpg-pubkey | sort"),
         ("key", "rpm -qa 'gpg-pubkey*' --qf '%{NAME}-%{VERSION} %{SUMMARY}\\n' | sort"),
-        ("unit file", "systemctl list-unit-files --no-legend --no-pager"
-         " | awk '$1 !~ /^(session|run)-/ {print $1, $2}'"),
+        ("unit-file", "systemctl list-unit-files --no-legend --no-pager"
+         " | awk '$1 !~ /^(session-|run-|user-|init.scope)/ {print $1, $2}'"),
         ("active", "systemctl list-units --type=service,timer,socket,path --state=active,failed --no-legend --plain"
          " --no-pager | awk '$1 !~ /^(user|session|run-|systemd-)/ {print $1, $4}'"),
         ("run", "cd /run/gpuwright 2>/dev/null && find . -type f | sed 's/$/ there/' || true"),
-        ("module", "cut -d' ' -f1 /proc/modules | grep -E 'nvidia|nouveau' | sed 's/$/ loaded/' | sort -u"),
+        ("module", "ls /sys/module | grep -E 'nvidia|nouveau' | sed 's/$/ loaded/'"),
     ):  # fmt: skip
         for line in host.do(script, check=False).splitlines():
             word, _, value = line.partition(" ")
@@ -123,8 +123,21 @@ def one(path: str, status: os.stat_result, what: str, hashes: Hashes) -> str:
     return f"{'folder' if stat.S_ISDIR(status.st_mode) else 'other'} {owner}"
 
 
+def comparable(state: State) -> State:
+    """Without what may differ by now: a state may have been read before a row of LAWFUL was added."""
+    found = {}
+    for name, line in state.items():
+        kind, _, path = name.partition(" ")
+        what = lawful(path) if kind == "file" else ""
+        own = kind == "file" and any(path == each or path.startswith(each + "/") for each in OWN)
+        if what != "all" and not own:
+            found[name] = " ".join(line.split()[:3]) if what and line.startswith("file") else line
+    return found
+
+
 def differences(reference: State, found: State) -> list[str]:
     """One line for each thing that is not as in the undisturbed run; of a folder that is one too many, the folder."""
+    reference, found = comparable(reference), comparable(found)
     lines, extra = [], ""
     for name in sorted(reference.keys() | found.keys()):
         if reference.get(name) == found.get(name) or (extra and name.startswith(extra + "/")):

@@ -69,16 +69,20 @@ STEPS = (
         "verification", "trainer", "verify.yml", ("verify",),
         (Inside("smoke test", process=r"smoke"),),
     ),
+    # Another stream of the driver's module, and back: what works is removed each time.
     Step(
-        "newer driver", "verification", "system.yml", ("system_driver", "system_reboot"), (TRANSACTION, BUILD),
-        tags="system_driver", downloads=True,
-        variables={"system_driver_branch": "580", "system_reboot_policy": "allowed"},
-    ),
-    Step(
-        "older driver", "newer driver", "system.yml", ("system_driver", "system_reboot"), (TRANSACTION, BUILD),
+        "older driver", "verification", "system.yml", ("system_driver", "system_reboot"), (TRANSACTION, BUILD),
         tags="system_driver", downloads=True,
         variables={
-            "system_driver_branch": "570", "system_driver_allow_downgrade": True, "system_reboot_policy": "allowed",
+            "system_driver_branch": "570", "system_driver_allow_stream_switch": True,
+            "system_driver_allow_downgrade": True, "system_reboot_policy": "allowed",
+        },
+    ),
+    Step(
+        "newer driver", "older driver", "system.yml", ("system_driver", "system_reboot"), (TRANSACTION, BUILD),
+        tags="system_driver", downloads=True,
+        variables={
+            "system_driver_branch": "580", "system_driver_allow_stream_switch": True, "system_reboot_policy": "allowed",
         },
     ),
     Step(

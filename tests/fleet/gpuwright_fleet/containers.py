@@ -17,6 +17,8 @@ from .podman import podman
 from .shell import FleetError, run, say
 
 READY_SECONDS = 120
+# What the images begin with.
+INIT = "/usr/libexec/fleet/init"
 REPOSITORY_HOST = "repo.fleet.test"
 # Beyond podman's defaults: mounting over /sys and /proc (SYS_ADMIN), device nodes (MKNOD), NUMA binding (SYS_NICE), and
 # what lets root see everybody's processes where /proc hides them (SYS_PTRACE).
@@ -161,7 +163,7 @@ def start_host(
         *address_words(host.address),
         "--add-host", f"{REPOSITORY_HOST}:{repo_address}", "--security-opt", "unmask=ALL", "--shm-size", "2g",
         *(f"--cap-add={name}" for name in CAPABILITIES), *(f"--volume={volume}" for volume in (*volumes, *more)),
-        *(["--rootfs", str(root), "/sbin/init"] if root else [image]),
+        *(["--rootfs", str(root), INIT] if root else [image]),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from interrupt import page, results
 from interrupt.choice import each_kind, everything
 from interrupt.code import fingerprint
 from interrupt.exercise import CACHE, Outcome, Pair, exercise, reference
-from interrupt.host import REPO_ROOT, Host
+from interrupt.host import REPO_ROOT, Host, remove_old
 from interrupt.steps import STEPS, Step
 
 
@@ -74,6 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     part, parts = map(int, options.part.split("/"))
     until = time.monotonic() + 60 * options.minutes
     CACHE.mkdir(parents=True, exist_ok=True)
+    remove_old()
     host = Host(part)
     host.start()
     bad = tried = 0

@@ -21,7 +21,7 @@ def ask() -> Dict[str, Dict[str, Any]]:
     done = run_bounded(["nvidia-smi", "-q", "-x"], SECONDS)
     if done.rc != 0:
         reason = done.problem or " ".join((done.stdout + done.stderr).split())[:200] or done.rc
-        raise NotHere(f"the driver cannot be asked for its GPUs: {reason}")
+        raise NotHere(f"the driver cannot be queried for its GPUs: {reason}")
     begin, end = done.stdout.find("<nvidia_smi_log"), done.stdout.rfind("</nvidia_smi_log>")
     try:
         if begin < 0 or end < 0:

@@ -139,7 +139,7 @@ def test_nvidia_smi_gets_the_seconds_it_was_given(node, fake_bin):
     [
         ("echo inactive; exit 3", "inactive"),
         ("echo failed; exit 3", "failed"),
-        ("exit 1", {"unreadable": "systemctl is-active nvidia-persistenced said nothing"}),
+        ("exit 1", {"unreadable": "systemctl is-active nvidia-persistenced printed nothing"}),
     ],
 )
 def test_state_of_a_unit(fake_bin, monkeypatch, script, expected):

@@ -42,7 +42,7 @@ def override(code: int, judged: str, **fields: str) -> dict:
 
 # Each check of `kernel_log.findings`: (check, a finding that fails it, one that warns, words when nothing was said).
 PAIRS: list[tuple[str, str | None, str | None, str]] = [
-    ("kernel.driver_start", "driver_start", "driver_mixed", "no trouble to start"),
+    ("kernel.driver_start", "driver_start", "driver_mixed", "started without trouble"),
     ("kernel.lockups", "lockup", "blocked", "nothing hung"),
     ("kernel.stalls", "stall", None, "nothing stalled"),
     ("kernel.oops", "oops", "kernel_warning", "no failure of its own"),
@@ -188,10 +188,10 @@ ROWS = [
         {FINDINGS: [said("lost"), said("pcie")]},
         {},
         WARN,
-        "3 messages of the kernel are missing: what",
+        "3 kernel messages are missing: what",
     ),
-    ("kernel.log_whole", {FINDINGS: [said("pcie")]}, {}, PASS, "the log is whole"),
-    ("kernel.log_whole", {FINDINGS: [said("unheard of")]}, {}, PASS, "the log is whole"),
+    ("kernel.log_whole", {FINDINGS: [said("pcie")]}, {}, PASS, "the log is complete"),
+    ("kernel.log_whole", {FINDINGS: [said("unheard of")]}, {}, PASS, "the log is complete"),
     ("kernel.log_whole", {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back"),
     ("kernel.log_whole", {(*LOG, "lines"): 0}, {}, UNKNOWN, "is empty"),
     ("kernel.log_whole", {(*LOG, "whole"): False}, {}, UNKNOWN, "longer"),

@@ -91,7 +91,7 @@ ROWS = [
     ("kernel.xid", {XIDS: [event(109, count=2)]}, {}, FAIL, "again and again"),
     ("kernel.xid", {XIDS: [event(144, "144, SAW_MVB Nonfatal XC0")]}, {}, WARN, "144 on 0000:3b:00: NVLink SAW error"),
     ("kernel.xid", {XIDS: [event(144, "144, SAW_MVB Fatal XC0")]}, {}, FAIL, "144 on 0000:3b:00: NVLink SAW error"),
-    ("kernel.xid", {XIDS: [event(154, XID_154 + "0x0 (None)")]}, {}, PASS, "asks for no recovery any more"),
+    ("kernel.xid", {XIDS: [event(154, XID_154 + "0x0 (None)")]}, {}, PASS, "no longer asks for a recovery"),
     ("kernel.xid", {XIDS: [event(154, XID_154 + "0x2 (OS Reboot)")]}, {}, FAIL, "the driver asks for: OS Reboot"),
     ("kernel.xid", {XIDS: [event(45)]}, {}, PASS, "45 on 0000:3b:00: a program was killed"),
     ("kernel.xid", {XIDS: [event(45)], ("switches",): 4}, {}, WARN, "nvidia-fabricmanager"),

@@ -56,7 +56,7 @@ def planned(
     try:
         plan = solve(matrix, host, pins)
     except KeyError as error:
-        missing = f"{error} is missing in host or matrix. Expected are what gpu_probe returns and the matrix."
+        missing = f"{error} is missing in host or matrix. Expected: what gpu_probe returns, and the matrix."
         return {"failed": True, "msg": missing}
     if "conflicts" in plan:
         conflicts = plan["conflicts"]

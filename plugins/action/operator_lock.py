@@ -52,14 +52,14 @@ def judge(answer: dict[str, Any], takeover: bool, quiet_limit_s: float, again: s
     if holder:
         return _about_holder(holder, work, answer["quiet_s"], takeover, quiet_limit_s, again)
     if work:
-        return Step(wait=f"{work_words(work)} of a run that is gone still work on this host")
+        return Step(wait=f"{work_words(work)} of a run that is gone are still working on this host")
     if not answer["damaged"]:
         # It was given back in this moment.
         return Step(replace=" ")
     if takeover or answer["quiet_s"] >= quiet_limit_s:
         return Step(replace=DAMAGED)
     return Step(
-        refusal=f"The lock of this host is held, and nobody can tell by whom: {answer['damaged']}.",
+        refusal=f"The lock of this host is held, but it is not known by whom: {answer['damaged']}.",
         next=f"ask who else works on it, then: {again} {BREAK}",
     )
 
@@ -73,17 +73,19 @@ def _about_holder(
         reason = f"This host is being changed by {words}."
         if state == runs.UNKNOWN:
             reason += (
-                f" Whether that run still lives is not known: {runs.why_unknown(holder)}; it gave its last sign "
-                f"{minutes(quiet_s)} ago and counts as gone after {minutes(quiet_limit_s)}"
+                f" Whether that run is still alive is not known: {runs.why_unknown(holder)}; its last sign of life was "
+                f"{minutes(quiet_s)} ago, and it counts as gone after {minutes(quiet_limit_s)}"
             )
-            reason += f", and {work_words(work)} of it work here." if work else "."
+            reason += f", and {work_words(work)} of it are working here." if work else "."
         step = f"wait for its end, then: {again}"
         return Step(refusal=reason, next=f"{step} (or, if it should not go on, stop it and add {BREAK})")
     if work:
-        return Step(wait=f"{work_words(work)} of the run of {words} still work on this host")
+        return Step(wait=f"{work_words(work)} of the run of {words} are still working on this host")
     if state == runs.LEFTOVER:
         pids = ", ".join(map(str, runs.leftover_pids(holder))) or "of another user"
-        return Step(wait=f"the run of {words} was killed, and workers of it live on this controller (process {pids})")
+        return Step(
+            wait=f"the run of {words} was killed, and workers of it are still alive on this controller (process {pids})"
+        )
     return Step(replace=holder["run"])
 
 
@@ -145,12 +147,12 @@ class ActionModule(ActionBase):
                 return {**answer, "refusal": step.refusal, "next": step.next}
             if step.wait:
                 if step.wait != said:
-                    display.display(f"  {host}: {step.wait}; waiting for their end")
+                    display.display(f"  {host}: {step.wait}; waiting for them to end")
                 said = step.wait
                 time.sleep(ASK_AGAIN_S)
             answer = self._ask(claim, "taken", step.replace.strip(), task_vars)
         if answer.get("held") and answer.get("before"):
-            how = "lock taken over from" if options["takeover"] else "the last run ended without giving it back:"
+            how = "lock taken over from" if options["takeover"] else "the last run ended without releasing it:"
             display.display(f"  {host}: {how} {holder_words(answer['before'])}")
         return answer
 
@@ -159,8 +161,8 @@ class ActionModule(ActionBase):
         holder = answer.get("holder")
         if holder and runs.state_of(holder) != runs.GONE:
             display.warning(
-                f"{host} is being changed by {holder_words(holder)}; what is read meanwhile may not hold, and a run "
+                f"{host} is being changed by {holder_words(holder)}; what is read meanwhile may change, and a run "
                 "that changes something leaves this host out until that run has ended."
             )
         elif answer.get("damaged"):
-            display.warning(f"{host}: nobody can tell whether another run changes this host: {answer['damaged']}")
+            display.warning(f"{host}: it is not known whether another run is changing this host: {answer['damaged']}")

@@ -94,8 +94,8 @@ class CallbackModule(CallbackBase):
             return
         for host, problem in sorted(self._give_back().items()):
             self._display.display(
-                f"{host}: its lock was not given back ({problem}). The next run from this controller takes it over by "
-                "itself; one from another controller would be refused, unless it is given -e gpuwright_lock=break"
+                f"{host}: its lock was not released ({problem}). The next run from this controller takes it over "
+                "automatically; one from another controller would be refused, unless it has -e gpuwright_lock=break"
             )
         self._held.clear()
 
@@ -104,11 +104,11 @@ class CallbackModule(CallbackBase):
         said: list = []
         while (left := runs.leftovers()) and time.monotonic() < deadline:
             if left != said:
-                self._display.display("; ".join(map(leftover_words, left)) + "; waiting for their end")
+                self._display.display("; ".join(map(leftover_words, left)) + "; waiting for them to end")
             said = left
             time.sleep(LOOK_AGAIN_S)
         if left:
-            self._display.warning("; ".join(map(leftover_words, left)) + " after the wait; end them by kill -9")
+            self._display.warning("; ".join(map(leftover_words, left)) + " after the wait; end them with kill -9")
 
     def _give_back(self) -> dict[str, str]:
         """One task on all hosts at once, those included that have failed; {host: why it was not done}."""
@@ -147,4 +147,4 @@ def leftover_words(left: tuple[str, list[int]]) -> str:
     """For example "Workers (process 4711) of a run that was killed (pid 4700) still live on this controller"."""
     run, pids = left
     who = f"process {', '.join(map(str, pids))}" if pids else "of another user"
-    return f"Workers ({who}) of a run that was killed ({run}) still live on this controller"
+    return f"Workers ({who}) of a run that was killed ({run}) are still alive on this controller"

@@ -246,7 +246,7 @@ class CallbackModule(CallbackBase):
 
     def _say_end(self, stats: AggregateStats) -> None:
         if self._whole_run:
-            self._say("GPU nodes: nothing was done on any of them; the reason stands above, once for all.")
+            self._say("GPU nodes: nothing was done on any of them; the reason is given above, once for all of them.")
             return
         hosts = {name: self._hosts.get(name, rows.Host()) for name in stats.processed}
         verifying = any(host.verdict is not None for host in hosts.values())
@@ -287,7 +287,7 @@ class CallbackModule(CallbackBase):
         whole = layout.table(nodes, words.width(), bounded=False, untouched=untouched)
         if len(whole) > len(shown):
             path = kept.write(whole)
-            self._say(f"All of it: {path}" if path else "The same run with fewer hosts (-l) says all of it.")
+            self._say(f"In full: {path}" if path else "The same run with fewer hosts (-l) shows it in full.")
 
     def _say_left_out(self) -> None:
         """Without the end of the run: only that and why hosts were left out."""

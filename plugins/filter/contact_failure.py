@@ -48,7 +48,7 @@ NO_SPACE = (
 NO_FILES = (
     r"Failed to create temporary directory",
     "Ansible cannot write its temporary files on the host",
-    "As ansible_user on the host: `df -h . /var/tmp; findmnt -T .` tells whether it is full or read-only; repair that, "
+    "As ansible_user on the host: `df -h . /var/tmp; findmnt -T .` shows whether it is full or read-only; repair that, "
     "or name a folder to write to in ansible_remote_tmp.",
 )
 CAUSES = (
@@ -59,7 +59,7 @@ CAUSES = (
     ),
     (
         r"Missing \w+ password|a password is required|a terminal is required|no tty present|no askpass program",
-        "The host's sudo asks for a password and none was given",
+        "The host's sudo asks for a password, but none was given",
         f"Run again with -K (--ask-become-pass), or let ansible_user become root without one: {SUDOERS}.",
     ),
     (
@@ -76,23 +76,24 @@ CAUSES = (
     (
         r"not in the sudoers|not allowed to (execute|run)|may not run sudo|[Oo]peration not permitted.*doas",
         "On the host ansible_user may not become root",
-        f"Allow it there: {SUDOERS}; or set ansible_user to somebody who may.",
+        f"Allow it there: {SUDOERS}; or set ansible_user to a user who may.",
     ),
     (
         r"(syntax|parse) error.*sudoers|sudoers.*(syntax|parse) error|no valid sudoers|unable to open /etc/sudoers"
         r"|owned by uid \d+, should be|is (world|group) writable",
         "The host's sudo cannot use its own rules",
-        "As root on the host: `visudo -c` names the line; mend it and run again.",
+        "As root on the host: `visudo -c` names the line; fix it and run again.",
     ),
     (
         r"effective uid is not|setuid bit|no new privileges",
         "The host's sudo cannot become root",
-        "Look at `ls -l $(command -v sudo)` and at the mount options there (nosuid); connect as root until then.",
+        "Look at `ls -l $(command -v sudo)` and at the mount options there (nosuid); connect as root until that is "
+        "fixed.",
     ),
     (
         r"account (validation failure|is (locked|expired))|password (has )?expired|new password",
         "The account of ansible_user on the host is locked, or its password has expired",
-        "Log in as that user and renew the password, or ask whoever runs the directory; then run again.",
+        "Log in as that user and renew the password, or ask the administrator of the directory; then run again.",
     ),
     (
         r"waiting for privilege escalation prompt|[Tt]imed? ?out.*become",
@@ -112,7 +113,7 @@ CAUSES = (
     ),
     (
         r"install the sshpass program",
-        "This controller cannot hand a password over to ssh: it has no sshpass",
+        "This controller cannot pass a password to ssh: it has no sshpass",
         "Here: `apt install sshpass` or `dnf install sshpass`; or log in with a key (ssh-copy-id) and leave -k out.",
     ),
     NO_SPACE,

@@ -65,7 +65,7 @@ CAUSES = (
         r"|No package matching '(?P<what4>[^']+)'|Unable to locate package (?P<what5>\S+)"
         r"|no available installation candidate for (?P<what6>\S+)|Version '[^']+' for '(?P<what7>[^']+)' was not found",
         "no enabled repository has {what}",
-        "See what there is with `{list}`; enable the repository that carries it.",
+        "See what is available with `{list}`; enable the repository that has it.",
     ),
     (
         r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled|NO_PUBKEY"
@@ -84,12 +84,12 @@ CAUSES = (
         r"|All mirrors were tried|Cannot retrieve|Status code: \d+|Failed to fetch (?P<what2>\S+)"
         r"|Failed to update apt cache",
         "a repository cannot be reached{of_what}",
-        "Check the address and the way there (`curl -I` its baseurl, proxy, DNS), then run again.",
+        "Check the address and the network path to it (`curl -I` its baseurl, proxy, DNS), then run again.",
     ),
     (
         r"allow-downgrades|Packages were downgraded",
         "a newer version than the planned one is installed, and a downgrade was not asked for",
-        "Compare with `{list}`; to go back name the version in the inventory, or set the layer's allow_downgrade.",
+        "Compare with `{list}`; to go back, name the version in the inventory, or set the layer's allow_downgrade.",
     ),
     (
         r"[Cc]onflict|[Pp]roblem( \d+)?:|Depsolve Error|filtered out by (modular|exclude)|unmet dependencies"
@@ -100,7 +100,7 @@ CAUSES = (
     (
         r"dpkg was interrupted|returned an error code|post-installation script",
         "a package could not be set up",
-        "On the node `dpkg --configure --pending` shows why; mend that and run again.",
+        "On the node `dpkg --configure --pending` shows why; fix that and run again.",
     ),
 )
 

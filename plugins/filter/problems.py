@@ -154,7 +154,7 @@ def problem_table(rows: list[dict[str, Any]]) -> str:
         bad = len({row["host"] for row in stopping})
         title = f"{len(stopping)} problem(s) on {bad} host(s). Nothing was changed."
     else:
-        title = f"{len(rows)} remark(s), nothing that stops a host."
+        title = f"{len(rows)} remark(s), none of which stops a host."
     lines = [title]
     alike: dict[str, list[str]] = {}
     for host in dict.fromkeys(row["host"] for row in rows):

@@ -50,7 +50,7 @@ CAUSES = (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for \S+ has changed|DNS SPOOFING",
         "refused",
         "The host key of {host} is not the one that this controller knows",
-        "If the host was installed anew: ssh-keygen -R '{known}', then ssh to it once and compare the fingerprint. "
+        "If the host was reinstalled: ssh-keygen -R '{known}', then ssh to it once and compare the fingerprint. "
         "If not, find out who answers there.",
     ),
     (
@@ -62,46 +62,46 @@ CAUSES = (
     (
         r"(?s)(UNPROTECTED PRIVATE KEY FILE|Load key .+: bad permissions).*Permission denied \(",
         "refused",
-        "{host} was reached, and this controller cannot use the key {bad_key}: others may read it",
+        "{host} was reached, but this controller cannot use the key {bad_key}: other users can read it",
         "chmod 600 {bad_key_word}",
     ),
     (
         r"(?s)(Identity file .+ not accessible|Load key .+: Permission denied).*Permission denied \(",
         "refused",
-        "{host} was reached, and this controller cannot use the key {bad_key}: {key_error}",
+        "{host} was reached, but this controller cannot use the key {bad_key}: {key_error}",
         "Correct ansible_ssh_private_key_file, or the rights of the file: ls -l {bad_key_word}",
     ),
     (
         r"(?s)Load key .+: .*Permission denied \(",
         "refused",
-        "{host} was reached, and this controller cannot use the key {bad_key}: it is damaged or no private key",
+        "{host} was reached, but this controller cannot use the key {bad_key}: it is damaged or not a private key",
         "`ssh-keygen -y -f {bad_key_word}` must print its public half; else correct ansible_ssh_private_key_file.",
     ),
     (
         r"[Ii]ncorrect username|Invalid/incorrect|Permission denied, please",
         "refused",
-        "{host} was reached and refuses the password of {user}",
-        "Run again with -k and the password of {user} on that host, or let a key in: ssh-copy-id {way}",
+        "{host} was reached, but refuses the password of {user}",
+        "Run again with -k and the password of {user} on that host, or install a key: ssh-copy-id {way}",
     ),
     (
         r"Permission denied \(|Too many authentication failures"
         r"|[Aa]uthentication (failed|failure)|No more authentication methods|no supported authentication",
         "refused",
-        "{host} was reached and refuses the login of {user}{with_key}{methods}",
-        "Correct ansible_user or the key (ansible_ssh_private_key_file; ssh-add, where it has a passphrase), or let it "
-        "in: {let_in}. With a password: -k. Try: ssh {way}",
+        "{host} was reached, but refuses the login of {user}{with_key}{methods}",
+        "Correct ansible_user or the key (ansible_ssh_private_key_file; ssh-add, where it has a passphrase), or "
+        "install it: {let_in}. With a password: -k. Try: ssh {way}",
     ),
     (
         r"account (has )?expired|account is currently not available|Unprivileged users are not permitted|"
         r"[Ss]ystem is (booting up|going down)|nologin",
         "refused",
-        "{host} was reached and lets {user} not log in now",
-        "ssh {way} says why: a start or shutdown that is under way, or an account that is closed.",
+        "{host} was reached, but does not let {user} log in now",
+        "ssh {way} shows why: the host is starting or shutting down, or the account is closed.",
     ),
     (
         r"Unable to negotiate|no matching (host key|key exchange|cipher|mac)",
         "refused",
-        "{host} was reached, and its ssh server and this controller have no algorithm in common",
+        "{host} was reached, but its ssh server and this controller have no algorithm in common",
         "Update the older of the two, or name the algorithm in ansible_ssh_common_args, as `ssh -v` proposes.",
     ),
     (
@@ -115,7 +115,7 @@ CAUSES = (
         r"Connection refused",
         "unreachable",
         "The host cannot be reached: {host} port {port} refuses connections",
-        "The machine is on and no ssh server listens there: start sshd, or correct ansible_host and ansible_port.",
+        "The machine is on, but no ssh server listens there: start sshd, or correct ansible_host and ansible_port.",
     ),
     (
         r"No route to host|[Nn]etwork is unreachable|Host is down|Host is unreachable",
@@ -141,19 +141,19 @@ CAUSES = (
         r"Broken pipe",
         "unreachable",
         "The host cannot be reached: ssh to {host} (port {port}) ended before anything was sent",
-        "Its reason: ssh {way}",
+        "To see the reason: ssh {way}",
     ),
     (
         r"No space left on device",
         "refused",
-        "{host} was reached, and a file system there is full",
+        "{host} was reached, but a file system there is full",
         "Free space there (`df -h / /tmp /var/tmp`) and run again.",
     ),
     (
         r"Failed to create temporary directory",
         "refused",
-        "{host} was reached, and {user} can write no temporary file there",
-        "There, `df -h . /var/tmp; findmnt -T .` says whether it is full or read-only; or set ansible_remote_tmp.",
+        "{host} was reached, but {user} cannot write temporary files there",
+        "There, `df -h . /var/tmp; findmnt -T .` shows whether it is full or read-only; or set ansible_remote_tmp.",
     ),
 )
 LONGEST = 400

@@ -69,7 +69,10 @@ def _differences(group: list[tuple[str, Mapping[str, Any]]]) -> list[dict[str, A
         elif running != kernel:
             others = _names(each for each, other in alike if str(other["kernel"]["running"]) == kernel)
             text = f"Kernel {running} here, {kernel} on {others}: the driver is built for another kernel"
-            step = "Nothing, if that is meant; else update all to one kernel, and hold it (system_kernel_pin: true)."
+            step = (
+                "Nothing, if that is intended; otherwise update all to one kernel, and hold it (system_kernel_pin: "
+                "true)."
+            )
             rows.append(_remark(name, text, f"release {version} on both", step))
     return rows
 
@@ -80,9 +83,11 @@ def _kernel_of_another_release(name: str, node: Mapping[str, Any]) -> list[dict[
     if not match or "." not in version or f"{match[1]}.{match[2]}" == version:
         return []
     text = (
-        f"The kernel that runs is of release {match[1]}.{match[2]}, and the system is {version}: an update is half done"
+        f"The running kernel is from release {match[1]}.{match[2]}, but the system is {version}: an update is half done"
     )
-    step = "Reboot it, or finish the update (`dnf update`), before the driver is built for a kernel that will go."
+    step = (
+        "Reboot it, or finish the update (`dnf update`), before the driver is built for a kernel that will be removed."
+    )
     return [_remark(name, text, f"kernel {node['kernel']['running']}", step)]
 
 
@@ -104,8 +109,8 @@ def _release_step(system: Mapping[str, Any], usual: str) -> str:
     elif system.get("family") == "redhat":
         pin = f"a repository of {usual} (`echo {usual} > /etc/dnf/vars/releasever`; older ones are in the vault)"
     else:
-        return "Nothing, if that is meant; each host has a plan of its own."
-    return f"Nothing, if that is meant; else pin {pin}, `dnf update`, reboot, and run again."
+        return "Nothing, if that is intended; each host has a plan of its own."
+    return f"Nothing, if that is intended; otherwise pin {pin}, `dnf update`, reboot, and run again."
 
 
 def _remark(host: str, text: str, seen: str, step: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def read_wanted(packages: Iterable[str], folder: Path) -> Wanted:
                 parse_wheel_filename(path.name)
                 found.wheels[path] = hashlib.sha256(path.read_bytes()).hexdigest()
             except InvalidWheelFilename:
-                raise LockError(_bad(text, "is no name of a wheel, such as mine-0.1.0-py3-none-any.whl")) from None
+                raise LockError(_bad(text, "is not the name of a wheel, such as mine-0.1.0-py3-none-any.whl")) from None
             except OSError as error:
                 raise LockError(_bad(text, f"cannot be read at {path}: {error.strerror}")) from None
             continue
@@ -244,7 +244,7 @@ def read_report(report: Mapping[str, Any]) -> list[Locked]:
             digest = hashlib.sha256(Path(source["url"].removeprefix("file://")).read_bytes()).hexdigest()
         if not digest:
             raise LockError(
-                f"The index tells no SHA-256 of {name} {version}, so it cannot be locked: use another index, or "
+                f"The index gives no SHA-256 for {name} {version}, so it cannot be locked: use another index, or "
                 "download the wheel and name its path in framework_pytorch_packages."
             )
         found.append(Locked(name, version, digest, item["metadata"].get("requires_dist") or []))
@@ -259,7 +259,7 @@ def refusal(stdout: str, stderr: str, asked: list[str], python: str, given: Mapp
     lines = [line.strip() for line in lines]
     said = "; ".join(line for line in lines if line and not line.startswith(UNHELPFUL)) or "nothing"
     return (
-        f"framework_pytorch_packages: {', '.join(asked)} cannot be resolved for Python {python} beside the plan's lock "
-        f"file, whose versions stay as they are. pip says: {said}. Next: choose another version of the package, a plan "
-        "with other versions (docs/compatibility.md), or take it out of the list."
+        f"framework_pytorch_packages: {', '.join(asked)} cannot be resolved for Python {python} together with the "
+        f"plan's lock file, whose versions stay as they are. pip says: {said}. Next: choose another version of the "
+        "package, a plan with other versions (docs/compatibility.md), or take it out of the list."
     )

@@ -1,5 +1,5 @@
 """Advice is followed on a host that had passed: it is broken, gpu-doctor prints what to do, exactly that is run, by
-root on the node or by whoever runs the playbooks, and the check passes after at most three steps.
+root on the node or by the person who runs the playbooks, and the check passes after at most three steps.
 
 Rows of what needs a package manager, services or the roles; the others are in tests/unit/doctor/test_advice.py.
 """

@@ -119,14 +119,14 @@ def test_workers_of_a_killed_controller_are_waited_for(start: Callable[..., Runn
     first.process.kill()
     first.process.wait()
     second = start("playbooks/system.yml", "--tags", "system_tuning")
-    until(lambda: "waiting for their end" in second.said)
+    until(lambda: "waiting for them to end" in second.said)
     assert f"a run that was killed (pid {first.process.pid})" in second.said and str(workers[0]) in second.said
     time.sleep(5)
     assert record()["pid"] == first.process.pid and "TASK" not in second.said
     for pid in workers:
         os.kill(pid, signal.SIGCONT)
     assert second.ended() == 0, second.said
-    assert "the last run ended without giving it back" in second.said and record() == {}
+    assert "the last run ended without releasing it" in second.said and record() == {}
 
 
 @pytest.mark.usefixtures("slow_make")
@@ -151,7 +151,7 @@ def test_a_lost_connection_ends_no_transaction_and_a_rerun_waits_for_it(start: C
     assert first.ended() != 0 and "unreachable=1" in first.said, first.said
     assert host("pgrep -x make >/dev/null && echo works") == "works"
     again = start("playbooks/system.yml", "--tags", "system_driver")
-    until(lambda: "still work on this host; waiting for their end" in again.said)
+    until(lambda: "are still working on this host; waiting for them to end" in again.said)
     assert "was killed" not in again.said and record()["pid"] == first.process.pid
     first_boot = held["boot_id"]
     host("touch /run/make.go")

@@ -76,4 +76,4 @@ def test_nothing_is_installed_unasked(host: Host, report: dict) -> None:
         assert not host.file(path).exists
     assert not host.package("nvidia-container-toolkit-base").is_installed
     check = next(check for check in report["checks"] if check["id"] == "containers.gpu")
-    assert check["status"] == "SKIP" and "no containers are meant to run here" in check["message"]
+    assert check["status"] == "SKIP" and "this node is not set up for containers" in check["message"]

@@ -178,7 +178,7 @@ def number(limit: str) -> float:
 
 
 def cpus_of_the_gpus(host: Host) -> set[int]:
-    """The CPUs that the kernel calls local to the NVIDIA devices, of all nodes that have one."""
+    """The CPUs that the kernel reports local to the NVIDIA devices, of all nodes that have one."""
     found = host.check_output("grep -l 0x10de /sys/bus/pci/devices/*/vendor").splitlines()
     lists = [host.check_output("cat %s", file.replace("/vendor", "/local_cpulist")) for file in found]
     return {cpu for cpus in lists for cpu in numbers_in(cpus)}

@@ -92,7 +92,7 @@ def read_unit_state(unit: str) -> str:
     done = run_bounded(["systemctl", "is-active", unit], timeout=SYSTEMCTL_SECONDS)
     word = done.stdout.strip()
     if done.rc is None or not word:
-        raise OSError(done.problem or f"systemctl is-active {unit} said nothing")
+        raise OSError(done.problem or f"systemctl is-active {unit} printed nothing")
     return word
 
 

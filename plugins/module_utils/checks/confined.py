@@ -35,7 +35,7 @@ def kept_away(readings: Evidence) -> Optional[Tuple[str, str]]:
         who = _who(readings, manager)
     except Unreadable:
         return None
-    return f"{who} has no GPU: this says nothing of the node", ACTIONS.get(manager, CONTAINER_ACTION)
+    return f"{who} has no GPU: this says nothing about the node", ACTIONS.get(manager, CONTAINER_ACTION)
 
 
 def given_some(readings: Evidence) -> Optional[Tuple[int, str, str]]:

@@ -12,16 +12,16 @@ from ..verdict.check import DEEP, POWER_CYCLE, REPLACE
 
 PROGRAM = "gpu-doctor"
 
-CONTROLLER = "whoever runs the playbooks"
-MACHINE = "whoever has access to the machine, or its vendor"
+CONTROLLER = "the person who runs the playbooks"
+MACHINE = "a person with access to the machine, or its vendor"
 VENDOR = "the vendor of the server or card"
 NODE = "root on the node"
 CLUSTER = "the administrator of the cluster"
-FABRIC = "whoever runs the fabric manager"
-NETWORK = "whoever runs the network"
-STORAGE = "whoever runs the storage"
+FABRIC = "the administrator of the fabric manager"
+NETWORK = "the administrator of the network"
+STORAGE = "the administrator of the storage"
 GUESTS = "the administrator of the virtual machine's host"
-OWNER = "whoever runs the program, or root on the node"
+OWNER = "the person who runs the program, or root on the node"
 
 
 class Hand(NamedTuple):
@@ -36,15 +36,15 @@ COOL = Hand(MACHINE, "nvidia-smi -q -d TEMPERATURE,PERFORMANCE shows room below 
 RESEATED = Hand(MACHINE, "nvidia-smi -q | grep -A 12 'GPU Link Info' shows the slot's width and generation under load")
 ROUTES = Hand(FABRIC, "nvidia-smi -q | grep -A 12 Fabric shows Completed, Success and Healthy")
 FAST = Hand(MACHINE, "the card is not held down under load: nvidia-smi -q -d PERFORMANCE")
-ERRORS_END = "no new line of this kind comes after the next boot"
+ERRORS_END = "no new line of this kind appears after the next boot"
 
 # By check; of the untyped actions of one check, each is covered by its row.
 BY_HAND = {
     "gpu.count": Hand(MACHINE, "lspci -d 10de: and nvidia-smi -L list as many cards as the inventory expects"),
-    "gpu.model": Hand(CONTROLLER, "lspci -nn -d 10de: lists the model alone that the inventory names"),
+    "gpu.model": Hand(CONTROLLER, "lspci -nn -d 10de: lists only the model that the inventory names"),
     "driver.ecc": REPLACED,
     "driver.retired_pages": REPLACED,
-    "driver.reachable": Hand(NODE, "nvidia-smi lists the cards and ends with 0"),
+    "driver.reachable": Hand(NODE, "nvidia-smi lists the cards and exits with 0"),
     "gpu.vgpu_license": Hand(GUESTS, "nvidia-smi -q | grep -i 'license status' shows Licensed"),
     "gpu.identity": Hand(MACHINE, "nvidia-smi -L lists as many different UUIDs as cards"),
     "gpu.vbios": Hand(VENDOR, "nvidia-smi -q | grep -i vbios shows one version for all cards of a model"),
@@ -59,12 +59,12 @@ BY_HAND = {
     "gpu.dram_uncorrected": REPLACED,
     "gpu.spare_rows": REPLACED,
     "gpu.bar1": Hand(MACHINE, "nvidia-smi -q -d MEMORY shows a BAR1 as large as the other cards'"),
-    "gpu.idle_memory": Hand(OWNER, "nvidia-smi shows no used memory beside no program"),
+    "gpu.idle_memory": Hand(OWNER, "nvidia-smi shows no memory in use without a program that uses it"),
     "gpu.temperature": COOL,
     "gpu.memory_temperature": COOL,
     "gpu.fan": Hand(MACHINE, "nvidia-smi --query-gpu=fan.speed --format=csv shows more than 0 % under load"),
     "gpu.throttle": COOL,
-    "gpu.throttle_history": Hand(MACHINE, "the counters of nvidia-smi -q -d PERFORMANCE stand still under load"),
+    "gpu.throttle_history": Hand(MACHINE, "the counters of nvidia-smi -q -d PERFORMANCE do not grow under load"),
     "gpu.power_draw": Hand(VENDOR, "nvidia-smi -q -d POWER shows a draw below the limit"),
     "gpu.link_width": RESEATED,
     "gpu.link_generation": RESEATED,
@@ -97,7 +97,7 @@ BY_HAND = {
     "kernel.stalls": Hand(MACHINE, ERRORS_END),
     "kernel.oops": Hand(NODE, ERRORS_END),
     "kernel.out_of_memory": Hand(OWNER, ERRORS_END),
-    "kernel.hardware_errors": Hand(VENDOR, "ipmitool sel list names no new event after the part was replaced"),
+    "kernel.hardware_errors": Hand(VENDOR, "ipmitool sel list shows no new event after the part was replaced"),
     "kernel.pcie_errors": Hand(MACHINE, ERRORS_END),
     "kernel.iommu": Hand(MACHINE, ERRORS_END),
     "kernel.nvme": Hand(MACHINE, "nvme smart-log shows no media errors, and " + ERRORS_END),
@@ -106,16 +106,16 @@ BY_HAND = {
     "kernel.remote_storage": Hand(STORAGE, "ls on the mount answers at once, and the log has the server's OK"),
     "kernel.log_whole": Hand(NODE, "journalctl -k -b begins with the kernel's own version line"),
     "gpu.nvlink": Hand(MACHINE, "nvidia-smi nvlink -s shows every link with its speed"),
-    "gpu.nvlink_errors": Hand(MACHINE, "nvidia-smi nvlink -e shows counters that stand still under load"),
-    "gpu.topology": Hand(MACHINE, "nvidia-smi topo -m shows the ways of the server's manual"),
+    "gpu.nvlink_errors": Hand(MACHINE, "nvidia-smi nvlink -e shows counters that do not grow under load"),
+    "gpu.topology": Hand(MACHINE, "nvidia-smi topo -m shows the paths that the server's manual describes"),
     "gpu.iommu": Hand(MACHINE, "cat /sys/kernel/iommu_groups/*/type shows identity, or nothing, after the boot"),
-    "gpu.acs": Hand(MACHINE, "lspci -vvv | grep ACSCtl shows a minus behind every word, after the boot"),
+    "gpu.acs": Hand(MACHINE, "lspci -vvv | grep ACSCtl shows a minus after every word, once the node has booted"),
     "framework.architectures": Hand(CONTROLLER, "the run of site.yml with the changed inventory ends DONE or PASS"),
     "framework.cuda_build": Hand(CLUSTER, "nvidia-smi -L lists the GPUs inside the job or container"),
-    "framework.matrix_product": Hand(NODE, "the product is right on each GPU alone"),
-    "smoke.amp": Hand(NODE, "the command by hand ends with 0"),
+    "framework.matrix_product": Hand(NODE, "the product is correct on each GPU alone"),
+    "smoke.amp": Hand(NODE, "the command, run by hand, exits with 0"),
     "smoke.speed_ratio": FAST,
-    "smoke.parallel": Hand(MACHINE, "NCCL_DEBUG=INFO shows the run over all GPUs to its end"),
+    "smoke.parallel": Hand(MACHINE, "NCCL_DEBUG=INFO shows that the run over all GPUs reaches its end"),
     "performance.h2d": RESEATED,
     "performance.d2h": RESEATED,
     "performance.link": RESEATED,
@@ -126,7 +126,7 @@ BY_HAND = {
     "performance.matmul_fp32": FAST,
     "performance.spread": FAST,
     "performance.p2p": Hand(MACHINE, "nvidia-smi topo -m shows NV or PIX between the two"),
-    "performance.all_reduce": Hand(MACHINE, "NCCL_DEBUG=INFO shows the way over NVLink"),
+    "performance.all_reduce": Hand(MACHINE, "NCCL_DEBUG=INFO shows the path over NVLink"),
     "performance.numa": Hand(MACHINE, "nvidia-smi topo -m shows the card's NUMA node as the manual does"),
     "gpu.strikes": Hand(VENDOR, "the card is replaced: gpu-doctor --strikes counts by serial number"),
 }

@@ -11,8 +11,8 @@ from ..verdict.report import Record
 USAGE_ERROR = 2
 NOT_DONE = 3
 BUNDLE = (
-    "write FILE (.tar.gz, for its owner alone) with report, raw answers of the driver, kernel log and packages, names "
-    "and serial numbers masked; without FILE a name from host and time"
+    "write FILE (.tar.gz, readable only by its owner) with report, raw answers of the driver, kernel log and packages, "
+    "names and serial numbers masked; without FILE, a name made from host and time"
 )
 UNMASKED = "with --bundle: leave names, addresses and serial numbers as they are"
 REPLAY = "judge a bundle, or saved answers of nvidia-smi -q -x and kernel logs, also a folder of them, on any machine"
@@ -81,5 +81,5 @@ def bundle_option(options: argparse.Namespace, root: str, examine: Callable[[Rec
         print("nothing is masked: it names hosts, users, addresses and serial numbers")
     else:
         said = ", ".join(f"{number} {kind}" for kind, number in made.masked.items()) or "nothing found"
-        print(f"masked: {said}; look into it before you send it on")
+        print(f"masked: {said}; look through it before you pass it on")
     return 0

@@ -54,10 +54,10 @@ NEAR = 3
 DESCRIPTION = """\
 Check this node against what its inventory expects. Nothing is changed. Level quick starts no GPU work, level standard
 one small matrix product on each GPU, level deep measures idle GPUs for minutes. The smoke test shown is the one of the
-last verification. What only root can read is, for other users, what root's last check of this boot
-recorded, or skipped.
+last verification. For users other than root, checks of what only root can read show what root's last check of this boot
+recorded, or are skipped.
 """
-GATE = "check nothing: exit 0 if the last check of this boot was good or nobody monitors this node, else 1 and why"
+GATE = "check nothing: exit 0 if the last check of this boot was good or this node is not monitored, else 1 and why"
 EXIT_STATUSES = """\
 exit status:
   checks           0 PASS or WARN, 1 FAIL, 2 usage error, 3 UNKNOWN or no expectations
@@ -68,8 +68,8 @@ exit status:
   --bundle         0, 3 not written
   --replay         0 all PASS or WARN, 1 a FAIL, 2 usage error, 3 an UNKNOWN or nothing to judge
 
-For ordinary users: sudo gpu-doctor sees more. --nagios then tells what root's last check recorded on a node that checks
-itself, and UNKNOWN when that is older than it counts for.
+For ordinary users: sudo gpu-doctor sees more. On a node that checks itself, --nagios then reports what root's last
+check recorded, and UNKNOWN when that check is too old to count.
 """
 
 
@@ -151,7 +151,7 @@ def parse(arguments: Optional[Sequence[str]], pyz_version: str = "") -> argparse
     parser.add_argument("--level", choices=LEVELS, default=STANDARD, help=levels)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the report as JSON")
-    output.add_argument("--nagios", action="store_true", help="print one line and end with a status for Nagios")
+    output.add_argument("--nagios", action="store_true", help="print one line and exit with a status for Nagios")
     prom = "write metrics for node_exporter's textfile collector, in one step; without FILE they are printed"
     output.add_argument("--prom", metavar="FILE", nargs="?", const="-", help=prom)
     output.add_argument("--all", action="store_true", help="also say why each check was skipped, and each consequence")
@@ -194,7 +194,7 @@ def explain(name: str) -> int:
                 ("waivers", "none may be given: " + check.firm_because if check.firm_because else "may be given"),
                 ("if not", check.action),
                 ("by whom", sentence_of(done_by(check.id, check.action, check.remedy))),
-                ("level", f"{check.level}; ends in {check.severity} at worst"),
+                ("level", f"{check.level}; {check.severity} at worst"),
                 ("source", check.source or "the plan, or the inventory"),
             )
             for title, text in parts:

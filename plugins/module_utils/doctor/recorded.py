@@ -37,7 +37,7 @@ def read_recorded(root: str = "/") -> Recorded:
         return Recorded(None, f"{RECORD_PATH} is damaged ({error})")
     problem = doubt(record, read_text(root, BOOT_ID_PATH), read_uptime(root))
     if not problem and not isinstance(record.get("checks"), list):
-        problem = f"{RECORD_PATH} is of an older release and lists no checks"
+        problem = f"{RECORD_PATH} is from an older release and lists no checks"
     return Recorded(record, problem)
 
 

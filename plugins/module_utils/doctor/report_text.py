@@ -55,7 +55,7 @@ def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool, 
             lines += _wrapped(f"{SKIP:<7}  {check['id']}: {check['message']}", columns)
     quiet = [check["id"] for check in checks if not (everything or "waived" in check)]
     if quiet:
-        words = f"{SKIP:<7}  {len(quiet)} checks say nothing of this node; {program} --all tells why"
+        words = f"{SKIP:<7}  {len(quiet)} checks say nothing about this node; {program} --all says why"
         lines += _wrapped(words, columns)
     return lines
 

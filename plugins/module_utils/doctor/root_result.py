@@ -54,7 +54,7 @@ def read_roots(path: str) -> Dict[str, Any]:
     """The JSON record of a file that root alone may change; ValueError for another."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ValueError(f"{path} may be changed by others than root")
+        raise ValueError(f"{path} may be changed by users other than root")
     return read_json(path)
 
 

@@ -19,7 +19,7 @@ def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
     """What is wrong with the parameters beside the expectations, "" when nothing is."""
     seconds = params["nvidia_smi_timeout"]
     if not seconds > 0:
-        return f"nvidia_smi_timeout: {seconds} is no time to wait; expected seconds above 0"
+        return f"nvidia_smi_timeout: {seconds} is not a waiting time; expected seconds above 0"
     for name in ("report_path", "verified_path"):
         path = params[name]
         # On a fresh node the folder would have been made by an earlier task, which check mode only announced.

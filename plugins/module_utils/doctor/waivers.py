@@ -93,7 +93,7 @@ def _say(*lines: str) -> None:
 
 def _require_root(option: str) -> None:
     if os.geteuid() != 0:
-        raise Refused(f"{option} changes what opens the gate and is for root: run it with sudo")
+        raise Refused(f"{option} changes what opens the gate, and only root may do that: run it with sudo")
 
 
 def _expectations(path: str) -> Dict[str, Any]:

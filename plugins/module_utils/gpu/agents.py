@@ -19,7 +19,7 @@ AGENTS = {
     "nvidia-persistenced": "keeps the driver initialised (NVIDIA driver)",
     "nvidia-powerd": "shares power between processor and GPU (NVIDIA driver)",
     "nvidia-smi": "NVIDIA driver",
-    "nv-fabricmanager": "sets NVSwitches up (NVIDIA Fabric Manager)",
+    "nv-fabricmanager": "sets up NVSwitches (NVIDIA Fabric Manager)",
     "nvlsm": "subnet manager of NVLink 5 (NVIDIA Fabric Manager)",
     "nvidia-imex": "memory shared between nodes (NVIDIA IMEX)",
     "nv-hostengine": "NVIDIA DCGM",
@@ -68,9 +68,9 @@ def is_agent(name: str, more: Iterable[str] = ()) -> bool:
 def agent_problem(name: str) -> str:
     """Why `name` cannot be the name of an agent, one sentence, "" when it can."""
     if not name.strip() or "/" in name or name != name.strip():
-        return f"{name!r} is no name of a process; expected one as `ps -o comm` shows it, without a path"
+        return f"{name!r} is not a process name; expected one as `ps -o comm` shows it, without a path"
     if TRAININGS.fullmatch(name):
-        return f"{name!r} is a name that trainings have, too; name the program itself, as `ps -o comm` shows it"
+        return f"{name!r} is a name that training runs have, too; name the program itself, as `ps -o comm` shows it"
     return ""
 
 

@@ -45,7 +45,7 @@ def read_password_state(root: str, name: str) -> str:
         if fields[0] == name and len(fields) > 1:
             # A hash never starts with these two; passwd -l puts "!" before it.
             return "locked" if fields[1][:1] in ("!", "*") else ("set" if fields[1] else "empty")
-    raise ValueError(f"/etc/shadow has no line of {name}")
+    raise ValueError(f"/etc/shadow has no line for {name}")
 
 
 def allows(mode: int, owner: int, group: int, account: Mapping[str, Any], wanted: int) -> bool:

@@ -19,7 +19,7 @@ def tree_changes(dest: str, files: Mapping[str, str]) -> Tuple[List[str], List[s
     """
     for name in files:
         if os.path.isabs(name) or ".." in name.split("/"):
-            raise ValueError(f"{name!r} is no name below a folder")
+            raise ValueError(f"{name!r} is not a name below a folder")
     to_write = sorted(name for name, text in files.items() if not _is(os.path.join(dest, name), text))
     present = []
     for path, _folders, names in os.walk(dest):

@@ -22,7 +22,7 @@ BOUND_AWAY = (
     "mpirun --bind-to none, srun --cpu-bind=none"
 )
 NO_COUNT = (
-    "{}={} says which rank this is, and nothing how many there are on this host: neither CPUs nor threads are divided; "
+    "{}={} says which rank this is, but not how many there are on this host: neither CPUs nor threads are divided; "
     "set {}"
 )
 IDLE = "{} of {} CPUs get no process: NUMA node {} has no GPU of theirs; {}"
@@ -86,7 +86,7 @@ def keep_cores(
     mine = [core for core in cores if set(core) & decision.cpus]
     if options.exclusive and rank is not None:
         if rank.count is None:
-            raise LaunchError(f"--exclusive: {rank.variable} says nothing of how many ranks there are")
+            raise LaunchError(f"--exclusive: {rank.variable} does not say how many ranks there are")
         if share.sharing > 1 or not all(set(core) <= decision.cpus for core in mine):
             message = "--exclusive: {} ranks for {} cores that the caller may use: this one would share CPUs {}"
             raise LaunchError(message.format(rank.count, len(cores), format_cpu_list(decision.cpus)))

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 PINNING_VARIABLES = ("GOMP_CPU_AFFINITY", "OMP_PROC_BIND")
 
 MAY_START_RANKS = (
-    "{} may start ranks that nobody has counted, so OMP_NUM_THREADS is left to them; put gpu-run before each rank, or "
-    "set it by --threads"
+    "{} may start ranks whose number is not known, so OMP_NUM_THREADS is left to them; put gpu-run before each rank, "
+    "or set it with --threads"
 )
 
 
@@ -141,7 +141,7 @@ def _choose_threads(
         left = "left to what the script starts"
         decision.warnings.append(MAY_START_RANKS.format(command[0]))
     elif options.threads is None and not policy["omp_num_threads"] and rank is not None and rank.count is None:
-        left = "nobody says how many ranks there are"
+        left = "it is not known how many ranks there are"
     elif options.threads is None and not policy["omp_num_threads"] and placement.threads == UNSET:
         left = "as it was fastest in the calibration"
     if left:

@@ -68,7 +68,7 @@ def _tell_corrected(decision: "Decision", gpus: "List[Gpu]", told: "List[Gpu]", 
             says = "names none" if before.numa_node == UNKNOWN_NODE else f"says {before.numa_node}"
             decision.note(f"node of GPU {gpu.index}", str(gpu.numa_node), f"policy; the firmware {says}")
         elif named.get(gpu.pci_id, gpu.numa_node) != gpu.numa_node:
-            message = "the policy puts GPU {} on NUMA node {}, which is not there: the firmware's word is used"
+            message = "the policy puts GPU {} on NUMA node {}, which does not exist: what the firmware says is used"
             decision.warnings.append(message.format(gpu.pci_id, named[gpu.pci_id]))
 
 
@@ -84,7 +84,7 @@ def _in_cuda_order(
         # Cards of one model are equally fast, and CUDA then keeps the order of the bus.
         if _one_model(gpus, root):
             return visible
-        message = "CUDA_DEVICE_ORDER={} numbers GPUs of different models by speed: which GPU this is cannot be told"
+        message = "CUDA_DEVICE_ORDER={} numbers GPUs of different models by speed: it is not known which GPU this is"
         decision.warnings.append(message.format(order) + ", so nothing is bound to its NUMA node; unset it")
         return [gpu.changed(numa_node=UNKNOWN_NODE) for gpu in visible]
     if listed is not None and "CUDA_DEVICE_ORDER" in decision.changed and not _one_model(gpus, root):

@@ -31,14 +31,14 @@ RANKS = PREFIX + "RANKS"
 USAGE = f"""usage: gpu-job [--explain] [-- command [argument ...]]
 
 Run a command as the service of this name does; docs/jobs.md says how. It is set by variables of the environment:
-  GPU_JOB_COMMAND    the command, where none is given; quoted as for a shell, which is not asked
+  GPU_JOB_COMMAND    the command, where none is given; quoted as for a shell, but no shell reads it
   GPU_JOB_GPUS       all (default), none, or numbers in PCI order and UUIDs: 0,1
   GPU_JOB_PROCESSES  each-gpu (default: by torchrun, where there are several) or one
   GPU_JOB_SHARE      no (default) or yes: other services that say yes may have the same GPUs
   GPU_JOB_TORCHRUN   options of torchrun (default: {ONE_HOST})
-  GPU_JOB_CHECK      a command that comes before torchrun, which itself ends with 1 whatever its processes end with:
-                     unless it ends with 0, the job is not started and ends as it did
-  GPU_JOB_NAME       who this is, for whoever finds a GPU in use
+  GPU_JOB_CHECK      a command that runs before torchrun (which ends with 1, whatever its processes end with):
+                     unless this command ends with 0, the job is not started and ends with its status
+  GPU_JOB_NAME       the name shown to others who find a GPU in use
 """
 
 
@@ -189,7 +189,7 @@ def main(arguments: List[str], environ: Mapping[str, str] = os.environ, root: st
         sys.stdout.write(USAGE)
         return 0
     if rest and rest[0] != "--":
-        return _refuse(f"{rest[0]!r} is no option; the command goes after --, see gpu-job --help")
+        return _refuse(f"{rest[0]!r} is not an option; the command goes after --, see gpu-job --help")
     try:
         job = read_job(environ, rest[1:])
         gpus = chosen_gpus(job, root)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 USAGE = "usage: gpu-run [options] -- command [argument ...]"
 DESCRIPTION = "Run a command on the CPUs, memory and allocator that suit its GPUs."
-EPILOG = "What the environment already says wins over the policy /etc/gpuwright/runtime.json."
+EPILOG = "What the environment already sets takes precedence over the policy /etc/gpuwright/runtime.json."
 DEFAULT_ROUNDS = 10
 FLAG, TEXT, COUNT = "flag", "text", "count"
 # name: (kind or choices, name of the value, help)
@@ -41,7 +41,11 @@ OPTIONS = {
     "--dry-run": (FLAG, "", "print the equivalent shell line, run nothing; with --calibrate: write nothing"),
     "--check": (FLAG, "", "look at the ranks that run now, or at those of the process PID: gpu-run --check [PID]"),
     "--calibrate": (FLAG, "", "measure the command with each allocator, keep the one proven faster than malloc"),
-    "--user": (TEXT, "NAME", "with --calibrate as root: who runs the command (default: who called sudo)"),
+    "--user": (
+        TEXT,
+        "NAME",
+        "with --calibrate as root: the user who runs the command (default: the one who called sudo)",
+    ),
     "--rounds": (COUNT, "N", f"with --calibrate: rounds (default: {DEFAULT_ROUNDS})"),
     "--metric": (
         TEXT,
@@ -103,7 +107,7 @@ def parse(arguments: "Sequence[str]") -> "Tuple[Options, List[str]]":
         name, equals, value = word.partition("=")
         name = "--help" if name == "-h" else name
         if name not in OPTIONS:
-            raise LaunchError(f"{word!r} is no option of gpu-run; the command goes after --, see gpu-run --help")
+            raise LaunchError(f"{word!r} is not an option of gpu-run; the command goes after --, see gpu-run --help")
         kind = OPTIONS[name][0]
         if kind == FLAG:
             if equals:
@@ -148,7 +152,7 @@ def _check_together(options: Options, command: "Sequence[str]") -> None:
     if options.check:
         others = [name for name in OPTIONS if name not in ("--check", "--json") and getattr(options, _attribute(name))]
         if others or len(command) > 1 or not all(to_int(word) for word in command):
-            raise LaunchError("--check takes the id of a process at most, and beside it --json alone")
+            raise LaunchError("--check takes at most the id of one process, and no other option than --json")
     elif not command and not (options.explain or options.json or options.dry_run or options.calibrate):
         raise LaunchError("no command given: gpu-run [options] -- command [argument ...]")
 

@@ -77,9 +77,9 @@ def _elf_fault(header: bytes) -> str:
     if identity[4] != wanted:
         return f"is {ELF_CLASSES.get(identity[4], 'of unknown class')}, this system is {ELF_CLASSES[wanted]}"
     if kind != ELF_SHARED_OBJECT:
-        return "is an ELF file but no shared library"
+        return "is an ELF file, but not a shared library"
     if machine != ELF_MACHINES.get(os.uname().machine, machine):
-        return "is for another processor than " + os.uname().machine
+        return "is for a processor other than " + os.uname().machine
     return ""
 
 
@@ -94,7 +94,7 @@ def check_callers_preload(decision: "Decision", value: str, root: str = "/") -> 
             raise LaunchError(message.format(value, path))
         real = resolve(root, path)
         if real is None:
-            decision.warnings.append(f"LD_PRELOAD names {path}, which is not there; the loader will go on without")
+            decision.warnings.append(f"LD_PRELOAD names {path}, which is not there; the loader will go on without it")
             continue
         status, folder = os.stat(real), os.stat(os.path.dirname(real))
         open_folder = folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX
@@ -120,5 +120,5 @@ def prove_preload(
     mapped = {line.split(None, 5)[5] for line in done.stdout.splitlines() if len(line.split(None, 5)) == 6}
     said = done.stderr.strip().splitlines()
     if os.path.realpath(library) not in mapped:
-        return f"the loader did not take {library}{': ' + said[0] if said else ''}"
+        return f"the loader did not load {library}{': ' + said[0] if said else ''}"
     return "it says: " + said[0] if said else ""

@@ -101,7 +101,7 @@ def _expectation(key: str, value: object) -> str:
         fine = isinstance(value, dict) and all(
             name.startswith("NCCL_") and isinstance(text, str) and "\0" not in text for name, text in value.items()
         )
-        return "" if fine else "variables NCCL_... with texts"
+        return "" if fine else "variables NCCL_... with strings"
     if key in ("malloc_conf", "cuda_alloc_conf"):
         return "" if isinstance(value, str) and "\0" not in value else "text"
     return "one of the keys " + ", ".join(sorted(DEFAULTS))

@@ -109,7 +109,7 @@ def _read(root: str) -> Any:
 
 
 def _lacks(name: str) -> str:
-    return f"{RECORD} is damaged: it has no usable value of {name}"
+    return f"{RECORD} is damaged: it has no usable value for {name}"
 
 
 def _quiet_s(root: str, record: Optional[Dict[str, Any]], damaged: str) -> Optional[float]:

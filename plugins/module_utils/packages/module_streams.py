@@ -175,8 +175,9 @@ def switch_refusal(name: str, wanted: Selection, before: Selection, commands: Se
     if before == wanted:
         there += ", with packages of another version,"
     return (
-        "Module {name} {there} and {new} is wanted. A switch replaces the driver that works now, so it is not done "
-        "unasked. To allow it set system_driver_allow_stream_switch: true (allow_switch of this module). It runs: "
+        "Module {name} {there}, but {new} is wanted. A switch replaces the driver that works now, so it is done only "
+        "if it is allowed. To allow it, set system_driver_allow_stream_switch: true (allow_switch of this module). It "
+        "runs: "
         "{commands}".format(name=name, there=there, new=wanted.stream, commands="; ".join(commands))
     )
 
@@ -186,7 +187,7 @@ def unknown_stream(name: str, stream: str, available: Sequence[str]) -> str:
     if not available:
         return (
             f"No enabled repository offers module {name}. Next: dnf repolist; dnf module list {name} (is the "
-            "repository that carries it enabled and reachable?)"
+            "repository that has it enabled and reachable?)"
         )
     near = difflib.get_close_matches(stream, available, n=3, cutoff=0.7)
     # Two names of the same branch are near each other however different their endings are.
@@ -200,7 +201,7 @@ def _failure(command: Any, finished: Finished) -> str:
     words = "\n".join((finished.stderr.strip() or finished.stdout.strip()).splitlines()[-SHOWN_LINES:])
     lock = re.search(r"(?i)lock.*|another copy is running.*", words)
     who = _holder_sentence(finished.stdout + finished.stderr) if lock else ""
-    return f"{' '.join(command)} failed with exit status {finished.rc}.{who} Its last words: {words}"
+    return f"{' '.join(command)} failed with exit status {finished.rc}.{who} Its last output: {words}"
 
 
 def _late(command: Any, timeout: float, finished: Finished) -> str:

@@ -132,7 +132,7 @@ def _ask(row: Any) -> Any:
 
 def why_no_metadata(mark: Any, start: bytes) -> str:
     """One phrase, "" where the first bytes of an answer hold `mark`."""
-    return "" if mark in start else "it answers, but with something else than the metadata of a repository"
+    return "" if mark in start else "it answers, but with something other than the metadata of a repository"
 
 
 def why_no_key(fingerprint: str, data: bytes) -> str:

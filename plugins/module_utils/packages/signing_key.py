@@ -31,7 +31,7 @@ def refusal(data: bytes, fingerprint: str, run: Callable[..., Finished] = run_bo
         return str(error)
     if not others:
         return ""
-    return "it holds {} primary keys, and only {} is expected; beside it: {}".format(
+    return "it holds {} primary keys, but only {} is expected; also in it: {}".format(
         len(others) + 1, fingerprint.replace(" ", "").upper(), ", ".join(others)
     )
 

@@ -32,13 +32,13 @@ def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any
         _name, _password, uid, _gid, comment, home, shell = accounts[trainer]
         step = (
             "Name another one in system_training_user, or set system_training_adopt_user: true to lock its password "
-            "and take its shell away."
+            "and remove its login shell."
         )
         seen = f"uid {uid}, {comment or 'no comment'}, {home}, {shell}"
-        found.append(problem(f"There is an account {trainer} that was not made here", seen, step))
+        found.append(problem(f"There is an account {trainer} that this toolkit did not create", seen, step))
     unknown = sorted(set(researchers) - set(accounts))
     if unknown:
-        text = f"system_training_researchers names {', '.join(unknown)}, which is no account of this node"
-        step = "Make it (`useradd`, or your directory service), or correct the name."
+        text = f"system_training_researchers names {', '.join(unknown)}, which is not an account on this node"
+        step = "Create it (`useradd`, or your directory service), or correct the name."
         found.append(problem(text, f"getent passwd {' '.join(unknown)}", step))
     return found

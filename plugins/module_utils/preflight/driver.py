@@ -28,7 +28,7 @@ def guard_remarks(host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mappi
     driver, guards = plan["driver"], plan.get("guards", {}).get("driver")
     if not (driver["present"] and guards) or facts.get("guarded", True):
         return []
-    text = "Driver {} is right already: it is kept as it is, guarded by {}".format(
+    text = "Driver {} is already the right one: it is kept as it is, guarded by {}".format(
         (host.get("nvidia") or {}).get("user_space") or driver["branch"], ", ".join(guards)
     )
     step = "Nothing. system_driver_guards: never leaves the guards out."
@@ -47,7 +47,7 @@ def downgrade_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishes:
     because = plan.get("because", {}).get("driver") or ""
     text = f"The node has driver {found}, which is newer than the planned {planned}, and a downgrade was not asked for"
     step = (
-        'To go back name it in the inventory (system_driver_branch: "{}", or an exact system_driver_version), or set '
+        'To go back, name it in the inventory (system_driver_branch: "{}", or an exact system_driver_version), or set '
         'system_driver_allow_downgrade: true. To stay, pin the branch that the node has: system_driver_branch: "{}".'
     )
     return [problem(text, because or "libraries of the driver", step.format(driver["branch"], found.split(".")[0]))]

@@ -82,13 +82,13 @@ def fapolicyd_problems(facts: Mapping[str, Any]) -> List[Problem]:
             "As root on the node put these lines into {}, before those about ftype=application/x-sharedlib, and run "
             "`systemctl restart fapolicyd`: {}"
         ).format(ONE_FILE, "; ".join(rules))
-    text = "fapolicyd lets nobody but root use what no package has brought, such as the environment in /opt/gpuwright"
+    text = "fapolicyd lets only root use files that no package has installed, such as the environment in /opt/gpuwright"
     seen = f"the service is on, permissive = {int(state['permissive'])}, and no rule allows /opt/gpuwright"
-    step += ". Root alone can write there. Then run again."
+    step += ". Only root can write there. Then run again."
     if state["listed"]:
-        seen += "; a list of trust names files there, by their contents"
+        seen += "; a trust list names files there, by their contents"
         step += (
-            " Or keep to lists of trust: after the run `fapolicyd-cli --file add /opt/gpuwright/ --trust-file "
+            " Or keep to trust lists: after the run `fapolicyd-cli --file add /opt/gpuwright/ --trust-file "
             "gpuwright` and `fapolicyd-cli --update`, since each new environment has new files."
         )
     return [problem(text, seen, step, stops=not (state["permissive"] or state["listed"]))]

@@ -134,14 +134,14 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
         found.append(problem(text, seen, step, stops=not wishes["allow_missing_gpus"]))
     elif count == 0 and gpus:
         step = f"Set verify_expected_gpu_count: {len(gpus)} to use them, or leave it: verification warns."
-        found.append(problem("GPUs are there, on a node without GPUs", seen, step, stops=False))
+        found.append(problem("There are GPUs in a node that should have none", seen, step, stops=False))
     elif count is not None and len(gpus) > count:
-        text = f"{len(gpus)} GPUs are there and {count} are expected"
+        text = f"{len(gpus)} GPUs are there, but {count} are expected"
         found.append(
             problem(
                 text,
                 seen,
-                f"Set verify_expected_gpu_count: {len(gpus)}, or look whether this is the right server.",
+                f"Set verify_expected_gpu_count: {len(gpus)}, or check whether this is the right server.",
             )
         )
     strangers = [name for name in names if model and not could_be(name, model)]
@@ -149,9 +149,9 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
         expected = {describe_device(device_id).architecture for device_id in find_devices(model)}
         # Names are not always nvidia-smi's, which verification goes by; another chip is another card for sure.
         other = bool(expected) and any(gpu["architecture"] not in expected for gpu in gpus if gpu["name"] in strangers)
-        text = f"{', '.join(strangers)} is there and {model} is expected"
+        text = f"{', '.join(strangers)} is there, but {model} is expected"
         right = "Set verify_expected_gpu_model: {!r}" if len(names) == 1 else "Take {!r} out"
-        step = right.format(strangers[0]) + ", or look whether this is the right server and card."
+        step = right.format(strangers[0]) + ", or check whether this is the right server and card."
         found.append(problem(text, seen, step, stops=other))
     return found
 
@@ -169,7 +169,7 @@ def use_problems(host: Mapping[str, Any], plan: Mapping[str, Any], busy: Any) ->
     step = (
         "Drain the node or wait for the jobs, then run again; -e gpuwright_busy=wait lets the run wait for them."
         if busy == "skip"
-        else f"Nothing: as gpuwright_busy={busy} says, the run looks again before it would replace the driver."
+        else f"Nothing: as gpuwright_busy={busy} says, the run checks again before it would replace the driver."
     )
     text = "The GPUs are in use and the driver would be replaced"
     return [dict(problem(text, describe_all(workers), step, stops=busy == "skip"), kind="busy")]
@@ -218,12 +218,12 @@ def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
         lines = said.splitlines()
         twice = sorted({line for line in lines if lines.count(line) > 1})
         if twice:
-            text = "Packages of the driver are installed twice, as an interrupted transaction leaves them"
+            text = "Packages of the driver are installed twice, as after an interrupted transaction"
             found.append(problem(text, ", ".join(twice), "On the node: `dnf remove --duplicates`, then run again."))
     if facts["packages"]:
         found += [problem(*row) for row in state_findings(facts["packages"], facts["lock_holder"])]
     if facts["lock_holder"]:
-        text = "Another package manager is at work; the roles wait for it for some minutes"
+        text = "Another package manager is running; the roles wait for it for a few minutes"
         found.append(problem(text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False))
     return found
 
@@ -234,8 +234,8 @@ def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
     for row in facts["unpinned"]:
         text = "The fingerprint of the key of the repository {name} is not known, and no key is trusted without one"
         step = (
-            "Read it (`curl -s {key_url} | gpg --show-keys`), compare it with what the vendor says of the key, and set "
-            "{variable}."
+            "Read it (`curl -s {key_url} | gpg --show-keys`), compare it with what the vendor says about the key, and "
+            "set {variable}."
         )
         variable = row["key_variable"].replace("_key_url", "_key_fingerprint")
         seen = "{key_url}: {variable} is empty".format(key_url=row["key_url"], variable=variable)
@@ -252,8 +252,8 @@ def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
         if is_key and row["refused"]:
             text = "The key file of the repository {name} is refused: it must hold the pinned key and no other"
             step = (
-                "Ask whoever runs that address where the file comes from; or put the pinned key alone into a file that "
-                "the node can fetch, and name its address in {variable}."
+                "Ask the administrator of that address where the file comes from; or put only the pinned key into a "
+                "file that the node can fetch, and name its address in {variable}."
             )
         else:
             text = "The {part} {name} cannot be reached from this host"

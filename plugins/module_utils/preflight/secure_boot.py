@@ -10,7 +10,9 @@ from .problem import (
     problem,
 )
 
-REFUSED = "so the kernel would refuse the NVIDIA module and leave the node without display driver. Nothing was removed"
+REFUSED = (
+    "so the kernel would refuse the NVIDIA module and leave the node without a display driver. Nothing was removed"
+)
 PREPARE = (
     "Choose one: (1) set system_kernel_prepare_secure_boot: true and system_kernel_secure_boot_password_hash (made "
     "with `openssl passwd -6`): this run then makes the key, stages its import and prints what the console will ask; "
@@ -24,7 +26,7 @@ WORDS = {
     NONE: "DKMS has no signing key yet",
     STAGED: "the import of DKMS's signing key waits for its confirmation at the console",
     BLOCKED: "DKMS's signing key is revoked (dbx or MokListX)",
-    UNKNOWN: "nobody can tell whether DKMS's signing key is enrolled",
+    UNKNOWN: "it is not known whether DKMS's signing key is enrolled",
 }
 
 
@@ -37,9 +39,9 @@ def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishe
     if host["secure_boot"] == "unknown" and not present:
         step = (
             "Make it readable: `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; for a container, look on its "
-            "host. Else look in the firmware's setup."
+            "host. Otherwise look in the firmware setup."
         )
-        text = "Nobody can tell whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"
+        text = "It is not known whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"
         return [problem(text, host["secure_boot_because"] or "Secure Boot: unknown", step)]
     signed = host["module_signature"]
     if present:
@@ -63,7 +65,7 @@ def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Pro
         return [problem(text, seen, CONFIRM if state == STAGED else PREPARE)]
     wrong = hash_problem(wishes["secure_boot_password_hash"].strip())
     if wrong:
-        step = "Set system_kernel_secure_boot_password_hash to the hash alone, best from a vault."
+        step = "Set system_kernel_secure_boot_password_hash to the hash alone, preferably from a vault."
         return [problem("Secure Boot cannot be prepared: " + wrong, "system_kernel_secure_boot_password_hash", step)]
     text = "Secure Boot is on: this run prepares DKMS's signing key and ends waiting for the console"
     return [problem(text, seen, "Have somebody at the node's console for its next boot.", stops=False)]
@@ -77,7 +79,7 @@ def _signer_problems(signed: Mapping[str, Any]) -> List[Problem]:
                 kernel=signed["kernel"], by=by.format(**signed)
             ),
             f"modinfo -k {signed['kernel']} nvidia: signer {signed['signer'] or 'none'}",
-            "Do not reboot; build and sign it anew on the node: `dkms uninstall`, `dkms unbuild` and `dkms install` of "
-            "nvidia for this kernel; mokutil --list-enrolled shows whose keys are trusted.",
+            "Do not reboot; build and sign it again on the node: `dkms uninstall`, `dkms unbuild` and `dkms install` "
+            "of nvidia for this kernel; mokutil --list-enrolled shows whose keys are trusted.",
         )
     ]

@@ -92,8 +92,8 @@ def read_only_problems(facts: Mapping[str, Any], needs: Iterable[Any]) -> List[P
     if not closed:
         return []
     step = (
-        "Look why (`dmesg | grep -iE 'remount|I/O error'`, `findmnt -T {}`): after an error of the disk repair that "
-        "first, else `mount -o remount,rw` what is mounted there, and mend /etc/fstab."
+        "Find out why (`dmesg | grep -iE 'remount|I/O error'`, `findmnt -T {}`): after a disk error, repair the disk "
+        "first; otherwise `mount -o remount,rw` what is mounted there, and fix /etc/fstab."
     )
     text = f"The file system of {', '.join(closed)} is mounted read-only"
     return [problem(text, "mount option ro", step.format(closed[0]))]
@@ -124,10 +124,10 @@ def space_problems(
         parts = ", ".join(f"{need[0]} {need[2]} MiB" for need, _system in here if need[2])
         step = "On the node: `{}`, or free space that `df -h` shows; preflight_space_percent scales the estimate."
         if system["free_mib"] < mib:
-            text = f"The file system of {folders} has {system['free_mib']} MiB free and about {mib} MiB are needed"
+            text = f"The file system of {folders} has {system['free_mib']} MiB free, but about {mib} MiB are needed"
             found.append(problem(text, parts, step.format(CLEAN[family])))
         if system["free_inodes"] is not None and system["free_inodes"] < files:
-            text = "The file system of {} has {} inodes free and about {} are needed"
+            text = "The file system of {} has {} inodes free, but about {} are needed"
             found.append(
                 problem(
                     text.format(folders, system["free_inodes"], files), "df -i", "Remove small files there (`df -i`)."

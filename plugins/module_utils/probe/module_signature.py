@@ -34,7 +34,9 @@ def read_module_signature(root: str, ask: Ask, kernel: str) -> Optional[Dict[str
         if fields.get("version"):
             signer, key = fields.get("signer", ""), plain(fields.get("sig_key", ""))
             if not (signer and key) and ("sig_id" in fields or "sig_hashalgo" in fields or signer or key):
-                raise ValueError(f"{fields.get('filename', name)} has a signature, but modinfo does not say whose")
+                raise ValueError(
+                    f"{fields.get('filename', name)} has a signature, but modinfo does not say whose it is"
+                )
             return {"signer": signer, "key": key}
     return None
 

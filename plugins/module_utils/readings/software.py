@@ -75,7 +75,7 @@ def read_toolkit_version_file(root: str, prefix: str) -> Optional[str]:
         return None
     version = json.loads(text).get("cuda", {}).get("version")
     if not isinstance(version, str):
-        raise ValueError(f"{prefix}/version.json states no version of cuda")
+        raise ValueError(f"{prefix}/version.json has no version of cuda")
     return version
 
 
@@ -89,7 +89,7 @@ def read_nvcc_version(root: str, prefix: str) -> Optional[str]:
         raise OSError(done.problem or f"{path} --version ended with {done.rc}")
     match = re.search(r"\brelease ([0-9]+\.[0-9]+)\b", done.stdout)
     if not match:
-        raise ValueError(f"{path} --version names no release")
+        raise ValueError(f"{path} --version prints no release")
     return match.group(1)
 
 

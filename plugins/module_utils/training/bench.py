@@ -87,7 +87,7 @@ def read_below(folder: str, names: Sequence[str]) -> Any:
         status = os.fstat(stream.fileno())
         # A second name may be a hard link to a file that its maker could not read.
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-            raise ValueError(f"{names[-1]} is no ordinary file with one name")
+            raise ValueError(f"{names[-1]} is not an ordinary file with one name")
         data = stream.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
         raise ValueError(f"{names[-1]} is larger than {LIMIT_BYTES // 1024} KiB")
@@ -101,9 +101,9 @@ def parse_bench(data: bytes) -> Dict[str, Any]:
     except RecursionError:
         raise ValueError("bench.json is nested too deeply")
     except ValueError as error:
-        raise ValueError(f"bench.json is no JSON: {printable(str(error))[:LONGEST_TEXT]}")
+        raise ValueError(f"bench.json is not JSON: {printable(str(error))[:LONGEST_TEXT]}")
     if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-        raise ValueError(f"bench.json is no record of schema {SCHEMA}")
+        raise ValueError(f"bench.json is not a record of schema {SCHEMA}")
     found = _fields(record, HEAD, "bench.json")
     for name, fields in LISTS.items():
         members = _members(record.get(name), name)
@@ -117,18 +117,18 @@ def _whole(digits: str) -> int:
 
 
 def _refuse(word: str) -> int:
-    raise ValueError(f"{word} is no number here")
+    raise ValueError(f"{word} is not a number here")
 
 
 def _members(value: Any, name: str) -> Any:
     if not isinstance(value, list) or len(value) > LONGEST_LIST:
-        raise ValueError(f"{name} is no list of up to {LONGEST_LIST} members")
+        raise ValueError(f"{name} is not a list of up to {LONGEST_LIST} members")
     return value
 
 
 def _fields(record: Any, fields: Any, where: str) -> Dict[str, Any]:
     if not isinstance(record, dict):
-        raise ValueError(f"{where} is no record")
+        raise ValueError(f"{where} is not a record")
     return {name: _value(record.get(name), kind, null, where + "." + name) for name, (kind, null) in fields.items()}
 
 

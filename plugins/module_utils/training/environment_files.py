@@ -180,7 +180,7 @@ def _judge_file(path: str, lines: List[Listed], since: float, all_hashes: bool) 
         found = {_digest(path, name) for name in {digest.partition("=")[0] for digest in wanted} if name in HASHES}
     except OSError as error:
         return f"cannot be read: {error.strerror}", False
-    return ("has another content than it was installed with" if found and not found & wanted else ""), True
+    return ("differs from the file that was installed" if found and not found & wanted else ""), True
 
 
 def _digest(path: str, name: str) -> str:
@@ -230,7 +230,7 @@ def _not_as_locked(top: str, versions: Dict[str, str]) -> List[Problem]:
         if name not in versions:
             problems.append(Problem(name, LOCK, f"names {name}, which is not installed"))
         elif version and not fits(version, versions[name]):
-            words = f"names {name} {version}, installed is {versions[name]}"
+            words = f"names {name} {version}, but {versions[name]} is installed"
             problems.append(Problem(name, LOCK, words))
     return problems
 

@@ -46,10 +46,10 @@ def import_problem(root: str, path: str, module: str, user: str) -> str:
     try:
         account = ordinary_account(user, root)
     except ValueError as error:
-        return f"nobody can try to import {module}: {error}"
+        return f"the import of {module} cannot be tried: {error}"
     command = [below(root, path) + "/bin/python", "-I", "-B", "-c", IMPORT, module]
     done = run_as(command, account, IMPORT_SECONDS)
     if done.rc == 0:
         return ""
-    lines = done.stderr.strip().splitlines() or [f"it ended with {done.rc} and no word"]
+    lines = done.stderr.strip().splitlines() or [f"it ended with {done.rc} and printed nothing"]
     return f"import {module}: {done.problem or lines[-1][:300]}"

@@ -43,7 +43,7 @@ def read_performance(root: str, expectations: Mapping[str, Any], nvidia_smi: Any
     device = expectations["smoke_device"]
     if device == "cuda":
         if not nvidia_smi.get("reachable"):
-            raise ValueError(f"the driver cannot be asked whether the GPUs are idle: {nvidia_smi.get('message')}")
+            raise ValueError(f"the driver cannot be queried for whether the GPUs are idle: {nvidia_smi.get('message')}")
         busy = in_use(nvidia_smi["gpus"])
         if busy:
             return record([], None, [], "not measured, since the GPUs are in use: " + "; ".join(busy), busy)

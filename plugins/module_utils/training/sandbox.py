@@ -58,7 +58,7 @@ def read_service(path: str, root: str = "/") -> Service:
             elif not NOT_OF_THE_SANDBOX.fullmatch(name):
                 settings.append(f"{name}={expanded(value, file)}")
     if not user:
-        raise SandboxError(f"{path} names no User")
+        raise SandboxError(f"{path} has no User")
     return Service(os.path.basename(path), user, settings)
 
 

@@ -35,9 +35,9 @@ def check_run(run: Run, command: Sequence[str], device: str, user: str) -> Dict[
     if report["problems"]:
         fault = "; ".join(str(problem) for problem in report["problems"])
     elif elsewhere or not where:
-        fault = f"it was to run on {device} and ran on {', '.join(where) or 'nothing'}"
+        fault = f"it was to run on {device}, but ran on {', '.join(where) or 'nothing'}"
     elif finished.rc != 0:
-        fault = f"it reports no problem and ended with exit code {finished.rc}"
+        fault = f"it reports no problem, but ended with exit code {finished.rc}"
     else:
         return report
     if device == "cpu":

@@ -38,7 +38,7 @@ def last_smoke(path: str, readings: Mapping[str, Any], now: str) -> Any:
             return {"busy": smoke["busy"]}
         changed = what_changed(report.get("readings"), readings)
         if changed:
-            return {"unreadable": f"{changed} is another than at the last smoke test"}
+            return {"unreadable": f"{changed} has changed since the last smoke test"}
         smoke = {name: value for name, value in smoke.items() if name not in ("busy", "age_s")}
         return dict(smoke, age_s=age_seconds(str(smoke.pop("time", report.get("time"))), now))
     except FileNotFoundError:

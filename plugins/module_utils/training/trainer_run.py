@@ -49,7 +49,7 @@ def run_program(command: List[str], user: str, timeout: float, unit: str = "") -
     if reason:
         return Run(run_alone(command, account, timeout), None, reason)
     if service.user != user:
-        fault = f"{service.name} runs as {service.user}, and the test was to run as {user}"
+        fault = f"{service.name} runs as {service.user}, but the test was to run as {user}"
         raise RunError(fault, "run the role model_trainer, which writes both")
     return run_in_service(service, command, timeout)
 
@@ -107,7 +107,7 @@ def run_alone(command: List[str], account: as_user.Account, timeout: float) -> F
     try:
         return as_user.run_as(command, account, timeout)
     except OSError as error:
-        raise RunError(f"no temporary folder can be made: {error}", "free space where it says so")
+        raise RunError(f"no temporary folder can be made: {error}", "free space on the file system that it names")
 
 
 def read_record(stdout: str) -> Optional[Dict[str, Any]]:

@@ -48,7 +48,7 @@ def devices_below(root: str, folder: str) -> List[str]:
     point, number, kind = mount_of(root, folder)
     device = "/sys/dev/block/" + number
     if not exists(root, device):
-        raise NotHere(f"{folder} lies on {point} ({kind}), which is no disk of this host")
+        raise NotHere(f"{folder} lies on {point} ({kind}), which is not a disk of this host")
     found = []  # type: List[str]
     todo = [_device_name(root, device)]
     while todo and len(found) < MOST_DEVICES:
@@ -79,7 +79,7 @@ def is_flash(root: str, disk: str) -> bool:
     """False for a spinning disk; NotHere when the kernel does not say."""
     word = read_text(root, f"/sys/block/{disk}/queue/rotational")
     if word not in ("0", "1"):
-        raise NotHere(f"the kernel does not say whether {disk} turns")
+        raise NotHere(f"the kernel does not say whether {disk} spins")
     return word == "0"
 
 

@@ -21,7 +21,7 @@ def ask() -> Dict[str, Dict[str, Any]]:
     done = run_bounded(["nvidia-smi", "-q", "-x"], SECONDS)
     if done.rc != 0:
         reason = done.problem or " ".join((done.stdout + done.stderr).split())[:200] or done.rc
-        raise NotHere(f"the driver cannot be asked for its GPUs: {reason}")
+        raise NotHere(f"the driver cannot be queried for its GPUs: {reason}")
     begin, end = done.stdout.find("<nvidia_smi_log"), done.stdout.rfind("</nvidia_smi_log>")
     try:
         if begin < 0 or end < 0:
@@ -75,10 +75,10 @@ def refusal(gpus: Mapping[str, Mapping[str, Any]], what: str, wanted: str) -> st
     for uuid, gpu in sorted(gpus.items()):
         if what == "power_limit":
             if gpu["power_range"] is None:
-                return f"{uuid} names no range for its power limit, so it cannot be set"
+                return f"{uuid} reports no range for its power limit, so it cannot be set"
             lowest, highest = gpu["power_range"]
             if not lowest <= float(wanted) <= highest:
-                return f"{uuid} takes {lowest:g} to {highest:g} W"
+                return f"{uuid} accepts {lowest:g} to {highest:g} W"
         elif not gpu["clocks_offered"] or gpu["clocks"] is None:
             return f"{uuid} offers no application clocks"
         elif wanted not in gpu["clocks_offered"]:
@@ -99,7 +99,7 @@ def value(gpus: Mapping[str, Mapping[str, Any]], uuid: str, what: str) -> str:
         raise NotHere(f"there is no GPU {uuid}")
     found = gpus[uuid][what]
     if found is None:
-        raise NotHere(f"{uuid} does not tell its {what.replace('_', ' ')}")
+        raise NotHere(f"{uuid} does not report its {what.replace('_', ' ')}")
     return found if isinstance(found, str) else f"{found:g}"
 
 

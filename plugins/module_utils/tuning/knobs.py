@@ -68,7 +68,7 @@ def read(root: str, key: str) -> str:
     if words[0] == "file":
         data = read_bytes(root, words[1])
         return "missing" if data is None else digest(data)
-    raise ValueError(f"{key!r} is no knob")
+    raise ValueError(f"{key!r} is not a knob")
 
 
 def read_all(root: str, key: str) -> str:
@@ -139,7 +139,7 @@ def read_unit(unit: str) -> str:
     state = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     load, active = state.get("LoadState"), state.get("ActiveState")
     if not load or not active:
-        raise OSError(f"systemctl show {unit} said nothing of its state")
+        raise OSError(f"systemctl show {unit} did not show its state")
     return "{} {}".format(load if load != "loaded" else state.get("UnitFileState") or "static", active)
 
 

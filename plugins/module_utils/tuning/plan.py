@@ -62,13 +62,13 @@ def check_wishes(wishes: Mapping[str, Any]) -> None:
             raise Refused(f"there is no setting {name!r}: {hint}")
     for name, value in sorted(wishes["values"].items()):
         if isinstance(value, (bool, float)) or not re.fullmatch(BY_NAME[name].allowed, str(value)):
-            text = "{}: {!r} is no value for it; expected, in quotes, what matches {}"
+            text = "{}: {!r} is not a valid value; expected, in quotes, what matches {}"
             raise Refused(text.format(name, value, BY_NAME[name].allowed))
     if not GROUP.fullmatch(wishes["limits_group"]):
         raise Refused(f"limits_group is {wishes['limits_group']!r}: expected the name of a group")
     for unit in wishes["limits_units"]:
         if not SERVICE.fullmatch(str(unit)):
-            raise Refused(f"limits_units: {unit!r} is no name such as train-gan@.service")
+            raise Refused(f"limits_units: {unit!r} is not a name such as train-gan@.service")
     if not re.fullmatch(r"/[^\s]*", wishes["data_dir"]):
         raise Refused(f"data_dir is {wishes['data_dir']!r}: expected an absolute path without spaces")
     if not SCRATCH.fullmatch(wishes["scratch_dir"]):

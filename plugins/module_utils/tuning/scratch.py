@@ -83,7 +83,7 @@ def evidence(root: str, disk: str) -> Any:
     if re.search(rf"^/dev/{re.escape(disk)}\b", read_text(root, "/proc/swaps") or "", re.MULTILINE):
         found.append("it is used for swap")
     if read_text(root, folder + "/ro") != "0":
-        found.append("the kernel does not say that it may be written")
+        found.append("the kernel does not say that it can be written")
     return found + _signatures(root, disk) + _in_use_or_data(root, disk)
 
 
@@ -109,7 +109,7 @@ def _in_use_or_data(root: str, disk: str) -> Any:
     try:
         size = os.lseek(handle, 0, os.SEEK_END)
         if size < SAMPLES * SAMPLE_BYTES:
-            return [f"it has {size} bytes only"]
+            return [f"it has only {size} bytes"]
         for index in range(SAMPLES):
             place = (size - SAMPLE_BYTES) * index // (SAMPLES - 1)
             data = os.pread(handle, SAMPLE_BYTES, place)
@@ -142,4 +142,4 @@ def format_disk(root: str, disk: str, serial: str) -> None:
     if done.rc != 0:
         raise OSError(f"{' '.join(command)}: {done.problem or done.stderr.strip() or done.rc}")
     if not is_ours(root, disk, serial):
-        raise OSError(f"mkfs.xfs ended well, but {disk} does not carry its file system")
+        raise OSError(f"mkfs.xfs succeeded, but {disk} does not hold its file system")

@@ -51,7 +51,7 @@ def remember(root: str, path: str) -> Optional[Dict[str, Any]]:
         return {"link": os.readlink(full)}
     status = os.stat(full)
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path} is no file: move it away")
+        raise ValueError(f"{path} is not a file: move it away")
     with open(full, "rb") as file:
         content = base64.b64encode(file.read()).decode("ascii")
     mode = stat.S_IMODE(status.st_mode)

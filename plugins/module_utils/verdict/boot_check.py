@@ -91,7 +91,7 @@ def gate(root: str = "/") -> Tuple[bool, str]:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return True, f"not gated: monitoring is not installed on this node ({UNIT_PATH} is absent)"
-        return False, f"closed: {UNIT_PATH} cannot be looked at: {error.strerror}"
+        return False, f"closed: {UNIT_PATH} cannot be examined: {error.strerror}"
     try:
         record = read_json(below(root, RECORD_PATH))
     except OSError as error:
@@ -109,7 +109,7 @@ def gate(root: str = "/") -> Tuple[bool, str]:
 def next_step(root: str) -> str:
     """What to do where there is no record: without expectations systemd skips the check."""
     if os.path.exists(below(root, EXPECTATIONS_PATH)):
-        return "no check has ended on this node yet: run " + CHECK_NOW
+        return "no check has finished on this node yet: run " + CHECK_NOW
     return "this node was never verified: ansible-playbook site.yml --tags verify"
 
 
@@ -120,14 +120,14 @@ def doubt(record: Mapping[str, Any], boot_id: Optional[str], uptime_s: Optional[
     if not boot_id or uptime_s is None:
         return "this boot's id or uptime cannot be read"
     if record.get("boot_id") != boot_id:
-        return f"the last check is of an earlier boot ({record.get('time')})"
+        return f"the last check is from an earlier boot ({record.get('time')})"
     for name in ("uptime_s", "holds_s"):
         value = record.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
             return f"boot-check.json has {name} {value!r}; expected seconds"
     age_s = uptime_s - record["uptime_s"]
     if not 0 <= age_s <= record["holds_s"]:
-        return f"the last check ({record.get('time')}) is {age_s:.0f} s old and held for {record['holds_s']:.0f} s"
+        return f"the last check ({record.get('time')}) is {age_s:.0f} s old and was valid for {record['holds_s']:.0f} s"
     if not isinstance(record.get("verdict"), str) or not isinstance(record.get("time"), str):
         return "boot-check.json has no verdict or no time"
     return ""

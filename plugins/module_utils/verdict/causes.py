@@ -15,7 +15,7 @@ FAILED = (FAIL,)
 DOUBTFUL = (UNKNOWN,)
 NOT_GOOD = (FAIL, UNKNOWN)
 # Nobody answers: what is asked of the driver, or needs a GPU to run, says no more than that.
-SILENT = r"the driver cannot be asked|on the PCI bus, but|There is no answer|nvlink|could not be measured"
+SILENT = r"the driver cannot be queried|on the PCI bus, but|There is no answer|nvlink|could not be measured"
 # Of a smoke test too, unless it ran and computed wrongly.
 NO_CUDA = (
     r"^(?!.*(?i:finite|differ|slower|loss)).*"

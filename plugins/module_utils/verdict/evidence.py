@@ -60,7 +60,7 @@ class Evidence(object):
     def text(self, *path: str) -> str:
         """A text that says something: not empty, not "unknown", not "[N/A]"."""
         here = self.at(*path)
-        value = here._known(str, "a text")
+        value = here._known(str, "a string")
         if NOT_A_VALUE.fullmatch(value.strip()):
             raise Unreadable(f"{here.name} reads {value!r}", here.name)
         return value
@@ -97,7 +97,7 @@ class Evidence(object):
         value = here.value
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
             here._known(float, "a number")
-            raise Unreadable(f"{here.name} is no amount: {value!r}", here.name)
+            raise Unreadable(f"{here.name} is not an amount: {value!r}", here.name)
         return value
 
     def flag(self, *path: str) -> bool:

@@ -17,7 +17,7 @@ OPTIONAL = (
     # id of a check: why it is switched off. An entry that cannot be followed is a WARN of waivers.valid, no error here.
     ("skip_checks", dict, "a record"),
     # How the toolkit was started, for the commands in what is said: checkout or collection.
-    ("started_as", str, "a text"),
+    ("started_as", str, "a string"),
 )
 # Clock event reasons as nvidia-smi names them; the idle one is never a fault.
 SLOWDOWNS = (

@@ -38,9 +38,9 @@ def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
     with os.fdopen(handle, "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
-            raise ValueError(f"{path} is no regular file")
+            raise ValueError(f"{path} is not a regular file")
         if state.st_uid != 0 or state.st_mode & WRITABLE_BY_OTHERS:
-            raise ValueError(f"{path} can be changed by others than root")
+            raise ValueError(f"{path} can be changed by users other than root")
         data = file.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
         raise ValueError(f"{path} is longer than {LIMIT_BYTES} bytes")

@@ -3,7 +3,7 @@
 
 from typing import Mapping, NamedTuple
 
-AGAIN = "mend what it says, then run gpu-doctor again as root."
+AGAIN = "fix what it reports, then run gpu-doctor again as root."
 VERIFY = "Run: ansible-playbook site.yml --tags verify"
 
 
@@ -21,7 +21,7 @@ def by_hand(what: str, look: str = "") -> Source:
 # By the longest beginning of a reading's name; what one family of checks reads for itself stands there (Check.readers).
 SOURCES = {
     "expectations": Source(
-        "/etc/gpuwright/expectations.json", VERIFY + " ; it writes anew what the node is held against."
+        "/etc/gpuwright/expectations.json", VERIFY + " ; it rewrites what the node is compared with."
     ),
     "readings.acknowledgements": by_hand("/var/lib/gpuwright/acknowledgements.json", "gpu-doctor --acknowledgements"),
     "readings.allocators": by_hand("the allocators' libraries", "gpu-run --explain -- true"),

@@ -182,7 +182,7 @@ def remarks(rows: Sequence[HostRow]) -> list[tuple[str, str]]:
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     found = [(text, name_some(names, len(rows))) for text, names in ordered[:MOST_REMARKS]]
     rest = sum(len(names) for _text, names in ordered[MOST_REMARKS:])
-    return [*found, ("other things, said on their pages", how_many(rest))] if rest else found
+    return [*found, ("other remarks, shown on their pages", how_many(rest))] if rest else found
 
 
 def name_some(names: Sequence[str], of: int) -> str:

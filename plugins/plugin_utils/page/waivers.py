@@ -20,7 +20,7 @@ NO_END = "the inventory changes"
 def waivers(report: dict[str, Any]) -> Table | None:
     """What is acknowledged or switched off, each with its reason; None where nothing is."""
     rows = [row for check in report["checks"] for row in _rows(check)]
-    return Table("Findings that do not count, and who has decided so", WAIVED_HEAD, rows) if rows else None
+    return Table("Findings that do not count, and who decided that", WAIVED_HEAD, rows) if rows else None
 
 
 def _rows(check: dict[str, Any]) -> Iterable[list[Cell]]:

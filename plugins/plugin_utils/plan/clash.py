@@ -149,7 +149,7 @@ def _pins_disagree(problem: Problem, kind: str, clash: list[Fact]) -> str:
         if any(candidate is other for group in alone for other in group)
     ]
     wanted = " with ".join(fact.label for fact in pins)
-    return f"there is no {wanted}; there is {', '.join(known[:6]) or 'no such thing alone either'}"
+    return f"there is no {wanted}; there is {', '.join(known[:6]) or 'none for either pin alone'}"
 
 
 def _choices(problem: Problem, facts: list[Fact], clash: list[Fact]) -> list[dict[str, str]]:
@@ -248,7 +248,7 @@ def conflict_message(
     """
     lines = [f"No plan fits {host_title(host)}. Nothing was changed."]
     if len(conflicts) > 1:
-        lines.append(f"{len(conflicts)} things stand in the way; each needs one of its choices.")
+        lines.append(f"{len(conflicts)} conflicts prevent a plan; each needs one of its choices.")
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
         lines.append(f"{number}. {entry['what']}")
@@ -260,5 +260,5 @@ def conflict_message(
         for choice in entry["choices"]:
             lines.append("     " + _as_inventory(choice))
     if together and len(conflicts) > 1:
-        lines += ["", "All of this at once leads to a plan: " + _as_inventory(together)]
+        lines += ["", "All of these together lead to a plan: " + _as_inventory(together)]
     return "\n".join(lines)

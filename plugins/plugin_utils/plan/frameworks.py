@@ -95,9 +95,7 @@ def pytorch_shares_with_tensorflow(pytorch: Candidate, tensorflow: Candidate) ->
     if release not in row["pytorch"]:
         return _demands(pytorch, tensorflow)
     if pytorch.row["index"] != PYPI:
-        return (
-            f"what {pytorch.label} demands was not read, as PyPI does not serve it: not whether {tensorflow.label} fits"
-        )
+        return f"PyPI does not serve {pytorch.label}, so what it demands was not read: {tensorflow.label} may not fit"
     return ""
 
 

@@ -24,7 +24,7 @@ from .unknown import is_released
 
 # Who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
-LOOK = "What would fit there is told by tools/gpu-plan with {}. "
+LOOK = "tools/gpu-plan shows what would fit there, with {}. "
 INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 
 
@@ -143,7 +143,7 @@ def _unsupported_machine(matrix: dict[str, Any], host: dict[str, Any], release: 
     families = matrix["os_families"]
     known = [row["name"] for row in families.values() if machine in row["machines"]]
     if not (host.get("imagined") and known):
-        text = "This host is {}: this version installs on {} alone. {}For {} follow NVIDIA's installation guide: {}."
+        text = "This host is {}: this version installs only on {}. {}For {} follow NVIDIA's installation guide: {}."
         look = LOOK.format("--machine " + machine) if known else ""
         what = text.format(machine, matrix["machine"], look, machine, INSTALLATION_GUIDE)
     elif release is None or machine in families[release["family"]]["machines"]:

@@ -22,11 +22,11 @@ MOST_HINTS = 3
 NOT_PLANNED = (
     (
         r"\b(amd|ati|radeon|instinct|firepro|mi[0-9]{2,3}[a-z]?)\b",
-        "is a card of AMD: this plan is for NVIDIA's GPUs alone",
+        "is an AMD card: this plan is only for NVIDIA's GPUs",
     ),
     (
         r"\b(intel|arc|gaudi ?[0-9]?|ponte vecchio|data center gpu (max|flex)|iris|xeon)\b",
-        "is made by Intel: this plan is for NVIDIA's GPUs alone",
+        "is made by Intel: this plan is only for NVIDIA's GPUs",
     ),
     (
         r"\b(jetson|orin|xavier|tegra|drive agx|agx thor)\b",
@@ -34,7 +34,7 @@ NOT_PLANNED = (
     ),
     (
         r"\b(gb10|dgx spark)\b",
-        "is a desktop of NVIDIA's own with DGX OS on aarch64: its driver and CUDA come with that system",
+        "is a desktop computer made by NVIDIA with DGX OS on aarch64: its driver and CUDA come with that system",
     ),
     (
         r"\bmig\b|\b[1-7]g\.[0-9]+gb\b",
@@ -42,8 +42,8 @@ NOT_PLANNED = (
     ),
     (
         r"-[0-9]+(-[0-9]+)?[abcq]$|\bvgpu\b",
-        "is a virtual GPU: its guest driver must be of the release of the hypervisor's vGPU manager, from NVIDIA's "
-        "licensing portal and not from the repositories that this plan is for",
+        "is a virtual GPU: its guest driver must match the release of the hypervisor's vGPU manager, and comes from "
+        "NVIDIA's licensing portal and not from the repositories that this plan is for",
     ),
 )
 # Words that say how a card is built in or sold, and what its name in nvidia-smi has for them.
@@ -155,7 +155,7 @@ def _unknown(name: str) -> str:
                 plain.setdefault(word, known)
     near = [plain[match] for match in difflib.get_close_matches(without_maker(name), sorted(plain), MOST_HINTS, 0.5)]
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"No card {name!r} is known.{hint} A PCI id such as 10de:1db4 will do, too (`lspci -nn -d 10de:`)."
+    return f"No card {name!r} is known.{hint} A PCI id such as 10de:1db4 also works (`lspci -nn -d 10de:`)."
 
 
 def newest_release(releases: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str,
         return {"id": row["id"], "version": row["version"]}
     match = re.match(r"([a-z][a-z ._-]*?)[ _-]*(?:linux)?[ _-]*([0-9]+(?:\.[0-9]+)*)$", text.strip().lower())
     if not match:
-        raise ValueError(f'{text!r} is no system: write its id and version, such as "rhel 8.8"')
+        raise ValueError(f'{text!r} is not a system: write its id and version, such as "rhel 8.8"')
     word, version = match.groups()
     name = (
         "rhel"

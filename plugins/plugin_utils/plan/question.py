@@ -126,7 +126,7 @@ def plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
         "CUDA toolkit": because.get("cuda"),
         "cuDNN": because.get("cudnn"),
         "NCCL": because.get("nccl"),
-        "DCGM": "serves these GPUs under this driver",
+        "DCGM": "supports these GPUs under this driver",
         "Python": because.get("python"),
         "PyTorch": because.get("pytorch"),
         "TensorFlow": because.get("tensorflow"),
@@ -152,7 +152,7 @@ def split_pins(words: list[str]) -> dict[str, str]:
     """`{variable: value}` of "system_cuda_version=12.6". Raises ValueError for a word without a value."""
     for word in words:
         if "=" not in word:
-            raise ValueError(f"{word} says nothing: write {word}=VALUE, such as {PINS['cuda']}=12.6")
+            raise ValueError(f"{word} has no value: write {word}=VALUE, such as {PINS['cuda']}=12.6")
     return dict(word.split("=", 1) for word in words)
 
 

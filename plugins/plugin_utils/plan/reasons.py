@@ -85,7 +85,7 @@ def find_warnings(
             text = "Dnf has no module streams there: only a version lock keeps dnf to branch {}"
             found.append(text.format(answer["driver"].pins["driver_branch"]))
         if not family["distribution"] and not family["cuda_repository"]["key_fingerprint"]:
-            text = "No fingerprint of {key_url} is known here: system_driver_repository_key_fingerprint must say it"
+            text = "No fingerprint of {key_url} is known here: system_driver_repository_key_fingerprint must give it"
             found.append(text.format(**family["cuda_repository"]))
         found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
     if "tensorflow" in answer:
@@ -97,7 +97,10 @@ def _age_warnings(as_of: str, today: str) -> list[str]:
     if not today:
         return []
     days = (_day(today) - _day(as_of)).days
-    text = "The matrix of versions is {} days old (as of {}): take a newer gpuwright, or what came since is not known"
+    text = (
+        "The matrix of versions is {} days old (as of {}): install a newer gpuwright, or what came out since then is "
+        "not known"
+    )
     return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
 
 
@@ -134,5 +137,5 @@ def _tensorflow_warnings(pytorch: Candidate, tensorflow: Candidate) -> list[str]
     inside = pytorch.row["cuda"]
     if tensorflow.row["from_pip"] or not inside or major(inside) != major(tensorflow.row["cuda"]):
         return []
-    text = "{} loads the node's cuDNN and {} its own of the same name: import one of them alone in a process"
+    text = "{} loads the node's cuDNN and {} its own of the same name: import only one of them in a process"
     return [text.format(tensorflow.label, pytorch.label)]

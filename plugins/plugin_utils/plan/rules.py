@@ -101,14 +101,14 @@ class Rules:
         if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
             return f"{label} was not read for {machine}"
         if candidate.kind == "tensorflow":
-            return f"{label} has wheels for {machine} that compute on the processor alone"
+            return f"{label} has wheels for {machine} that compute only on the processor"
         if candidate.kind != "pytorch" or candidate.pins["pytorch_build"] == CPU_BUILD:
             return ""
         first = self.matrix["pytorch_aarch64"]["from"]
         if candidate.row["index"] != PYPI:
             return f"{label} was not read for {machine}: only what PyPI serves was"
         if version_key(candidate.pins["pytorch"]) < version_key(first):
-            text = "{} computes on the processor alone on {}: the first on PyPI with CUDA is {}"
+            text = "{} computes only on the processor on {}: the first on PyPI with CUDA is {}"
             return text.format(label, machine, first)
         return ""
 
@@ -215,14 +215,14 @@ def _open_is_not_for(gpu: Gpu, driver: Candidate) -> str:
     if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
         return ""
     beta = "before branch 560 the open module is a beta for all but data-centre cards"
-    return f"{driver.label} does not serve {gpu.name}: {beta}"
+    return f"{driver.label} does not support {gpu.name}: {beta}"
 
 
 def _open_alone_is_for(gpu: Gpu, driver: Candidate) -> str:
     """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
     if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
         return ""
-    return f"{driver.label} does not drive {gpu.name}: NVIDIA supports the open module alone for it"
+    return f"{driver.label} does not drive {gpu.name}: NVIDIA supports only the open module for it"
 
 
 def _with_architecture(gpu: Gpu) -> str:

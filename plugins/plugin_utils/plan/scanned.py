@@ -22,11 +22,11 @@ EXPECTED = "expected what gpu-doctor --scan --json (or a report of a node) holds
 MOST_BYTES = 32 * 1024 * 1024
 # What the planner looks at, by its place and kind.
 SHAPE: tuple[tuple[tuple[str, ...], Any, str], ...] = (
-    (("os", "id"), str, "a text"),
-    (("os", "version"), str, "a text"),
-    (("machine",), str, "a text"),
-    (("kernel", "running"), str, "a text"),
-    (("kernel", "next_boot"), str, "a text"),
+    (("os", "id"), str, "a string"),
+    (("os", "version"), str, "a string"),
+    (("machine",), str, "a string"),
+    (("kernel", "running"), str, "a string"),
+    (("kernel", "next_boot"), str, "a string"),
     (("gpus",), list, "a list"),
     (("nvidia", "modules"), dict, "a record"),
 )
@@ -47,7 +47,7 @@ def read_host(path: str) -> dict[str, Any]:
         # A shell of Windows saves UTF-16.
         record = json.loads(data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name}: no JSON ({error}); {EXPECTED}") from None
+        raise ValueError(f"{name}: not JSON ({error}); {EXPECTED}") from None
     return scanned_host(record, name)
 
 
@@ -70,7 +70,7 @@ def scanned_host(record: Any, name: str = "the scan") -> dict[str, Any]:
         raise ValueError(f"{name}: {host['gpus']['unreadable']}; scan it where its cards can be seen")
     for path, kind, words in SHAPE:
         if not isinstance(_at(host, path), kind):
-            raise ValueError(f"{name}: {'.'.join(path)} is {_at(host, path)!r}, and not {words}; {EXPECTED}")
+            raise ValueError(f"{name}: {'.'.join(path)} is {_at(host, path)!r}, not {words}; {EXPECTED}")
     for number, gpu in enumerate(host["gpus"]):
         wrong = [key for key in CARD if not isinstance(gpu, dict) or not isinstance(gpu.get(key), str)]
         if wrong:

@@ -140,7 +140,7 @@ def _name_other_systems(
     if found:
         step = f"There is a plan for it on {' or '.join(found)}"
     elif len(gpus) > 1:
-        step = "Nothing serves all of these GPUs: put those of one generation into one host"
+        step = "Nothing supports all of these GPUs: put those of one generation into one host"
     else:
         step = "No system that this version installs has a plan for it"
     first = conflicts[0]

@@ -89,7 +89,9 @@ def _unknown_driver(matrix: dict[str, Any], value: str, find_answer: Callable[..
         text += f"; if NVIDIA has released it, name it in {FOLDER}{ROWS_IN['driver_version']}"
     else:
         near = min(known, key=lambda other: _distance(other, value))
-        text = f"{label} is no release of branch {branch} that this matrix knows (as of {as_of}); the nearest is {near}"
+        text = (
+            f"{label} is not a release of branch {branch} that this matrix knows (as of {as_of}); the nearest is {near}"
+        )
     ways = [{"driver_version": "", "driver_branch": branch}] if find_answer({"driver_branch": branch}) else []
     if not ways and find_answer({}):
         ways = [{"driver_version": ""}]
@@ -116,7 +118,7 @@ def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> 
         return f"{label} is newer than this matrix (as of {as_of}); to add it, {row}"
     oldest = min(released, key=version_key)
     if version_key(value) < version_key(oldest) and not is_part_of(oldest, value):
-        return f"{label} is older than this matrix reaches, which begins with {oldest}"
+        return f"{label} is older than anything in this matrix, which begins with {oldest}"
     if name == "driver_branch":
         return f"{label} is not known"
     if any(is_part_of(known, value) or is_part_of(value, known) for known in released):

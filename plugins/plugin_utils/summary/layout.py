@@ -152,5 +152,5 @@ def advice(rows: list[Row], hosts: Mapping[str, Host], columns: int) -> list[str
         lines += own
         told += 1
     if len(bad) > told:
-        lines.append(f"  The reports tell it for {len(bad) - told} more hosts.")
+        lines.append(f"  The reports say what to do for {len(bad) - told} more hosts.")
     return lines

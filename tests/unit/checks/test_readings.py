@@ -139,7 +139,7 @@ def test_nvidia_smi_gets_the_seconds_it_was_given(node, fake_bin):
     [
         ("echo inactive; exit 3", "inactive"),
         ("echo failed; exit 3", "failed"),
-        ("exit 1", {"unreadable": "systemctl is-active nvidia-persistenced said nothing"}),
+        ("exit 1", {"unreadable": "systemctl is-active nvidia-persistenced printed nothing"}),
     ],
 )
 def test_state_of_a_unit(fake_bin, monkeypatch, script, expected):
@@ -409,8 +409,8 @@ def test_root_does_not_import_what_lies_in_the_environment(venv, monkeypatch):
     ("user", "words"),
     [
         ("trainer", "there is no user trainer"),
-        ("root", "user root has uid 0, and this is not run as root"),
-        ("toor", "user toor has uid 0, and this is not run as root"),
+        ("root", "user root has uid 0, but this does not run as root"),
+        ("toor", "user toor has uid 0, but this does not run as root"),
     ],
 )
 def test_without_an_ordinary_user_the_environment_is_unknown(host, user, words):
@@ -425,7 +425,7 @@ def test_without_an_ordinary_user_the_environment_is_unknown(host, user, words):
 def test_a_uid_that_would_change_nothing_is_refused(host, name, uid):
     host.put("/etc/passwd", f"{name}:x:{uid}:7::/:/bin/sh\n")
     if os.geteuid() == 0:
-        with pytest.raises(ValueError, match="and this is not run as root"):
+        with pytest.raises(ValueError, match="but this does not run as root"):
             ordinary_account(name, host.root)
 
 
@@ -491,7 +491,7 @@ def test_accounts(host):
 def test_password_state(host, field, expected):
     host.put("/etc/shadow", f"trainer:{field}:19000::::::\n")
     assert read_password_state(host.root, "trainer") == expected
-    with pytest.raises(ValueError, match="no line of bob"):
+    with pytest.raises(ValueError, match="no line for bob"):
         read_password_state(host.root, "bob")
 
 

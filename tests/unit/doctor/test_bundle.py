@@ -164,7 +164,7 @@ def test_the_file_is_private_new_and_named_by_token_and_time(doctor, folder):
 def test_nothing_is_overwritten(doctor, folder):
     (folder / "b.tar.gz").write_text("mine")
     done = doctor("--bundle", str(folder / "b.tar.gz"))
-    assert done.returncode == 2 and "exists already" in done.stderr
+    assert done.returncode == 2 and "already exists" in done.stderr
     assert (folder / "b.tar.gz").read_text() == "mine"
     (folder / "link.tar.gz").symlink_to(folder / "nowhere")
     assert doctor("--bundle", str(folder / "link.tar.gz")).returncode == 2
@@ -239,7 +239,7 @@ def test_a_driver_that_hangs_is_asked_once(monkeypatch):
     found = {answer.name: answer for answer in bundle_answers.raw_answers("/nonexistent")}
     assert [command for command in asked if command[0] == "nvidia-smi"] == [["nvidia-smi", "-q", "-x"]]
     assert "did not finish" in found["nvidia-smi/query.xml"].problem
-    assert "did not answer before" in found["nvidia-smi/list.txt"].problem
+    assert "did not answer earlier" in found["nvidia-smi/list.txt"].problem
 
 
 def test_the_whole_stays_below_twenty_megabytes(tmp_path, monkeypatch):

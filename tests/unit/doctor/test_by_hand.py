@@ -66,7 +66,7 @@ def test_the_finding_tells_it_below_its_action_and_a_command_tells_nothing():
     check = BY_ID["gpu.link_width"]
     record = {"id": check.id, "status": "WARN", "value": 8, "expected": 16, "message": "8 of 16", "remedy": ""}
     lines = finding_block({**record, "action": check.action}, [], 80)
-    told = [number for number, line in enumerate(lines) if "To be done by whoever has access" in line]
+    told = [number for number, line in enumerate(lines) if "To be done by a person with access" in line]
     assert lines[2] == "         -> Power off and reseat the card and its riser." and told == [4]
     assert max(len(line) for line in lines[4:]) <= 80
     command = finding_block({**record, "action": "Run: nvidia-smi -c 0"}, [], 80)
@@ -97,7 +97,11 @@ def test_explain_tells_it_too(check, capsys):
 @pytest.mark.parametrize(
     ("check_id", "changes", "words"),
     [
-        ("gpu.power_limit", {"power_limit_w": 200}, "Run: nvidia-smi -i 0000:3b:00.0 -pl 250 ; a limit that is wanted"),
+        (
+            "gpu.power_limit",
+            {"power_limit_w": 200},
+            "Run: nvidia-smi -i 0000:3b:00.0 -pl 250 ; set the limit that you want",
+        ),
         ("gpu.recovery_action", {"recovery_action": "gpu reset"}, "then run: nvidia-smi --gpu-reset -i 0000:3b:00.0 ;"),
         ("gpu.recovery_action", {"recovery_action": "reboot"}, "When nobody works on the node, run: systemctl reboot"),
     ],

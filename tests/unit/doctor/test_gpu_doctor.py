@@ -98,9 +98,9 @@ def test_a_healthy_node(doctor):
     lines = done.stdout.splitlines()
     assert ["STATUS", "CHECK", "VALUE", "EXPECTED"] in [line.split() for line in lines]
     # What was not looked at is one line, not two for each.
-    assert done.stdout.count("SKIP") == 1 and f"{SKIPPED} checks say nothing of this node" in done.stdout
+    assert done.stdout.count("SKIP") == 1 and f"{SKIPPED} checks say nothing about this node" in done.stdout
     everything = doctor("--all").stdout
-    assert everything.count("SKIP ") == SKIPPED and "tells why" not in everything
+    assert everything.count("SKIP ") == SKIPPED and "--all says why" not in everything
     judged = len([check for check in checks.CHECKS if check.level != DEEP]) - SKIPPED
     assert f": PASS ({judged} checks: {judged} PASS; {SKIPPED} skipped)" in lines[-1]
 
@@ -413,7 +413,7 @@ def test_an_ordinary_user_is_told_roots_last_check(doctor, node):
     good = json.loads(path.read_text())
     path.write_text(json.dumps({**good, "holds_s": 0, "uptime_s": 0}))
     old = doctor("--nagios", **user)
-    assert old.returncode == 3 and "old and held for 0 s" in old.stdout and "sudo systemctl start" in old.stdout
+    assert old.returncode == 3 and "old and was valid for 0 s" in old.stdout and "sudo systemctl start" in old.stdout
     path.write_text(json.dumps({**good, "boot_id": "x"}))
     assert doctor("--nagios", **user).returncode == 3
     path.write_text(json.dumps({**good, "verdict": "FAIL"}))

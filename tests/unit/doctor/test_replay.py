@@ -287,7 +287,7 @@ def test_kernel_logs_in_all_forms(tmp_path, form, ending):
     assert (good["verdict"], bad["verdict"]) == ("PASS", "FAIL")
     assert statuses(bad["checks"])["kernel.xid"] == "FAIL"
     assert all(name.startswith("kernel.") for name in statuses(bad["checks"]))
-    assert "2 lines, not from the boot on" in bad["parsed"]
+    assert "2 lines, which do not begin at the boot" in bad["parsed"]
 
 
 def test_lines_of_programs_are_no_kernel_log():

@@ -475,4 +475,4 @@ def test_the_installed_program_scans_when_it_is_told_to(file, machine, folder):
     environment = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and scope.NOT_A_NODE in done.stdout
-    assert "gpu-doctor --scan --all tells why" in done.stdout
+    assert "gpu-doctor --scan --all says why" in done.stdout

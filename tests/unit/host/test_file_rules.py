@@ -289,7 +289,7 @@ def test_links_and_absence_are_put_back_too(tmp_path):
 
 def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ValueError, match="is no file: move it away"):
+    with pytest.raises(ValueError, match="is not a file: move it away"):
         tuning_store.remember(str(tmp_path), "/folder")
 
 

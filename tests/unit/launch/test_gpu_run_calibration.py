@@ -155,7 +155,7 @@ def test_another_library_ends_the_choice_and_says_so(machine: Path) -> None:
         file.write(b"x")
     decision = choose(machine, allowed="0-19")
     assert "LD_PRELOAD" not in decision.environment
-    assert f"{LIBRARY} is another file than the one measured" in decision.warnings[0]
+    assert f"{LIBRARY} is not the file that was measured" in decision.warnings[0]
     assert "gpu-run --calibrate" in decision.warnings[0]
 
 
@@ -493,7 +493,7 @@ def test_other_ways_to_say_who_runs_it(words: list, environment: dict, real: Pat
 @pytest.mark.parametrize(
     ("words", "environment", "message"),
     [
-        ([], {"SUDO_UID": ""}, "--calibrate runs the command, and not as root: call it by sudo"),
+        ([], {"SUDO_UID": ""}, "--calibrate runs the command, and not as root: call it with sudo"),
         ([], {"SUDO_UID": "0", "SUDO_USER": "root"}, "or add --user NAME"),
         ([], {"SUDO_UID": "", "SUDO_USER": "root"}, "or add --user NAME"),
         ([], {"SUDO_UID": "", "SUDO_USER": "no-such-user"}, "there is no user no-such-user"),
@@ -501,11 +501,11 @@ def test_other_ways_to_say_who_runs_it(words: list, environment: dict, real: Pat
         (["--user", "0"], {}, "user root has uid 0"),
         (["--user", "4000000"], {}, "there is no user 4000000"),
         (["--user", ""], {}, "there is no user"),
-        ([], {"SUDO_UID": "4000000"}, "SUDO_UID='4000000' is the uid of no user here"),
-        ([], {"SUDO_UID": "-1"}, "SUDO_UID='-1' is the uid of no user here"),
-        ([], {"SUDO_UID": "99999999999999999999"}, "is the uid of no user here"),
-        ([], {"SUDO_UID": "x"}, "SUDO_UID='x' is the uid of no user here"),
-        (["--user", "root"], {}, "user root has uid 0, and this is not run as root"),
+        ([], {"SUDO_UID": "4000000"}, "SUDO_UID='4000000' is not the uid of a user here"),
+        ([], {"SUDO_UID": "-1"}, "SUDO_UID='-1' is not the uid of a user here"),
+        ([], {"SUDO_UID": "99999999999999999999"}, "is not the uid of a user here"),
+        ([], {"SUDO_UID": "x"}, "SUDO_UID='x' is not the uid of a user here"),
+        (["--user", "root"], {}, "user root has uid 0, but this does not run as root"),
         (["--user", "no-such-user"], {}, "there is no user no-such-user"),
     ],
 )

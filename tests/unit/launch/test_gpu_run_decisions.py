@@ -240,8 +240,8 @@ class TestAllocator:
         [
             (0, 0x2F, "is not an ELF library"),
             (4, 1, "is 32-bit"),
-            (16, 2, "no shared library"),
-            (18, 40, "another processor"),
+            (16, 2, "not a shared library"),
+            (18, 40, "a processor other than"),
         ],
     )
     def test_file_that_the_loader_would_skip(self, offset: int, byte: int, fault: str, root: Path) -> None:
@@ -275,8 +275,8 @@ class TestAllocator:
         ('{"omp_num_threads": "4"}', "expected a whole number"),
         ('{"libraries": {"mimalloc": "/x"}}', "expected paths for jemalloc, tcmalloc"),
         ('{"libraries": {"jemalloc": 1}}', "expected paths for"),
-        ('{"nccl": {"NCCL_P2P_LEVEL": 1}}', "expected variables NCCL_... with texts"),
-        ('{"nccl": {"IFNAME": "ib0"}}', "expected variables NCCL_... with texts"),
+        ('{"nccl": {"NCCL_P2P_LEVEL": 1}}', "expected variables NCCL_... with strings"),
+        ('{"nccl": {"IFNAME": "ib0"}}', "expected variables NCCL_... with strings"),
         ('{"malloc_conf": null}', "malloc_conf is null; expected text"),
         ('{"alocator": "none"}', "expected one of the keys allocator,"),
     ],

@@ -246,7 +246,7 @@ def test_harmful_setting_of_the_caller_is_one_line_on_stderr(run: Run) -> None:
     [
         ([], 125, "no command given"),
         (["--"], 125, "no command given"),
-        (["--gpu", "0", "--", "true"], 125, "'--gpu' is no option of gpu-run"),
+        (["--gpu", "0", "--", "true"], 125, "'--gpu' is not an option of gpu-run"),
         (["--gpus"], 125, "--gpus needs a value"),
         (["--gpus", "99", "--", "true"], 125, "there is no GPU 99"),
         (["--allocator", "mimalloc", "--", "true"], 125, "--allocator 'mimalloc': choose from calibrated, jemalloc"),

@@ -364,4 +364,4 @@ class TestNodeOfTheCardByHand:
     def test_a_node_that_is_not_there_is_a_warning(self, tmp_path: Path) -> None:
         decision = choose(self.machine(tmp_path), allowed="0-7", gpus="1", gpu_nodes={"0000:af:00.0": 4})
         assert format_cpu_list(decision.cpus) == "0-7"
-        assert ["NUMA node 4, which is not there" in warning for warning in decision.warnings] == [True]
+        assert ["NUMA node 4, which does not exist" in warning for warning in decision.warnings] == [True]

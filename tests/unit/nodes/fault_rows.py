@@ -93,7 +93,7 @@ ROWS = (
     ),
     Row(
         "hangs-and-ignores-signals",
-        (("driver.reachable", "FAIL", "did not answer in"), ("gpu.count", "UNKNOWN", "cannot be asked")),
+        (("driver.reachable", "FAIL", "did not answer in"), ("gpu.count", "UNKNOWN", "cannot be queried")),
         smi={"hang": "ignore"},
         status="timeout",
     ),

@@ -123,8 +123,8 @@ def test_break_takes_it_over_visibly_once_nothing_works_there(host: Host) -> Non
     first = started(host, "a")
     host.play("b.yml", "true")
     second = host.start("b.yml", "-e", "gpuwright_lock=break")
-    wait_for(lambda: "waiting for their end" in host.said("b.yml"))
-    assert "still work on this host" in host.said("b.yml") and host.record()["pid"] == first.pid
+    wait_for(lambda: "waiting for them to end" in host.said("b.yml"))
+    assert "are still working on this host" in host.said("b.yml") and host.record()["pid"] == first.pid
     # The old run is between two tasks now, or about to end.
     os.kill(first.pid, signal.SIGSTOP)
     (host.folder / "a.go").touch()
@@ -155,14 +155,14 @@ def test_a_rerun_waits_for_what_a_killed_run_has_left_and_then_takes_it(host: Ho
     assert host.record()["pid"] == first.pid
     host.play("b.yml", "echo here I am", "true")
     second = host.start("b.yml", "-v")
-    wait_for(lambda: "waiting for their end" in host.said("b.yml"))
+    wait_for(lambda: "waiting for them to end" in host.said("b.yml"))
     assert f"a run that was killed (pid {first.pid})" in host.said("b.yml")
     time.sleep(2)
     assert "here I am" not in host.said("b.yml") and host.record()["pid"] == first.pid
     (host.folder / "a.go").touch()
     assert second.wait(timeout=90) == 0
     assert "here I am" in host.said("b.yml") and not host.record()
-    assert "the last run ended without giving it back" in host.said("b.yml")
+    assert "the last run ended without releasing it" in host.said("b.yml")
 
 
 def test_what_goes_on_without_any_worker_is_waited_for_up_to_the_limit_and_named(host: Host) -> None:
@@ -172,7 +172,7 @@ def test_what_goes_on_without_any_worker_is_waited_for_up_to_the_limit_and_named
     assert host.record() == {}, "given back though the host has failed, and all hosts with it"
     host.play("b.yml", "touch changed")
     rc, said = host.run("b.yml", "-e", "operator_lock_wait_minutes=0")
-    assert rc != 0 and "Waited 0 minutes, and sh (" in said and "of a run that is gone still work" in said, said
+    assert rc != 0 and "Waited 0 minutes, and sh (" in said and "of a run that is gone are still working" in said, said
     assert not (host.folder / "changed").exists()
     (host.folder / "a.go").touch()
     rc, said = host.run("b.yml")

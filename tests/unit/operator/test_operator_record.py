@@ -139,7 +139,7 @@ def test_neither_a_link_nor_what_others_can_write_is_believed(root: Path) -> Non
     take(ALICE, "", str(root))
     path = root / RECORD[1:]
     path.chmod(0o666)
-    assert "others than root" in take(BOB, "", str(root)).damaged
+    assert "users other than root" in take(BOB, "", str(root)).damaged
     path.rename(path.with_name("elsewhere"))
     path.symlink_to("elsewhere")
     assert not take(BOB, "", str(root)).held

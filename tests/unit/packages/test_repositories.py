@@ -110,14 +110,14 @@ def test_a_key_that_is_there_is_not_asked_for(node: HostTree, server: Any) -> No
 def test_each_address_is_a_finding_of_its_own(node: HostTree, server: Any) -> None:
     found = unreachable(epel(server.url + "/portal", server.url + "/no-key"), 8, node.root)
     assert [row["variable"] for row in found] == ["system_kernel_epel_url", "system_kernel_epel_key_url"]
-    assert "something else than the metadata" in found[0]["why"] and found[1]["why"] == "HTTP 404 Not Found"
+    assert "something other than the metadata" in found[0]["why"] and found[1]["why"] == "HTTP 404 Not Found"
 
 
 @pytest.mark.parametrize(
     ("sent", "words"),
     [
         (VENDOR.public, ""),
-        (VENDOR.public + OTHER.public, f"only {VENDOR.fingerprint} is expected; beside it: {OTHER.fingerprint}"),
+        (VENDOR.public + OTHER.public, f"only {VENDOR.fingerprint} is expected; also in it: {OTHER.fingerprint}"),
         (OTHER.public, f"it holds {OTHER.fingerprint} instead of {VENDOR.fingerprint}"),
         (b"<html>log in</html>", "it holds no key at all"),
     ],

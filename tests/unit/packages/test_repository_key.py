@@ -60,8 +60,8 @@ def test_a_file_with_two_keys_is_reduced_without_asking_anybody(keep: Callable[.
     ("sent", "words"),
     [
         (OTHER.public, f"it holds {OTHER.fingerprint} instead of {VENDOR.fingerprint}"),
-        (VENDOR.public + OTHER.public, f"it holds 2 primary keys, and only {VENDOR.fingerprint} is expected"),
-        (OTHER.public + VENDOR.public, f"beside it: {OTHER.fingerprint}"),
+        (VENDOR.public + OTHER.public, f"it holds 2 primary keys, but only {VENDOR.fingerprint} is expected"),
+        (OTHER.public + VENDOR.public, f"also in it: {OTHER.fingerprint}"),
         (VENDOR.gpg("--export") + OTHER.gpg("--export"), "it holds 2 primary keys"),
         (b"<html>log in</html>", "it holds no key at all"),
         (b"", "it holds no key at all"),

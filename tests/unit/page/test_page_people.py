@@ -90,5 +90,5 @@ def test_no_host_is_told_the_detail_of_another():
         # A command of its own: an entry of those hosts alone.
         word, other = ("LD_PRELOAD", "CUDA_LAUNCH_BLOCKING")[:: 1 if number % 2 else -1]
         (own,) = [text for text in entries if "host.environment" in text and f'"hosts/a5-0{number}.html"' in text]
-        assert f"<p>set for everybody: {word}</p>" in own and f"({word})" in own and other not in own
+        assert f"<p>set for all users: {word}</p>" in own and f"({word})" in own and other not in own
     assert len(entries) == 3

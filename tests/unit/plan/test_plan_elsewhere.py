@@ -67,12 +67,12 @@ REFUSED = [
     ("A100-PCIE-40GB", "rhel 9", "", {"cuda": "11.0"}, "it begins with 11.7"),
     ("T4", "debian 13", "", {"pytorch": "2.4"}, "no wheels for Python 3.13"),
     ("GH200", "debian 12", "", {}, "NVIDIA's repository for aarch64 was not seen for Debian 12"),
-    ("GH200", "rhel 9", "", {"pytorch": "2.10"}, "alone on aarch64: the first on PyPI with CUDA"),
+    ("GH200", "rhel 9", "", {"pytorch": "2.10"}, "only on the processor on aarch64: the first on PyPI with CUDA"),
     ("GH200", "rhel 9", "", {"pytorch_build": "cu126"}, "was not read for aarch64"),
-    ("GH200", "rhel 9", "", {"driver_flavour": "proprietary"}, "NVIDIA supports the open module alone"),
-    ("GH200", "rhel 9", "", {"tensorflow": "2.20"}, "compute on the processor alone"),
+    ("GH200", "rhel 9", "", {"driver_flavour": "proprietary"}, "NVIDIA supports only the open module"),
+    ("GH200", "rhel 9", "", {"tensorflow": "2.20"}, "compute only on the processor"),
     ("GH200", "ubuntu 24.04", "", {"driver_source": "distribution"}, "was not read for aarch64"),
-    ("A100-PCIE-40GB", "rhel 9", "ppc64le", {}, "installs on x86_64 alone"),
+    ("A100-PCIE-40GB", "rhel 9", "ppc64le", {}, "installs only on x86_64"),
     ("A100-PCIE-40GB", "fedora 42", "", {}, "fedora 42 is not installed by this version"),
     ("A100-PCIE-40GB", "rhel 11", "", {}, "RHEL 11 is not installed by this version"),
     ("A100-PCIE-40GB", "debian 14", "", {}, "Debian 14 is not installed by this version"),
@@ -153,7 +153,7 @@ def test_a_key_without_a_known_fingerprint_is_told() -> None:
 
 def test_a_host_of_another_processor_is_refused_and_told_how_to_look() -> None:
     (refused,) = solve(MATRIX, make_host("H100", "rhel 8.10", machine="aarch64"), {})["conflicts"]
-    assert "this version installs on x86_64 alone" in refused["what"] and "--machine aarch64" in refused["what"]
+    assert "this version installs only on x86_64" in refused["what"] and "--machine aarch64" in refused["what"]
 
 
 def test_every_family_is_installed_and_its_key_ends_as_its_file_is_called() -> None:

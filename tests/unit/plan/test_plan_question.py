@@ -100,7 +100,7 @@ def test_the_command_prints_json_and_nothing_else() -> None:
         (["V100", "--os", "fedora rawhide"], 2, "such as"),
         (["GH200 480GB", "--os", "debian 12"], 1, "aarch64"),
         (["GB200", "--machine", "x86_64"], 2, "there is none on x86_64"),
-        (["A100", "--machine", "ppc64le"], 1, "this version installs on x86_64 alone"),
+        (["A100", "--machine", "ppc64le"], 1, "this version installs only on x86_64"),
     ],
 )
 def test_the_command_says_no(arguments: list[str], rc: int, words: str) -> None:
@@ -135,7 +135,7 @@ def test_other_pins_without_a_plan_are_a_refusal() -> None:
 
 def test_several_conflicts_have_one_set_of_changes() -> None:
     done = ask("V100", "system_driver_branch=590", "system_cuda_version=13.0", "framework_pytorch_version=2.15")
-    line = next(line for line in done.stdout.splitlines() if line.startswith("All of this at once leads to a plan: "))
+    line = next(line for line in done.stdout.splitlines() if line.startswith("All of these together lead to a plan: "))
     changes = dict(part.split(": ") for part in line.split(": ", 1)[1].split(", "))
     assert ask("V100", *(f"{name}={value.strip(chr(34))}" for name, value in changes.items())).returncode == 0
 

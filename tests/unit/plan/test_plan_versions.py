@@ -41,9 +41,9 @@ def test_the_way_out_of_a_branch_leads_to_its_newest_release() -> None:
     [
         ("580.999.99", "is newer than this matrix"),
         ("580.200.01", "is newer than this matrix"),
-        ("580.95", "is no release of branch 580 that this matrix knows"),
-        ("580.95.50", "is no release of branch 580 that this matrix knows"),
-        ("535.43.23", "is no release of branch 535 that this matrix knows"),
+        ("580.95", "is not a release of branch 580 that this matrix knows"),
+        ("580.95.50", "is not a release of branch 580 that this matrix knows"),
+        ("535.43.23", "is not a release of branch 535 that this matrix knows"),
         ("560.99.99", "is newer than this matrix"),
     ],
 )

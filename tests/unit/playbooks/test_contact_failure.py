@@ -158,10 +158,10 @@ FULL = "mkdir: cannot create directory ‘/home/admin/.ansible/tmp/ansible-tmp-1
 @pytest.mark.parametrize(
     ("said", "problem", "step"),
     [
-        (NO_FOLDER, "can write no temporary file there", "findmnt"),
+        (NO_FOLDER, "cannot write temporary files there", "findmnt"),
         (
             NO_FOLDER + ", stderr output: mkdir: Read-only file system",
-            "can write no temporary file there",
+            "cannot write temporary files there",
             "df -h",
         ),
         (FULL, "a file system there is full", "Free space"),

@@ -33,10 +33,10 @@ def play(tmp_path: Path, inventory: str | None, *arguments: str) -> subprocess.C
         ("", [], "no host in the group gpu_nodes"),
         (None, [], "parse"),
         (HOSTS, ["-l", "web"], "--limit web selects none of the hosts of gpu_nodes: a5-01, a5-02"),
-        (HOSTS, ["-l", "a5-03"], "a5-03 is no host and no group of the inventory; did you mean a5-0"),
-        (HOSTS, ["-l", "gpu_node"], "gpu_node is no host and no group of the inventory; did you mean gpu_nodes?"),
-        (HOSTS, ["-l", "a5-01,a5-20"], "a5-20 is no host and no group"),
-        (HOSTS, ["-l", "gpu_nodes:!a5-2"], "a5-2 is no host and no group of the inventory; did you mean a5-02?"),
+        (HOSTS, ["-l", "a5-03"], "a5-03 is neither a host nor a group of the inventory; did you mean a5-0"),
+        (HOSTS, ["-l", "gpu_node"], "gpu_node is neither a host nor a group of the inventory; did you mean gpu_nodes?"),
+        (HOSTS, ["-l", "a5-01,a5-20"], "a5-20 is neither a host nor a group"),
+        (HOSTS, ["-l", "gpu_nodes:!a5-2"], "a5-2 is neither a host nor a group of the inventory; did you mean a5-02?"),
         (HOSTS, ["-e", "gpuwright_hosts=othr"], "no host in the group othr"),
         (HOSTS, ["-e", "gpuwright_hosts=other", "-l", "a5-01"], "selects none of the hosts of other: web"),
         (HOSTS, ["--tags", "systm"], "no task has the tag systm (did you mean system?)"),
@@ -70,7 +70,7 @@ def test_stops(tmp_path: Path, inventory: str | None, arguments: list[str], mess
 )
 def test_each_part_of_a_limit_must_fit(limit: str, wrong: str) -> None:
     found = LIMIT.limit_problems(limit, ["a5-01", "a5-02", "gpu_nodes"])
-    assert [row.split(": ")[1].split(" is no host")[0] for row in found] == ([wrong] if wrong else [])
+    assert [row.split(": ")[1].split(" is neither a host")[0] for row in found] == ([wrong] if wrong else [])
 
 
 @pytest.mark.parametrize("arguments", [[], ["-l", "a5-02"], ["-l", "gpu_nodes"], ["--tags", "system_driver,verify"]])

@@ -57,7 +57,7 @@ CASES = [
     ("admin@10.0.0.3: Permission denied (publickey,password).", "refused", "refuses the login of admin", "-k"),
     (WARNED + "bob@10.0.0.3: Permission denied (publickey).", "refused", "bob (publickey)", "ssh bob@10.0.0.3"),
     # -- reached and refused, because this controller cannot use the key that it is told to use
-    (KEY_FILE, "refused", "cannot use the key /home/me/.ssh/gpu: others may read it", "chmod 600 /home/me/.ssh/gpu"),
+    (KEY_FILE, "refused", "/home/me/.ssh/gpu: other users can read it", "chmod 600 /home/me/.ssh/gpu"),
     (
         "Warning: Identity file /home/me/.ssh/gqu not accessible: No such file or directory.\n"
         "admin@10.0.0.3: Permission denied (publickey).",
@@ -75,20 +75,20 @@ CASES = [
     (
         'Load key "/home/me/.ssh/gpu": error in libcrypto\r\nadmin@10.0.0.3: Permission denied (publickey).',
         "refused",
-        "cannot use the key /home/me/.ssh/gpu: it is damaged or no private key",
+        "cannot use the key /home/me/.ssh/gpu: it is damaged or not a private key",
         "ssh-keygen -y -f /home/me/.ssh/gpu",
     ),
     (
         'Load key "/home/me/.ssh/gpu": invalid format\r\nadmin@10.0.0.3: Permission denied (publickey).',
         "refused",
-        "it is damaged or no private key",
+        "it is damaged or not a private key",
         "ssh-keygen -y -f /home/me/.ssh/gpu",
     ),
     # -- a password of -k
     ("Received disconnect from 10.0.0.3: Too many authentication failures", "refused", "refuses the", "ssh-add"),
     ("Invalid/incorrect username/password. Skipping remaining 2 retries to prevent account lockout: Permission denied, "
      "please try again.", "refused", "refuses the password of admin", "-k"),
-    ('"System is booting up. Unprivileged users are not permitted to log in yet."', "refused", "not log in", "s"),
+    ('"System is booting up. Unprivileged users are not permitted to log in yet."', "refused", "log in now", "s"),
     ("Unable to negotiate with 10.0.0.3 port 22: no matching host key type found. Their offer: ssh-rsa", "refused",
      "no algorithm in common", "Update"),
     # -- another key
@@ -205,5 +205,5 @@ def test_a_run_tells_them_apart(tmp_path: Path) -> None:
     end = " ".join(done.stdout.split("GPU nodes, worst first")[1].split())
     assert "Left out: 3 of 3 hosts. Nothing was changed on them." in end
     assert "away unreachable The host cannot be reached: 10.0.0.3 does not answer in time" in end
-    assert "login refused 10.0.0.3 was reached and refuses the login of admin (publickey,password)" in end
+    assert "login refused 10.0.0.3 was reached, but refuses the login of admin (publickey,password)" in end
     assert "key refused The host key of 10.0.0.3 is not the one that this controller knows" in end

@@ -54,7 +54,7 @@ def test_kernels_of_one_release() -> None:
 @pytest.mark.parametrize(
     ("version", "kernel", "words"),
     [
-        ("8.10", KERNELS["8.9"], "of release 8.9, and the system is 8.10"),
+        ("8.10", KERNELS["8.9"], "from release 8.9, but the system is 8.10"),
         ("8.10", KERNELS["8.10"], ""),
         ("8.6", "4.18.0-372.9.1.el8.x86_64", ""),
         ("12", "6.1.0-50-amd64", ""),

@@ -100,7 +100,7 @@ def test_advice_has_bounds() -> None:
     found = [rows.judge_host(name, host, STATS, True, False) for name, host in hosts.items()]
     lines = layout.advice(found, hosts, 80)
     assert sum(not line.startswith("    ") for line in lines) == 10 * 3 + 1
-    assert lines[-1] == "  The reports tell it for 20 more hosts."
+    assert lines[-1] == "  The reports say what to do for 20 more hosts."
     assert all(len(line) <= 80 for line in lines)
 
 

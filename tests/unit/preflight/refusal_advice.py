@@ -113,10 +113,10 @@ REFUSALS = (
     ),
     Refusal(
         "more GPUs than expected",
-        "GPUs are there and 1 are expected",
+        "GPUs are there, but 1 are expected",
         lambda: State(host=host(gpus="V100 V100")),
     ),
-    Refusal("another model", "is there and Tesla T4 is expected", lambda: State(wishes=wishes(gpu_model="Tesla T4"))),
+    Refusal("another model", "is there, but Tesla T4 is expected", lambda: State(wishes=wishes(gpu_model="Tesla T4"))),
     Refusal("the GPUs are in use", "The GPUs are in use", lambda: State(host=host(in_use=JOB))),
     Refusal(
         "a newer driver",
@@ -159,7 +159,7 @@ REFUSALS = (
     ),
     Refusal(
         "an account of somebody else",
-        "There is an account trainer that was not made here",
+        "There is an account trainer that this toolkit did not create",
         lambda: State(facts=facts(accounts={"trainer": ALICE})),
     ),
     Refusal(
@@ -168,7 +168,7 @@ REFUSALS = (
         lambda: State(wishes=wishes(researchers=["alice"])),
         by_hand="whoever keeps the accounts makes it, or the name is corrected",
     ),
-    Refusal("fapolicyd", "fapolicyd lets nobody", lambda: State(facts=facts(fapolicyd=dict(GUARD)))),
+    Refusal("fapolicyd", "fapolicyd lets only root", lambda: State(facts=facts(fapolicyd=dict(GUARD)))),
     Refusal("Secure Boot, key not enrolled", "not enrolled", lambda: secured("not_enrolled")),
     Refusal("Secure Boot, no key", "no signing key yet", lambda: secured("none")),
     Refusal("Secure Boot, key revoked", "is revoked", lambda: secured("blocked"), steps=2),
@@ -179,7 +179,7 @@ REFUSALS = (
     ),
     Refusal(
         "Secure Boot cannot be read",
-        "Nobody can tell whether Secure Boot is on",
+        "It is not known whether Secure Boot is on",
         lambda: State(host=host(secure_boot="unknown", secure_boot_because="no efivars")),
     ),
     Refusal(

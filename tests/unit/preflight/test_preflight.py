@@ -93,14 +93,14 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
     [
         ({"gpu_count": 2}, "1 of 2 GPUs are there", "preflight_allow_missing_gpus", True),
         ({"gpu_count": 2, "allow_missing_gpus": True}, "1 of 2 GPUs", "preflight_allow", False),
-        ({"gpu_count": 0}, "on a node without GPUs", "verify_expected_gpu_count: 1", False),
-        ({"gpu_model": "Tesla T4"}, "Tesla V100-PCIE-16GB is there and Tesla T4 is expected", "server and card", True),
+        ({"gpu_count": 0}, "in a node that should have none", "verify_expected_gpu_count: 1", False),
+        ({"gpu_model": "Tesla T4"}, "Tesla V100-PCIE-16GB is there, but Tesla T4 is expected", "server and card", True),
         ({"gpu_model": "Tesla V100-PCIE-32GB"}, "is expected", "verify_expected_gpu_model", False),
         ({"time": 1061.5}, "The clock is 62 s behind the controller's", "chronyc", True),
         ({"time": 900.0}, "100 s ahead", "chronyc", True),
         ({"the_host": host(in_use=IN_USE)}, "The GPUs are in use", "Drain", True),
         ({"the_host": host(in_use=IN_USE), "busy": "skip"}, "The GPUs are in use", "gpuwright_busy=wait", True),
-        ({"the_host": host(in_use=IN_USE), "busy": "wait"}, "The GPUs are in use", "looks again", False),
+        ({"the_host": host(in_use=IN_USE), "busy": "wait"}, "The GPUs are in use", "checks again", False),
         ({"the_host": host(in_use=IN_USE), "busy": "force"}, "The GPUs are in use", "gpuwright_busy=force", False),
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
@@ -120,7 +120,7 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
             True,
         ),
         ({"the_facts": facts(packages=DAMAGED)}, "rpm database is damaged", "rpm --rebuilddb", True),
-        ({"the_facts": facts(lock_holder={"pid": 9, "command": "dnf"})}, "at work", "Nothing", False),
+        ({"the_facts": facts(lock_holder={"pid": 9, "command": "dnf"})}, "is running", "Nothing", False),
         ({"the_facts": facts(filesystems=NO_INODES)}, "inodes free", "df -i", True),
         ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
         ({"the_plan": plan(locks=[])}, "There is no lock file", "framework_pytorch_allow_unlocked", True),
@@ -330,5 +330,5 @@ def test_the_same_remarks_of_many_hosts_are_told_once() -> None:
     remark = {"problem": "p", "evidence": "", "next": "", "stops": False}
     rows = [{"host": name, **remark} for name in ("a", "b")] + [{"host": "c", **remark, "problem": "q"}]
     assert problems.problem_table(rows) == (
-        "3 remark(s), nothing that stops a host.\n\na, b\n  1. remark: p\n\nc\n  1. remark: q"
+        "3 remark(s), none of which stops a host.\n\na, b\n  1. remark: p\n\nc\n  1. remark: q"
     )

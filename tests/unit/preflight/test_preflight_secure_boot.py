@@ -33,7 +33,7 @@ def test_the_stop_names_the_option_and_no_file_that_is_not_there(state):
         ("none", "", "DKMS has no signing key yet", "system_kernel_prepare_secure_boot"),
         ("staged", "", "waits for its confirmation", "Enroll MOK"),
         ("blocked", "", "revoked", "rm /var/lib/dkms/mok.pub"),
-        ("unknown", "MokListRT cannot be read", "nobody can tell", "efivars"),
+        ("unknown", "MokListRT cannot be read", "it is not known", "efivars"),
     ],
 )
 def test_each_state_has_its_words_and_its_step(state, because, words, step):
@@ -74,7 +74,7 @@ def test_a_key_that_is_enrolled_needs_nothing():
 def test_unknown_stops_and_says_what_could_not_be_read():
     node = host(secure_boot="unknown", secure_boot_because="efivarfs is not mounted", module_key=key("enrolled"))
     (row,) = found(node)
-    assert row["stops"] is True and "Nobody can tell whether Secure Boot is on" in row["problem"]
+    assert row["stops"] is True and "It is not known whether Secure Boot is on" in row["problem"]
     assert row["evidence"] == "efivarfs is not mounted" and "mount -t efivarfs" in row["next"]
     assert found(node, plan(present=True)) == [], "a driver that is loaded was accepted"
 

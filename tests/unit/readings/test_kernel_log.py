@@ -221,7 +221,7 @@ def test_an_event_says_what_closed_it_and_what_came_after():
     open_one, closed = [event for event in found if event["code"] == 48]
     assert (open_one["closed_by"], open_one["count"], open_one["first_s"]) == ("", 1, 50)
     assert (closed["count"], closed["first_s"], closed["last_s"]) == (2, 10, 20)
-    assert closed["closed_by"] == "the driver asks for no recovery of 0000:3b:00 any more at 40 s"
+    assert closed["closed_by"] == "the driver no longer asks for a recovery of 0000:3b:00 at 40 s"
     assert listed_id("xids", closed) == "kernel.xid:48@0000:3b:00"
 
 

@@ -277,7 +277,7 @@ def test_what_smartctl_says(on_path, answer, expected):
 )
 def test_smartctl_without_an_answer_is_unreadable(on_path, script):
     on_path("smartctl", script)
-    assert "smartctl does not tell the health of /dev/sda" in (ask_disk("sda") or {})["unreadable"]
+    assert "smartctl does not report the health of /dev/sda" in (ask_disk("sda") or {})["unreadable"]
 
 
 def test_the_fabric_managers_version(on_path):

@@ -42,7 +42,7 @@ def run_task(tmp_path: Path, role: str, file: str, **node: Any) -> subprocess.Co
         (SIGNED, ""),
         ({**SIGNED, "trusted": False}, "signed by DKMS module signing key and that is not trusted here"),
         ({**SIGNED, "trusted": False, "signer": ""}, "not signed and that is not trusted here"),
-        ({**SIGNED, "trusted": None, "because": "MokListRT cannot be read"}, "nobody can tell"),
+        ({**SIGNED, "trusted": None, "because": "MokListRT cannot be read"}, "it is not known"),
     ],
 )
 def test_a_module_that_would_be_refused_stops_before_the_reboot(tmp_path, signature, words):

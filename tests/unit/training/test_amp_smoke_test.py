@@ -51,11 +51,11 @@ def test_missing_launcher_names_the_role(run_module: Callable[..., dict]) -> Non
 
 # launcher script; words that the message must have
 FAILURES = {
-    "ran on the CPU": (saying(report(devices=[{"device": "cpu"}])), ["to run on cuda and ran on cpu"]),
-    "ran nowhere": (saying(report(devices=[])), ["to run on cuda and ran on nothing"]),
+    "ran on the CPU": (saying(report(devices=[{"device": "cpu"}])), ["to run on cuda, but ran on cpu"]),
+    "ran nowhere": (saying(report(devices=[])), ["to run on cuda, but ran on nothing"]),
     "one GPU of two": (
         saying(report(devices=[{"device": "cuda:0"}, {"device": "cpu"}])),
-        ["to run on cuda and ran on cuda:0, cpu"],
+        ["to run on cuda, but ran on cuda:0, cpu"],
     ),
     "problems": (
         saying(report(problems=["cuda:0 amp: no step was applied", "cuda:0 fp32: a loss was not finite"]), 1),
@@ -66,7 +66,7 @@ FAILURES = {
         ["cuda was demanded. Next: set framework_pytorch_build"],
     ),
     "problems with exit code 0": (saying(report(problems=["lost"])), ["lost"]),
-    "exit code without a problem": (saying(report(), 3), ["no problem and ended with exit code 3"]),
+    "exit code without a problem": (saying(report(), 3), ["no problem, but ended with exit code 3"]),
     "no Python": (
         "#!/bin/sh\necho 'gpu-run: /venv/bin/python: command not found' >&2\nexit 127\n",
         ["/venv/bin/python cannot be started", "role framework_pytorch", "command not found"],

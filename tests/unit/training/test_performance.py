@@ -102,7 +102,7 @@ def test_a_gpu_that_does_not_say_is_not_idle(changes):
 
 def test_without_an_answer_of_the_driver_nothing_is_started(run):
     asked = run(json.dumps(ANSWER))
-    with pytest.raises(ValueError, match="cannot be asked whether the GPUs are idle: not loaded"):
+    with pytest.raises(ValueError, match="cannot be queried for whether the GPUs are idle: not loaded"):
         read_performance("/", healthy_node.expectations(), {"reachable": False, "message": "not loaded"})
     assert asked == []
 

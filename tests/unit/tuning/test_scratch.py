@@ -148,7 +148,7 @@ HOLDING = [
         "mounted on /data (ext4)",
     ),
     ("swap in use", lambda host, m: host.put("/proc/swaps", "/dev/nvme1n1 partition 1 0 -2\n"), "used for swap"),
-    ("read-only", lambda host, m: host.put(DISK + "/ro", "1\n"), "does not say that it may be written"),
+    ("read-only", lambda host, m: host.put(DISK + "/ro", "1\n"), "does not say that it can be written"),
     ("nobody knows", lambda host, m: (host.folder / (DISK + "/ro").lstrip("/")).unlink(), "does not say"),
     ("swap signature", swap, "wipefs finds a signature"),
     ("a file system", file_system, "blkid finds ext4"),
@@ -158,7 +158,7 @@ HOLDING = [
     ("data at the end", lambda host, m: put_bytes(host, SIZE - 4, b"rows"), "it holds data"),
     ("data in the middle", lambda host, m: put_bytes(host, SIZE // 2, os.urandom(8 * MIB)), "it holds data"),
     ("in use by the kernel", busy, "the kernel has it in use"),
-    ("too small", lambda host, m: os.truncate(device(host), 4096), "4096 bytes only"),
+    ("too small", lambda host, m: os.truncate(device(host), 4096), "only 4096 bytes"),
     ("no device", lambda host, m: device(host).unlink(), "cannot"),
     ("wipefs fails", lambda host, m: host.fake_bin("wipefs", "#!/bin/sh\nexit 1\n"), "wipefs cannot tell"),
     ("no wipefs", lambda host, m: host.fake_bin("wipefs", "#!/bin/sh\nexit 127\n"), "wipefs cannot tell"),
@@ -201,7 +201,7 @@ def test_two_disks_of_one_serial_number_are_refused(host):
 
 def test_a_formatting_that_did_nothing_is_no_success(host):
     host.fake_bin("mkfs.xfs", "#!/bin/sh\nexit 0\n")
-    with pytest.raises(OSError, match="does not carry its file system"):
+    with pytest.raises(OSError, match="does not hold its file system"):
         scratch.format_disk(host.root, "nvme1n1", SERIAL)
 
 

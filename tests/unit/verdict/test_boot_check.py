@@ -77,11 +77,11 @@ def test_a_word_that_is_no_verdict_closes(host, verdict):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"boot_id": "00000000-0000-0000-0000-000000000000"}, "of an earlier boot"),
-        ({"boot_id": None}, "of an earlier boot"),
-        ({"boot_id": ...}, "of an earlier boot"),
-        ({"uptime_s": 99.0}, "is 901 s old and held for 900 s"),
-        ({"uptime_s": 1000.5}, "old and held"),
+        ({"boot_id": "00000000-0000-0000-0000-000000000000"}, "from an earlier boot"),
+        ({"boot_id": None}, "from an earlier boot"),
+        ({"boot_id": ...}, "from an earlier boot"),
+        ({"uptime_s": 99.0}, "is 901 s old and was valid for 900 s"),
+        ({"uptime_s": 1000.5}, "old and was valid"),
         ({"uptime_s": "1000"}, "expected seconds"),
         ({"uptime_s": True}, "expected seconds"),
         ({"uptime_s": float("nan")}, "expected seconds"),
@@ -159,7 +159,7 @@ def test_a_folder_of_units_that_cannot_be_read_closes(host):
     folder.rmdir()
     folder.write_text("a file, so that looking below it is an error that is not absence")
     is_open, sentence = boot_check.gate(host.root)
-    assert not is_open and "cannot be looked at" in sentence
+    assert not is_open and "cannot be examined" in sentence
 
 
 def test_what_a_record_holds(host):

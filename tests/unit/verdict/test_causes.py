@@ -281,13 +281,13 @@ def test_a_circle_has_a_beginning():
 def test_what_is_worse_than_its_cause_is_told_itself():
     """The cause was accepted by root and is a WARN: the UNKNOWN decides the verdict, and somebody must see it."""
     cause = record("driver.reachable", WARN, "nvidia-smi failed", waived={"by": "acknowledgement", "status": FAIL})
-    checks = with_causes([cause, record("gpu.bar1", UNKNOWN, "the driver cannot be asked")])
+    checks = with_causes([cause, record("gpu.bar1", UNKNOWN, "the driver cannot be queried")])
     assert [check["id"] for check in own_findings(checks)] == ["driver.reachable", "gpu.bar1"]
     assert "gpu.bar1" in nagios_line(checks, UNKNOWN)
 
 
 def test_a_cause_that_passes_explains_nothing():
-    checks = [record("driver.reachable", PASS), record("gpu.bar1", UNKNOWN, "the driver cannot be asked")]
+    checks = [record("driver.reachable", PASS), record("gpu.bar1", UNKNOWN, "the driver cannot be queried")]
     assert first_causes(checks) == {}
 
 

@@ -29,7 +29,7 @@ FINDINGS = (
         "chgrp video /dev/nvidia0; chmod 0660 /dev/nvidia0; gpu-doctor",
         (
             "FAIL",
-            "trainer may not use /dev/nvidia0 (mode 0660, group video, which may)",
+            "trainer may not use /dev/nvidia0 (mode 0660, group video, which has access)",
             "usermod -aG video trainer",
         ),
         "chgrp root /dev/nvidia0; chmod 0666 /dev/nvidia0",
@@ -39,7 +39,7 @@ FINDINGS = (
         # As nvidia-smi says it where the job's control group denies it the cards; no container can have one of its own.
         """echo '{"exit": 6, "text": "No devices were found"}' > /etc/fleet/nvidia-smi.json
 runuser -u trainer -- env SLURM_JOB_ID=4711 SLURM_GPUS_ON_NODE=0 gpu-doctor""",
-        ("this Slurm job (4711) has no GPU: this says nothing of the node", "srun --gres=gpu:1"),
+        ("this Slurm job (4711) has no GPU: this says nothing about the node", "srun --gres=gpu:1"),
         "rm /etc/fleet/nvidia-smi.json",
     ),
 )

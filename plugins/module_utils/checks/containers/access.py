@@ -21,8 +21,8 @@ from ..driver.loaded import CARD_NODE, SHARED_NODES
 from ..host.system import in_container
 from .reading import GPU_KIND, read_containers
 
-ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi says what nvidia-ctk says"
-NO_CONTAINERS = "no containers are meant to run here: /etc/gpuwright/containers.json is not there"
+ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi shows what nvidia-ctk printed"
+NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
 
 
@@ -50,8 +50,8 @@ def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     written_for = spec.version("driver")
     if written_for != loaded:
-        return failed(written_for, loaded, f"written for driver {written_for}, loaded is {loaded}")
-    return passed(len(cards), count, f"{engine} finds {len(cards)} GPUs, by driver {loaded}")
+        return failed(written_for, loaded, f"written for driver {written_for}, but {loaded} is loaded")
+    return passed(len(cards), count, f"{engine} finds {len(cards)} GPUs, with driver {loaded}")
 
 
 def one_specification(readings: Evidence, expected: Evidence) -> Outcome:
@@ -60,7 +60,7 @@ def one_specification(readings: Evidence, expected: Evidence) -> Outcome:
         return skipped(NO_CONTAINERS)
     others = [path.text() for path in readings.each("containers", "others")]
     if others:
-        words = f"also described by {', '.join(others)}, which nothing renews"
+        words = f"also described in {', '.join(others)}, which nothing keeps up to date"
         return warned(len(others), 0, words, f"Run: rm {' '.join(others)} ; see what is left: nvidia-ctk cdi list")
     return passed(0, 0, "one specification describes the GPUs")
 

@@ -90,7 +90,7 @@ def parse_spec(text: str, name: str = "the specification") -> Dict[str, Any]:
     kind = KIND.search(text)
     versions = sorted(set(LIBRARY.findall(text)))
     if not kind:
-        raise ValueError(f"{name} names no kind: it is no CDI specification")
+        raise ValueError(f"{name} has no kind: it is not a CDI specification")
     if len(versions) != 1:
         raise ValueError(f"{name} names {len(versions)} versions of libcuda: {', '.join(versions)}")
     return {

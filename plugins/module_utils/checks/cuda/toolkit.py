@@ -91,6 +91,8 @@ CHECKS = (
         question="Does /usr/local/cuda lead to it?",
         judge=cuda_link,
         needs_gpu=False,
-        action=("Run: ansible-playbook site.yml --tags system_cuda ; who changed it: alternatives --display cuda"),
+        action=(
+            "Run: ansible-playbook site.yml --tags system_cuda ; to see what changed it: alternatives --display cuda"
+        ),
     ),
 )

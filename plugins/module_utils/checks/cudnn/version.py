@@ -29,7 +29,7 @@ def cudnn_version(readings: Evidence, expected: Evidence) -> Outcome:
             return failed(
                 "none",
                 wanted,
-                f"the {name} of cuDNN is not there",
+                f"the {name} of cuDNN is missing",
                 action,
             )
         outcome = compare_version("cuDNN " + name, readings.version("cudnn", name), wanted)
@@ -49,7 +49,8 @@ CHECKS = (
         judge=cudnn_version,
         needs_gpu=False,
         action=(
-            "Run: ansible-playbook site.yml --tags system_cuda; remove what was copied into the include folder by hand."
+            "Run: ansible-playbook site.yml --tags system_cuda; remove files that were copied into the include folder "
+            "by hand."
         ),
     ),
 )

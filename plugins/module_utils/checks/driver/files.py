@@ -26,7 +26,7 @@ FOLDER = "/usr/lib64/"
 def bad_program(file: Evidence, name: str, expected: str) -> Optional[Outcome]:
     """The outcome for a program that not everybody may run or that others than root may change; None for a good one."""
     if not (file.flag("is_file") and file.flag("executable")):
-        return failed(file.text("mode"), expected, f"{name} is no program that everybody may run")
+        return failed(file.text("mode"), expected, f"{name} is not a program that every user may run")
     reason = file.wish("unsafe")
     return failed(file.text("mode"), expected, f"{name} is {reason}") if reason else None
 
@@ -53,7 +53,7 @@ def libraries(readings: Evidence, expected: Evidence) -> Outcome:
             return failed("missing", wanted, f"{name} is not there", action)
         found = readings.version("driver_files", "libraries", name)
         if found != wanted:
-            return failed(found, wanted, f"{name} is {found}, the module {wanted}")
+            return failed(found, wanted, f"{name} is {found}, but the module is {wanted}")
     return passed(wanted, wanted, f"all are {wanted}")
 
 
@@ -67,7 +67,7 @@ def fabric_manager(readings: Evidence, expected: Evidence) -> Outcome:
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     version = readings.version("fabric_manager_version")
     if version != wanted:
-        return failed(version, wanted, f"nvidia-fabricmanager is {version}, the driver {wanted}", INSTALL)
+        return failed(version, wanted, f"nvidia-fabricmanager is {version}, but the driver is {wanted}", INSTALL)
     return passed(version, wanted, f"nvidia-fabricmanager is active, {version}")
 
 
@@ -78,7 +78,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=DRAIN,
-        question="Is nvidia-smi the program that the driver brought?",
+        question="Is nvidia-smi the program that came with the driver?",
         judge=nvidia_smi_file,
         action="Run: dnf reinstall -y nvidia-driver-cuda (Debian: apt-get install --reinstall nvidia-smi)",
         source="gpu-operator resolveHostNvidiaSMI",
@@ -92,7 +92,7 @@ CHECKS = (
         question="Do CUDA programs find the driver's libraries?",
         judge=libraries,
         firm_because="without them no program finds a driver",
-        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
+        action=REBOOT_NOW + " ; if they still differ: ansible-playbook site.yml --tags system",
         source="DCGM checkLibraries",
     ),
     Check(

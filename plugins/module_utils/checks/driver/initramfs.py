@@ -122,7 +122,7 @@ def _version_in_archive(stream: Stream) -> Optional[str]:
     while True:
         header = stream.take(HEADER)
         if header[:6] not in PLAIN:
-            raise ValueError("no archive where one should begin")
+            raise ValueError("there is no archive where one should begin")
         # 13 numbers of eight hexadecimal digits: the second is the mode, the seventh the size, the twelfth the length
         # of the name.
         mode, size, length = (int(header[start : start + 8], 16) for start in (14, 54, 94))
@@ -149,7 +149,7 @@ def version_of(data: bytes, name: str, deadline: float) -> str:
             data = _joined(unpacked(file, _kind(file, 0)), deadline)
     match = VERSION.search(data)
     if not match:
-        raise ValueError(f"{name} states no version")
+        raise ValueError(f"{name} has no version")
     return match.group(1).decode("ascii")
 
 
@@ -185,7 +185,7 @@ def _kind(file: BinaryIO, start: int) -> str:
         return "plain"
     kind = next((kind for magic, kind in MAGIC if first.startswith(magic)), None)
     if kind is None:
-        raise ValueError(f"it is packed in a way that is not known: {first.hex()}")
+        raise ValueError(f"it is compressed in an unknown format: {first.hex()}")
     return kind
 
 
@@ -223,14 +223,14 @@ def _by_library(file: BinaryIO, decompressor: Union[bz2.BZ2Decompressor, lzma.LZ
 def _more(file: BinaryIO) -> bytes:
     chunk = file.read(CHUNK)
     if not chunk:
-        raise EOFError("it ends in the middle of packed data")
+        raise EOFError("it ends in the middle of compressed data")
     return chunk
 
 
 def _by_program(file: BinaryIO, command: Sequence[str]) -> Iterator[bytes]:
     program = find_program(command[0])
     if program is None:
-        raise ValueError(f"{command[0]} is not installed, with which it is packed")
+        raise ValueError(f"it is compressed with {command[0]}, which is not installed")
     # The program reads from where the file stands, in Python's terms and in the kernel's.
     os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
     child = subprocess.Popen(

@@ -27,7 +27,7 @@ from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
 
 # What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
-NO_SYSFS = "sysfs shows no GPU, so what else it does not show means nothing"
+NO_SYSFS = "sysfs shows no GPU, so other things that it does not show mean nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 # With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
 LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
@@ -120,7 +120,7 @@ def persistence(readings: Evidence, expected: Evidence) -> Outcome:
     if state != "active":
         return warned(state, "active", f"nvidia-persistenced is {state}", *_package_of_daemon(readings))
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("the daemon is active, but the driver cannot be asked", state, "active", ASK_FIRST)
+        return unknown("the daemon is active, but the driver cannot be queried", state, "active", ASK_FIRST)
     modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
     off = [pci_id for pci_id, mode in modes if mode != "Enabled"]
     if off or not modes:
@@ -165,8 +165,8 @@ def _shut(nodes: Evidence, user: str, names: Sequence[str]) -> Tuple[str, str]:
         return message, ""
     # Root's own group is no way for a user who has no other rights.
     if mode[2:3] in ("6", "7") and group not in ("root", "0"):
-        join = "Run: usermod -aG {} {} ; then start its services anew. Another way: NVreg_DeviceFileMode=0666"
-        return f"{message} (mode {mode}, group {group}, which may)", join.format(group, user)
+        join = "Run: usermod -aG {} {} ; then restart its services. Alternatively: NVreg_DeviceFileMode=0666"
+        return f"{message} (mode {mode}, group {group}, which has access)", join.format(group, user)
     return f"{message} (mode {mode}, group {group})", ""
 
 
@@ -187,7 +187,7 @@ CHECKS = (
         question="Does nvidia-smi answer?",
         judge=reachable,
         firm_because="a driver that does not answer is missing, or has lost a GPU",
-        action="Run nvidia-smi on the node; its text and dmesg | grep -i nvrm say why.",
+        action="Run nvidia-smi on the node; its output and dmesg | grep -i nvrm say why.",
     ),
     Check(
         id="driver.version",
@@ -198,7 +198,7 @@ CHECKS = (
         question="Is the planned driver loaded?",
         judge=driver_version,
         firm_because="one of its findings is that there is no module, and without one no program has a GPU",
-        action=INSTALL + " ; it says when a reboot is due, and does it with -e system_reboot_policy=allowed",
+        action=INSTALL + " ; it says when a reboot is due, and reboots with -e system_reboot_policy=allowed",
     ),
     Check(
         id="driver.flavour",
@@ -219,7 +219,7 @@ CHECKS = (
         question="Do the loaded module and the driver's libraries belong together?",
         judge=module_matches_user_space,
         firm_because="if they differ, every CUDA program ends with an error, as it does without a driver",
-        action=REBOOT_NOW + " ; if they differ then: ansible-playbook site.yml --tags system",
+        action=REBOOT_NOW + " ; if they still differ: ansible-playbook site.yml --tags system",
     ),
     Check(
         id="driver.nouveau_absent",
@@ -230,7 +230,7 @@ CHECKS = (
         question="Is nouveau out of the way?",
         judge=nouveau_absent,
         action=(
-            REBOOT_NOW + " ; if it is loaded again, nothing keeps it away: look at "
+            REBOOT_NOW + " ; if it is loaded again, nothing blocks it: look at "
             "modprobe --showconfig | grep nouveau ; on RHEL also grubby --info=ALL"
         ),
     ),
@@ -253,7 +253,10 @@ CHECKS = (
         judge=device_nodes,
         firm_because="no training can use a card whose device file is missing or closed",
         unit="files",
-        action="Run: nvidia-modprobe -u -c 0 ; if they stay shut: ls -l /dev/nvidia* against NVreg_DeviceFileMode.",
+        action=(
+            "Run: nvidia-modprobe -u -c 0 ; if access is still denied: compare ls -l /dev/nvidia* with "
+            "NVreg_DeviceFileMode."
+        ),
     ),
     Check(
         id="driver.uvm",

@@ -27,7 +27,7 @@ def ecc(readings: Evidence, expected: Evidence) -> Outcome:
     """
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", expected="Enabled", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", expected="Enabled", action=ASK_FIRST)
     errors, off, without = [], [], []
     for gpu in gpus:
         pci_id = gpu.pci_id("pci_id")
@@ -53,7 +53,7 @@ def ecc(readings: Evidence, expected: Evidence) -> Outcome:
     if off:
         return failed("off", "Enabled", f"ECC is off on {', '.join(off)}")
     if without:
-        return skipped(f"no ECC, delivered with it off, or not counted in MIG mode: {', '.join(without)}")
+        return skipped(f"no ECC, ECC off as delivered, or not counted in MIG mode: {', '.join(without)}")
     return passed("Enabled", "Enabled", "ECC is on, no uncorrected error since boot")
 
 
@@ -61,7 +61,7 @@ def retired_pages(readings: Evidence, expected: Evidence) -> Outcome:
     """No broken memory (pages up to Turing, rows from Ampere on) is waiting to be retired, and no retirement failed."""
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", expected="none", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", expected="none", action=ASK_FIRST)
     pending, broken, without = [], [], []
     for gpu in gpus:
         pci_id = gpu.pci_id("pci_id")
@@ -74,7 +74,7 @@ def retired_pages(readings: Evidence, expected: Evidence) -> Outcome:
                 return unknown(f"{pci_id} says nothing about broken memory", expected="none")
             without.append(pci_id)
         if gpu.absent("remapped_rows_pending") != gpu.absent("remapped_rows_failure"):
-            return unknown(f"{pci_id} tells one half of its row remapping", expected="none")
+            return unknown(f"{pci_id} reports only half of its row remapping", expected="none")
         states = {name: gpu.flag(name) for name in answers}
         if states.get("remapped_rows_failure"):
             broken.append(pci_id)
@@ -109,6 +109,6 @@ CHECKS = (
         remedy=REBOOT,
         question="Is any broken GPU memory still waiting to be retired?",
         judge=retired_pages,
-        action="When nobody works on the node, run: systemctl reboot ; if pages wait again, it is for the vendor.",
+        action="When nobody works on the node, run: systemctl reboot ; if pages wait again, contact the vendor.",
     ),
 )

@@ -62,14 +62,14 @@ def parameters(readings: Evidence, expected: Evidence) -> Outcome:
             different.append(f"{parameter.text('source')} asks for {name}={value}, loaded: {found}")
     if different:
         return warned(len(different), 0, "; ".join(different))
-    return passed(0, 0, f"{len(asked)} parameters are as asked for")
+    return passed(0, 0, f"{len(asked)} parameters have the values that are asked for")
 
 
 def modules(readings: Evidence, expected: Evidence) -> Outcome:
     """Every module that the inventory asks for is in the kernel, loaded or built in."""
     wanted = [name.text() for name in expected.each("modules")]
     if not wanted:
-        return skipped("the inventory asks for no further module (verify_expected_modules)")
+        return skipped("the inventory asks for no other module (verify_expected_modules)")
     states = [
         (name, "not loaded" if readings.absent("kernel_modules", name) else readings.text("kernel_modules", name))
         for name in wanted
@@ -109,7 +109,7 @@ CHECKS = (
         judge=parameters,
         unit="parameters",
         action=(
-            "When nobody works on the node, run: systemctl reboot ; where they are the old ones then, the initramfs "
+            "When nobody works on the node, run: systemctl reboot ; if they still have the old values, the initramfs "
             "loads the module: dracut -f (Debian: update-initramfs -u) and reboot once more."
         ),
         source="gpud components/kernel-module; names and values: nv-reg.h of NVIDIA's open kernel modules",

@@ -23,7 +23,7 @@ from .packages_reading import MAKERS, NVIDIA, UNNAMED
 
 REINSTALL = "ansible-playbook site.yml --tags system"
 UNINSTALL = (
-    "Run on the node: nvidia-uninstall --silent (where it is gone: sh NVIDIA-Linux-*.run --uninstall) ; "
+    "Run on the node: nvidia-uninstall --silent (if it is missing: sh NVIDIA-Linux-*.run --uninstall) ; "
     "then " + REINSTALL
 )
 SYNC = {
@@ -51,7 +51,7 @@ def one_version(readings: Evidence, expected: Evidence) -> Outcome:
         if package.flag("bound")
     ]
     if not packages:
-        return skipped("no package of this system carries the driver; driver.source says where it comes from")
+        return skipped("no package of this system contains the driver; driver.source says where it comes from")
     # What most have; where two are as many, the one of the libraries on disk.
     numbers = collections.Counter(version for _name, version in packages)
     most = max(numbers.values())
@@ -87,7 +87,7 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
     known = [maker for maker in makers if maker != UNNAMED]
     if unowned:
         if traces:
-            words = f"NVIDIA's installer (.run) put {_few(unowned)} there ({traces[0]} is left of it)"
+            words = f"NVIDIA's installer (.run) installed {_few(unowned)} ({traces[0]} is left of it)"
             return failed("installer", "packages", words, UNINSTALL)
         return failed("no package", "packages", f"{_few(unowned)} belongs to no package")
     if not makers:
@@ -98,10 +98,10 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
         return warned(", ".join(known), NVIDIA, words)
     if len(known) > 1:
         words = ", ".join(f"{makers[maker]} from {maker}" for maker in known)
-        return warned(", ".join(known), "one source", f"the driver's packages have two makers: {words}")
+        return warned(", ".join(known), "one source", f"the driver's packages come from two sources: {words}")
     planned = _planned(expected)
     if planned and known and known[0] != planned:
-        words = f"{makers[known[0]]} comes from {known[0]}, the plan installs from {planned}"
+        words = f"{makers[known[0]]} comes from {known[0]}, but the plan installs from {planned}"
         return warned(known[0], planned, words)
     left = [path for path in traces if not path.endswith(".log")]
     if left:
@@ -133,13 +133,15 @@ def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
     state = readings.text("probe", "secure_boot")
     if state != "enabled" and not readings.flag("module_signature", "enforced"):
         if state in ("disabled", "unsupported"):
-            return skipped(f"Secure Boot is {state}: any module is taken")
+            return skipped(f"Secure Boot is {state}: any module is accepted")
         return unknown(f"Secure Boot reads {state!r}", state)
     if readings.absent("module_signature", "file"):
         return unknown("there is no module for the kernel that boots next", action=NEXT_MODULE)
     key = readings.wish("module_signature", "file", "key")
     if not key:
-        return failed("unsigned", "a trusted key", "the nvidia module is not signed, and only signed modules are taken")
+        return failed(
+            "unsigned", "a trusted key", "the nvidia module is not signed, and only signed modules are accepted"
+        )
     signer = readings.text("module_signature", "file", "signer")
     enrolled = readings.each("module_signature", "enrolled")
     if any(key in _numbers(one) for one in enrolled):
@@ -148,8 +150,8 @@ def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
     for one in readings.each("module_signature", "kernel"):
         # The kernel does not tell a serial number; but an enrolled key of this name was compared by its own above.
         if key in _numbers(one) or (one.wish("name") == signer and signer not in names):
-            return passed(signer, "a trusted key", f"signed by {signer}, whose key the kernel brings")
-    same = " (a key of this name is enrolled, and is another)" if signer in names else ""
+            return passed(signer, "a trusted key", f"signed by {signer}, whose key is built into the kernel")
+    same = " (another key with this name is enrolled)" if signer in names else ""
     return failed(signer, "a trusted key", f"signed by {signer}, whose key {key} is not trusted here{same}")
 
 
@@ -175,7 +177,7 @@ def initramfs(readings: Evidence, expected: Evidence) -> Outcome:
         return skipped(f"there is no initramfs of kernel {kernel}")
     image = readings.text("initramfs", "image")
     if kernel not in image:
-        return unknown(f"{image} is the image of another kernel than {kernel}", image)
+        return unknown(f"{image} belongs to a kernel other than {kernel}", image)
     if readings.absent("initramfs", "version"):
         return passed("none", "none, or as on disk", f"{image} holds no nvidia module")
     inside = readings.version("initramfs", "version")
@@ -184,7 +186,7 @@ def initramfs(readings: Evidence, expected: Evidence) -> Outcome:
     on_disk = readings.version("probe", "nvidia", "modules", kernel, "version")
     if inside != on_disk:
         action = _make_anew(image, kernel)
-        return failed(inside, on_disk, f"{image} loads {inside}, on disk is {on_disk}", action)
+        return failed(inside, on_disk, f"{image} loads {inside}, but {on_disk} is on disk", action)
     return passed(inside, on_disk, f"{image} holds {inside}, as on disk")
 
 
@@ -211,7 +213,7 @@ CHECKS = (
         judge=source,
         action=(
             "See whose they are: rpm -qa --qf '%{NAME} %{VERSION} %{VENDOR}\\n' '*nvidia*' (Debian: apt-cache policy) "
-            "; remove those of another source, then " + REINSTALL
+            "; remove those from other sources, then " + REINSTALL
         ),
         source="NVIDIA driver installation guide: remove what an earlier method installed before another is used",
     ),
@@ -221,7 +223,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=DRAIN,
-        question="Will the kernel take the module's signature at the next boot?",
+        question="Will the kernel accept the module's signature at the next boot?",
         judge=module_signer,
         action=(
             "Sign it with the enrolled key, or enrol the signer's: mokutil --import its certificate, reboot, and "

@@ -62,7 +62,7 @@ def read_driver_packages(
     """
     manager = "dpkg" if exists(root, DPKG) else "rpm" if any(exists(root, path) for path in RPM) else None
     if manager is None:
-        raise OSError("neither rpm nor dpkg keeps the packages of this system")
+        raise OSError("neither rpm nor dpkg manages the packages of this system")
     text = _ask_packages(manager, run)
     return {
         "manager": manager,
@@ -150,5 +150,5 @@ def _owner(manager: str, path: str, run: RunProgram) -> str:
         return done.stdout.strip()
     nobody = re.search(r"not owned by any package|no path found|No such file", done.stdout + done.stderr)
     if done.rc is None or not nobody:
-        raise OSError(done.problem or f"who has {path}: {(done.stderr or done.stdout).strip()[:200]}")
+        raise OSError(done.problem or f"the package that owns {path}: {(done.stderr or done.stdout).strip()[:200]}")
     return ""

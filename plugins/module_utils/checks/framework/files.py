@@ -9,8 +9,8 @@ from ...verdict.evidence import Evidence
 # The package that the model layer installs into the environment.
 TRAINER = "gan-trainer"
 REBUILD = (
-    "Run: ansible-playbook site.yml --tags framework,model,verify ; it builds a damaged environment anew, and the "
-    "trainer in it."
+    "Run: ansible-playbook site.yml --tags framework,model,verify ; it rebuilds a damaged environment, and the trainer "
+    "in it."
 )
 
 
@@ -37,7 +37,7 @@ def files(readings: Evidence, expected: Evidence) -> Outcome:
         begin = "one problem" if number == 1 else f"{number} problems, such as"
         return failed(number, 0, f"{begin}: {words}")
     if not looked_at:
-        return unknown("no file of the environment was looked at", None, 0, REBUILD)
+        return unknown("no file of the environment was checked", None, 0, REBUILD)
     packages = readings.number("environment", "distributions")
     return passed(0, 0, f"{looked_at} files of {packages} packages are as installed")
 
@@ -53,7 +53,7 @@ CHECKS = (
         judge=files,
         unit="files",
         needs_gpu=False,
-        action=(REBUILD + " Where level deep alone has found it, add: -e framework_pytorch_check_hashes=true"),
+        action=(REBUILD + " If only level deep found it, add: -e framework_pytorch_check_hashes=true"),
         source="packaging.python.org, recording installed projects: RECORD has size and hash of each file",
     ),
 )

@@ -50,14 +50,14 @@ def cuda_build(readings: Evidence, expected: Evidence) -> Outcome:
     wanted = expected.text("plan", "pytorch", "build")
     found = readings.text("venv", "torch", "build")
     if found != wanted:
-        return failed(found, wanted, f"PyTorch is a {found} build, planned is {wanted}")
+        return failed(found, wanted, f"PyTorch is a {found} build, but {wanted} is planned")
     if wanted != "cpu" and not readings.flag("venv", "torch", "cuda_available"):
         away = kept_away(readings)
         if away:
             return unknown(away[0], f"{found}, no GPU", wanted, away[1])
         if hidden_from_programs(readings):
             words = "CUDA_VISIBLE_DEVICES hides every GPU from PyTorch in this session"
-            return unknown(words, f"{found}, no GPU", wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then again.")
+            return unknown(words, f"{found}, no GPU", wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then run it again.")
         action = "Run on the node: /opt/gpuwright/venvs/current/bin/python -c 'import torch; torch.cuda.init()'"
         return failed(f"{found}, no GPU", wanted, "PyTorch finds no GPU it can use", action)
     return passed(found, wanted, f"PyTorch is a {found} build")
@@ -104,10 +104,10 @@ def lock(readings: Evidence, expected: Evidence) -> Outcome:
     wanted = expected.text("plan", "pytorch", "lock")
     planned = expected.flag("plan", "pytorch", "locked")
     if readings.absent("stamp"):
-        return unknown("the environment has no stamp, so nobody knows what it was made from", None, wanted)
+        return unknown("the environment has no stamp, so it is not known what it was made from", None, wanted)
     made_from = readings.text("stamp", "pytorch", "lock")
     if not readings.flag("stamp", "pytorch", "locked"):
-        return warned("no lock", wanted, "installed without a lock file: versions of that day, hashes unchecked")
+        return warned("no lock", wanted, "installed without a lock file: the versions of that day, hashes not checked")
     if not planned:
         return warned(made_from, wanted, "the plan has no lock file: the next environment is installed without hashes")
     if made_from != wanted:
@@ -203,7 +203,7 @@ CHECKS = (
         question="Does PyTorch compute correctly on every device?",
         judge=matrix_product,
         needs_gpu=False,
-        action="Look at nvidia-smi, then for one GPU at a time: CUDA_VISIBLE_DEVICES=0 gpu-doctor --level standard",
+        action="Look at nvidia-smi, then test one GPU at a time: CUDA_VISIBLE_DEVICES=0 gpu-doctor --level standard",
         source="NVIDIA's and PyTorch's own instructions: a product on each device",
     ),
 )

@@ -13,7 +13,9 @@ from .each_card import Judged, Limit, card, over_gpus
 
 LIMITS = {
     "replays_per_minute": Limit(8, "replays", "DCGM DCGM_LIMIT_MAX_PCIREPLAY_RATE: more in a minute is too many"),
-    "replay_minutes": Limit(60, "minutes", "own: what links count when they are set up is seen as over an hour"),
+    "replay_minutes": Limit(
+        60, "minutes", "own: replays that links count while they are set up are spread over an hour at least"
+    ),
     "busy": Limit(50, "%", "own: one that computes; a desktop was seen with 2 to 10 % in P8 on a slow link"),
     "guest_part": Limit(2, "parts", "captures of clouds: 8 of 16 lanes, one of two parts, by design"),
 }
@@ -63,7 +65,8 @@ def lanes(gpu: Evidence, stated: int, readings: Evidence) -> Judged:
     if in_guest(gpu, readings) or "probe" not in readings.names():
         more = max([now] + [twin.number("health", "link_width_now") for twin in twins])
         words += (
-            "; a virtual machine or a saved answer does not tell the slot's: state them (verify_expected_link_width)"
+            "; a virtual machine or a saved answer does not show how many the slot has: state them "
+            "(verify_expected_link_width)"
         )
         if more > now:
             return WARN, now, f"{words}; others of its model have {more}"
@@ -120,7 +123,7 @@ def link_limit(readings: Evidence, expected: Evidence) -> Outcome:
 
     Where a virtual machine is not told what the host can, a card slower than others of its model is a warning.
     """
-    fine = "as fast as card and host can"
+    fine = "as fast as card and host allow"
     return over_gpus(lambda gpu: fastest(gpu, readings), "the lower of card and host", fine)(readings, expected)
 
 
@@ -134,7 +137,7 @@ def fastest(gpu: Evidence, readings: Evidence) -> Judged:
         top = max([now] + [twin.number("health", "link_gen_max") for twin in twins_of(gpu, readings)])
         if now < top:
             return WARN, now, f"at most generation {now}, others of its model {top}"
-        return SKIP, None, "this driver or virtual machine does not tell what card and host can"
+        return SKIP, None, "this driver or virtual machine does not report what card and host support"
     most = gpu.number("health", "link_gen_max")
     words = "at most generation {}; the card has {}, the host {}".format(most, *known)
     return (PASS if most >= min(known) else FAIL, most, words)
@@ -156,9 +159,9 @@ def replays(gpu: Evidence, readings: Evidence) -> Judged:
     number = gpu.number("health", "pcie_replays")
     untold = gpu.absent("health", "pcie_replay_rollovers")
     if not untold and gpu.number("health", "pcie_replay_rollovers"):
-        return WARN, number, "the counter of replays has rolled over"
+        return WARN, number, "the replay counter has rolled over"
     if number <= limit("replays_per_minute") * limit("replay_minutes"):
-        words = f"{number} replays; this driver does not tell whether the counter has rolled over"
+        words = f"{number} replays; this driver does not report whether the counter has rolled over"
         return (SKIP, number, words) if untold else (PASS, number, "")
     minutes = max(readings.amount("host", "uptime_s") / 60.0, limit("replay_minutes"))
     rate = number / minutes
@@ -172,7 +175,7 @@ def c2c(gpu: Evidence) -> Judged:
     """The link between a Grace processor and its GPU (C2C) is up; other cards have no such link to the processor."""
     mode = None if gpu.absent("health", "c2c_mode") else gpu.text("health", "c2c_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
-        return SKIP, None, "no Grace processor, or this driver does not tell"
+        return SKIP, None, "no Grace processor, or this driver does not report it"
     return (PASS if mode == "Enabled" else FAIL, mode, f"C2C is {mode}")
 
 
@@ -180,7 +183,7 @@ def addressing(gpu: Evidence) -> Judged:
     """A GPU beside a Grace processor shares the processor's page tables (ATS); elsewhere each mode is a setting."""
     mode = None if gpu.absent("health", "addressing_mode") else gpu.text("health", "addressing_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
-        return SKIP, None, "no Grace processor, or this driver does not tell"
+        return SKIP, None, "no Grace processor, or this driver does not report it"
     return (PASS if mode == "ATS" else WARN, mode, f"addressing mode is {mode}, ATS is expected beside Grace")
 
 
@@ -217,8 +220,8 @@ CHECKS = (
         judge=link_width,
         unit="lanes",
         action=(
-            "Power off and reseat the card and its riser. Where slot or virtual machine have fewer by design, say so "
-            "in the inventory: verify_expected_link_width"
+            "Power off and reseat the card and its riser. If the slot or the virtual machine has fewer by design, say "
+            "so in the inventory: verify_expected_link_width"
         ),
         source="DCGM, sichek: width below the maximum fails; cloud T4, A10G and L40S have 8 of 16",
     ),
@@ -230,7 +233,7 @@ CHECKS = (
         rule=link_generation,
         expected_value="the highest",
         fine="as fast as it can",
-        action="Power off and reseat the card and its riser; look for a limit of the slot's speed in the firmware.",
+        action="Power off and reseat the card and its riser; look for a limit on the slot's speed in the firmware.",
         source="sichek, DCGM: generation below the maximum under load",
     ),
     Check(
@@ -239,9 +242,9 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=POWER_CYCLE,
-        question="May the PCIe link run as fast as card and host can?",
+        question="Can the PCIe link run as fast as card and host allow?",
         judge=link_limit,
-        action="Look for a limit of the slot's speed in the firmware; power off and reseat the card and its riser.",
+        action="Look for a limit on the slot's speed in the firmware; power off and reseat the card and its riser.",
         source="nvidia-smi(1): PCIe Generation, device and host maximum",
     ),
     Check(

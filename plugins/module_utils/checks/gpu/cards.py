@@ -36,13 +36,13 @@ def count(readings: Evidence, expected: Evidence) -> Outcome:
     on_bus = [gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")]
     if wanted == 0 and on_bus:
         action = f"Set verify_expected_gpu_count to {len(on_bus)}, or take the card out: nothing here uses it."
-        return warned(len(on_bus), 0, f"{len(on_bus)} on the PCI bus of a node without GPUs", action)
+        return warned(len(on_bus), 0, f"{len(on_bus)} on the PCI bus of a node that should have no GPUs", action)
     if len(on_bus) != wanted:
         return failed(len(on_bus), wanted, f"{len(on_bus)} of {wanted} expected on the PCI bus")
     if wanted == 0:
         return passed(0, 0, "no GPU, as expected")
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown(f"{wanted} on the PCI bus, but the driver cannot be asked", wanted, wanted, ASK_FIRST)
+        return unknown(f"{wanted} on the PCI bus, but the driver cannot be queried", wanted, wanted, ASK_FIRST)
     seen = [gpu.pci_id("pci_id") for gpu in readings.each("nvidia_smi", "gpus")]
     missing = sorted(set(on_bus) - set(seen))
     if missing:
@@ -64,7 +64,7 @@ def plan_of_all(readings: Evidence, expected: Evidence) -> Outcome:
     wanted, found = expected.number("gpu_count"), made_for(expected.value)
     here = len([gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")])
     if found < wanted:
-        words = f"the plan was made for {found} of {wanted} GPUs, and {here} are here"
+        words = f"the plan was made for {found} of {wanted} GPUs, and this node has {here}"
         return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")
     return passed(found, wanted, f"the plan was made for {found} GPUs")
 
@@ -97,7 +97,7 @@ def bound_driver(readings: Evidence, expected: Evidence) -> Outcome:
         if driver != "nvidia":
             others.append(f"{gpu.pci_id('pci_id')} has {driver}")
     if not gpus:
-        return unknown("there is no GPU to look at", expected="nvidia")
+        return unknown("there is no GPU to check", expected="nvidia")
     if others:
         return failed("; ".join(others), "nvidia", f"not bound to nvidia: {'; '.join(others)}")
     return passed("nvidia", "nvidia", "bound to nvidia")
@@ -129,8 +129,8 @@ CHECKS = (
         needs_gpu=False,
         firm_because="it detects a lost GPU; if a card was removed on purpose, correct the expected number",
         action=(
-            "Compare lspci -d 10de: with the order; power off and reseat a missing card, or correct the expected "
-            "number."
+            "Compare lspci -d 10de: with what was ordered; power off and reseat a missing card, or correct the "
+            "expected number."
         ),
     ),
     Check(

@@ -35,7 +35,7 @@ def clocks(readings: Evidence, expected: Evidence) -> Outcome:
     if not chosen:
         return over_gpus(own_clocks, "its default", "not below the card's default")(readings, expected)
     if not CLOCKS.fullmatch(chosen):
-        raise Unreadable(f"gpu_clocks in tuning.json are no MEMORY,GRAPHICS in MHz: {chosen!r}", "readings.tuning")
+        raise Unreadable(f"gpu_clocks in tuning.json is not MEMORY,GRAPHICS in MHz: {chosen!r}", "readings.tuning")
     fine = f"{chosen} MHz, as system_tuning was told to set"
     return over_gpus(lambda gpu: chosen_clocks(gpu, chosen), chosen, fine, lambda _gpus: TUNE)(readings, expected)
 
@@ -85,10 +85,10 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="May programs use the clocks that the card was made for?",
+        question="Can programs use the card's default clocks?",
         judge=clocks,
         unit="MHz",
-        action="Run: nvidia-smi -rac ; clocks that are wanted belong into system_tuning_values: gpu_clocks",
+        action="Run: nvidia-smi -rac ; set the clocks that you want in system_tuning_values: gpu_clocks",
         source="sichek check_app_clocks, gcm; the limit is the card's own default",
     ),
     card(
@@ -99,7 +99,7 @@ CHECKS = (
         expected_value=HIGHEST,
         fine="performance state P0",
         action=(
-            "Run: nvidia-smi -rgc ; it sets locked clocks free; if the state stays, nvidia-smi -q -d PERFORMANCE,CLOCK "
+            "Run: nvidia-smi -rgc ; it unlocks locked clocks; if the state stays, nvidia-smi -q -d PERFORMANCE,CLOCK "
             "says why."
         ),
         source=(

@@ -34,7 +34,7 @@ def over_gpus(rule: Rule, expected_value: Any, fine: str, repair: Optional[Repai
     def look(readings: Evidence, expected: Evidence) -> Outcome:
         gpus = answering_gpus(readings)
         if not gpus:
-            return unknown("the driver cannot be asked", expected=expected_value, action=ASK_FIRST)
+            return unknown("the driver cannot be queried", expected=expected_value, action=ASK_FIRST)
         found = [(gpu,) + rule(gpu) for gpu in gpus]
         for status in (FAIL, WARN, SKIP):
             hits = [(gpu, value, words) for gpu, state, value, words in found if state == status]

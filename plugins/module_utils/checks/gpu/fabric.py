@@ -38,7 +38,7 @@ GOOD_WORDS = {BANDWIDTH: "Full", SUMMARY: "Healthy", CONFIGURATION: "None"}
 FLAGS = {
     "fabric_route_unhealthy": "a route through the fabric is unhealthy",
     "fabric_route_recovery": "a route through the fabric is being recovered",
-    "fabric_access_timeout": "the fabric recovers from an access that timed out",
+    "fabric_access_timeout": "the fabric is recovering from an access that timed out",
 }
 WORDS = {
     BANDWIDTH: "bandwidth into the fabric is {}",
@@ -63,10 +63,12 @@ def health_of(name: str) -> Rule:
     def rule(gpu: Evidence) -> Judged:
         known, words = trouble(gpu, name)
         if not known:
-            return SKIP, None, "no fabric, or this driver does not tell"
+            return SKIP, None, "no fabric, or this driver does not report it"
         return (FAIL if words else PASS, words or "none", words)
 
-    rule.__doc__ = "The fabric's own health names no trouble of this kind; joined (Completed, Success) does not say so."
+    rule.__doc__ = (
+        "The fabric's own health shows no problem of this kind; joined (Completed, Success) does not rule one out."
+    )
     return rule
 
 
@@ -85,7 +87,7 @@ def fabric(gpu: Evidence) -> Judged:
 def partition(gpu: Evidence) -> Judged:
     """The fabric manager has put the card into a partition; drivers from 590 on tell where partitions are in use."""
     if gpu.absent("health", "fabric_partition"):
-        return SKIP, None, "no partitions, or this driver does not tell"
+        return SKIP, None, "no partitions, or this driver does not report them"
     inside = gpu.flag("health", "fabric_partition")
     return (PASS if inside else FAIL, "yes" if inside else "no", "no partition of the fabric is assigned")
 
@@ -94,7 +96,7 @@ def domain(readings: Evidence, expected: Evidence) -> Outcome:
     """All cards of a node that joined a fabric are in one domain: one cluster and one clique."""
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", action=ASK_FIRST)
     found: Dict[str, List[str]] = {}
     for gpu in gpus:
         if not gpu.absent("health", "fabric_cluster") and not gpu.absent("health", "fabric_clique"):
@@ -114,7 +116,8 @@ def domain(readings: Evidence, expected: Evidence) -> Outcome:
 
 RESTART = "Run: systemctl restart nvidia-fabricmanager ; its log says why: journalctl -u nvidia-fabricmanager"
 ROUTES = (
-    "Drain the node; look at nvidia-smi nvlink -s and at the log of the fabric manager; reset the card if it stays."
+    "Drain the node; look at nvidia-smi nvlink -s and at the log of the fabric manager; reset the card if the fault "
+    "stays."
 )
 
 
@@ -144,7 +147,7 @@ CHECKS = (
         action=RESTART,
         source="DCGM LogAndSetFMError",
     ),
-    health_check(SUMMARY, "Does the fabric call this card's part of it healthy?", "healthy", DRAIN, ROUTES),
+    health_check(SUMMARY, "Does the fabric report this card's part of it as healthy?", "healthy", DRAIN, ROUTES),
     health_check(BANDWIDTH, "Does the card have its full bandwidth into the fabric?", "full bandwidth", RESET, ROUTES),
     health_check("fabric_route_unhealthy", "Are the routes through the fabric healthy?", "all well", RESET, ROUTES),
     health_check(
@@ -152,12 +155,13 @@ CHECKS = (
         "Has the fabric finished recovering its routes?",
         "no recovery is going on",
         DRAIN,
-        "Wait some minutes and look again: nvidia-smi -q | grep -A 9 Fabric ; if it stays, reset the card.",
+        "Wait a few minutes and look again: nvidia-smi -q | grep -A 9 Fabric ; if the recovery does not end, reset "
+        "the card.",
     ),
     health_check("fabric_access_timeout", "Does the fabric answer in time?", "no access timed out", RESET, ROUTES),
     health_check(
         CONFIGURATION,
-        "Is the fabric configured as this tray and chassis ask?",
+        "Is the fabric configured as this tray and chassis require?",
         "as it should be",
         CONTACT_SUPPORT,
         "Compare the tray, chassis and topology of the rack with the plan; journalctl -u nvidia-fabricmanager",

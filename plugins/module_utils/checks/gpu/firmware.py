@@ -42,7 +42,7 @@ def vbios(readings: Evidence, expected: Evidence) -> Outcome:
         versions.setdefault(gpu.text("name"), set()).add(version)
         builds.setdefault(gpu.text("name"), set()).add(build_of(version))
     if not versions:
-        return unknown("the driver cannot be asked", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", action=ASK_FIRST)
     value = ", ".join(sorted(set().union(*versions.values())))
     mixed = sorted(name for name, found in builds.items() if len(found) > 1)
     if mixed:
@@ -59,7 +59,7 @@ def build_of(version: str) -> Tuple[int, Tuple[str, ...]]:
 def inforom(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi prints no warning, such as of a corrupted InfoROM, and can read each InfoROM's version."""
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("the driver cannot be asked", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", action=ASK_FIRST)
     warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
     if warnings:
         return failed(len(warnings), 0, f"nvidia-smi warns: {warnings[0]}")
@@ -71,8 +71,8 @@ def inforom(readings: Evidence, expected: Evidence) -> Outcome:
         if not gpu.absent("health", "inforom_image")
     }
     if without:
-        return skipped(f"nvidia-smi warns of nothing, but {', '.join(without)} tells no version of its InfoROM")
-    return passed(0, 0, f"nvidia-smi warns of nothing; InfoROM {', '.join(sorted(versions))}")
+        return skipped(f"nvidia-smi prints no warning, but {', '.join(without)} reports no version of its InfoROM")
+    return passed(0, 0, f"nvidia-smi prints no warning; InfoROM {', '.join(sorted(versions))}")
 
 
 def gsp_firmware(readings: Evidence, expected: Evidence) -> Outcome:
@@ -82,13 +82,13 @@ def gsp_firmware(readings: Evidence, expected: Evidence) -> Outcome:
     """
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", action=ASK_FIRST)
     driver = readings.version("nvidia_smi", "driver_version")
     others, without = [], []
     for gpu in gpus:
         if gpu.absent("health", "gsp_firmware"):
             if architecture_named(gpu.text("architecture")).needs_gsp and not is_vgpu(gpu):
-                return unknown(f"{gpu.pci_id('pci_id')} tells no GSP firmware", expected=driver)
+                return unknown(f"{gpu.pci_id('pci_id')} reports no GSP firmware", expected=driver)
             without.append(gpu.pci_id("pci_id"))
             continue
         version = gpu.version("health", "gsp_firmware")
@@ -109,7 +109,7 @@ CHECKS = (
         severity=WARN,
         question="Do cards of one model have the same firmware?",
         judge=vbios,
-        action="Ask the vendor for the update of the older one; nvidia-smi -q | grep -i vbios",
+        action="Ask the vendor for an update of the older firmware; nvidia-smi -q | grep -i vbios",
     ),
     Check(
         id="gpu.inforom",
@@ -131,7 +131,7 @@ CHECKS = (
         remedy=REBOOT,
         question="Does the card run the firmware of its driver?",
         judge=gsp_firmware,
-        action="Install the driver anew with its firmware (/lib/firmware/nvidia), then reboot.",
+        action="Reinstall the driver with its firmware (/lib/firmware/nvidia), then reboot.",
         source="open-gpu-kernel-modules: the driver loads the GSP firmware of its own version",
     ),
 )

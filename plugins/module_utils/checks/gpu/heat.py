@@ -6,8 +6,8 @@ from ...verdict.evidence import Evidence
 from .each_card import Judged, Limit, card
 
 LIMITS = {
-    "temperature_band": Limit(5, "C", "own: warn this near to the card's slowdown temperature"),
-    "memory_temperature": Limit(95, "C", "own limit of data-centre cards with HBM; used where a card names none"),
+    "temperature_band": Limit(5, "C", "own: warn this close to the card's slowdown temperature"),
+    "memory_temperature": Limit(95, "C", "own limit of data-centre cards with HBM; used where a card reports none"),
     "fan_needed": Limit(70, "C", "own: cards that stop their fans when cool start them well below"),
 }
 
@@ -31,7 +31,7 @@ def temperature(gpu: Evidence) -> Judged:
     elif not gpu.absent("health", "temperature_margin_c"):
         margin = gpu.signed("health", "temperature_margin_c")
     else:
-        return SKIP, now, f"{now} C; the card names no limit"
+        return SKIP, now, f"{now} C; the card reports no limit"
     words = f"{now} C, {margin} C below its limit"
     if margin < 0:
         words = f"{now} C, {-margin} C above its limit"
@@ -43,7 +43,7 @@ def temperature(gpu: Evidence) -> Judged:
 def memory_temperature(gpu: Evidence) -> Judged:
     """The memory is colder than the limit that the card names for it, 95 C where it names none."""
     if gpu.absent("health", "temperature_memory_c"):
-        return SKIP, None, "the card does not tell the temperature of its memory"
+        return SKIP, None, "the card does not report the temperature of its memory"
     now, most = gpu.number("health", "temperature_memory_c"), limit("memory_temperature")
     if not gpu.absent("health", "temperature_memory_max_c"):
         most = gpu.number("health", "temperature_memory_max_c")
@@ -59,7 +59,7 @@ def fan(gpu: Evidence) -> Judged:
         return SKIP, None, "the card has no fan of its own"
     speed, now = gpu.number("health", "fan_speed"), gpu.number("temperature_c")
     stopped = not speed and now >= limit("fan_needed")
-    return (WARN if stopped else PASS, speed, f"the fan stands still at {now} C")
+    return (WARN if stopped else PASS, speed, f"the fan is not turning at {now} C")
 
 
 COOLING = "Check fans, air flow and the room; nvidia-smi -q -d TEMPERATURE"

@@ -70,7 +70,7 @@ def mig_mode(gpu: Evidence) -> Judged:
 def recovery_action(gpu: Evidence) -> Judged:
     """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give."""
     if gpu.absent("recovery_action"):
-        return SKIP, None, "the driver is too old to say"
+        return SKIP, None, "the driver is too old to report this"
     action = gpu.text("recovery_action")
     return (PASS if action == "none" else FAIL, action, f"the driver asks for: {action}")
 
@@ -104,7 +104,7 @@ def identity(readings: Evidence, expected: Evidence) -> Outcome:
     """Each card has a UUID of its own: two equal ones mean a card that answers for another."""
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", action=ASK_FIRST)
     names = [gpu.matching(UUID, "a UUID", "uuid") for gpu in gpus]
     if len(set(names)) != len(names):
         return failed(len(set(names)), len(names), f"{len(names)} cards have {len(set(names))} UUIDs")
@@ -121,14 +121,14 @@ CHECKS = (
         fine="what each card must have is known",
         action=(
             "Add a row for it to roles/preflight/files/matrix/devices.yml, whose first lines say how; run make docs, "
-            "and then ansible-playbook site.yml, which brings it to the node."
+            "and then ansible-playbook site.yml, which copies it to the node."
         ),
     ),
     card(
         name="compute_mode",
         severity=FAIL,
         remedy=DRAIN,
-        question="May trainings share the card?",
+        question="Can training runs share the card?",
         rule=compute_mode,
         expected_value="Default",
         fine="compute mode is Default",
@@ -137,10 +137,10 @@ CHECKS = (
     card(
         name="mig_mode",
         severity=WARN,
-        question="Is the card whole?",
+        question="Is the card whole, without MIG slices?",
         rule=mig_mode,
         expected_value="Disabled",
-        fine="no card is cut into slices",
+        fine="no card is cut into MIG slices",
         action="Stop what uses the card ; run: nvidia-smi -mig 0",
     ),
     card(
@@ -183,7 +183,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=POWER_CYCLE,
-        question="Does each card answer for itself?",
+        question="Does each card report its own UUID?",
         judge=identity,
         firm_because="a card for which another one answers is lost",
         unit="cards",

@@ -23,7 +23,7 @@ TRANSLATED = ("DMA", "DMA-FQ")
 OTHERS = ("blocked", "unmanaged")
 ACS_STATES = ("on", "off", "absent")
 # What the next boot keeps is the firmware's.
-ACS_OFF = "switch ACS off in the firmware. Leave it on where this host runs virtual machines."
+ACS_OFF = "switch ACS off in the firmware. Leave it on if this host runs virtual machines."
 SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
 
 
@@ -90,7 +90,7 @@ CHECKS = (
         judge=iommu,
         action=(
             "Switch VT-d or AMD-Vi off in the firmware, or boot with iommu=pt: grubby --update-kernel=ALL "
-            "--args=iommu=pt (Debian: /etc/default/grub, then update-grub) ; leave it where this host runs virtual "
+            "--args=iommu=pt (Debian: /etc/default/grub, then update-grub) ; leave it on if this host runs virtual "
             "machines."
         ),
         source=SOURCE,

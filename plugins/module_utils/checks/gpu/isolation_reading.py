@@ -47,7 +47,7 @@ def _read_gpu(root: str, pci_id: str) -> Dict[str, Any]:
     folder = f"{PCI_FOLDER}/{pci_id}"
     way = link_target(root, folder)
     if way is None:
-        raise ValueError(f"{folder} is no link: the bridges above the card are not known")
+        raise ValueError(f"{folder} is not a link: the bridges above the card are not known")
     above = [part for part in way.split("/")[:-1] if ADDRESS.fullmatch(part)]
     return {
         "pci_id": pci_id,

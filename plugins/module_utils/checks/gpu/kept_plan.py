@@ -49,7 +49,7 @@ def hold(wanted: Dict, recorded: Any, gpus: Optional[List]) -> Held:
         return Held(new, "")
     if made_for(before) < parsed["gpu_count"]:
         return Held(new, "")
-    words = "{} of {} GPUs are on the PCI bus, so the node is still held to the plan that was made for {}".format(
+    words = "{} of {} GPUs are on the PCI bus, so the node is still compared with the plan that was made for {}".format(
         found, parsed["gpu_count"], made_for(before)
     )
     return Held(dict(parsed, plan=before["plan"], **{PLAN_GPUS: made_for(before)}), words)

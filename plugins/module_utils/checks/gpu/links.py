@@ -45,7 +45,7 @@ def nvlink(readings: Evidence, expected: Evidence) -> Outcome:
         else:
             bad.append(words)
     if not value:
-        return unknown("nvidia-smi nvlink -s names no card")
+        return unknown("nvidia-smi nvlink -s lists no card")
     if bad:
         return failed(min(value), "all", "; ".join(bad))
     if odd:
@@ -74,7 +74,7 @@ def nvlink_errors(readings: Evidence, expected: Evidence) -> Outcome:
     if counted < len(cards) and len(slices) == len(cards):
         return skipped("nvidia-smi does not count them in MIG mode")
     if counted < len(cards):
-        return unknown(f"nvidia-smi nvlink -e says nothing of {len(cards) - counted} cards")
+        return unknown(f"nvidia-smi nvlink -e says nothing about {len(cards) - counted} cards")
     if bad:
         return warned(len(bad), 0, f"errors since the driver was loaded: {'; '.join(bad)}")
     return passed(0, 0, f"no error on {len(cards)} cards")
@@ -91,9 +91,9 @@ def topology(readings: Evidence, expected: Evidence) -> Outcome:
     pairs = [(here, there) for here in range(len(rows)) for there in range(len(rows[here])) if here != there]
     lost = ["GPU{} to GPU{}".format(*pair) for pair in pairs if rows[pair[0]][pair[1]] == NO_WAY]
     if lost:
-        return failed("none", "a way", f"no way from {', '.join(lost)}")
+        return failed("none", "a path", f"no path from {', '.join(lost)}")
     ways = ", ".join(sorted({rows[here][there] for here, there in pairs}))
-    return passed(ways, "a way", f"{len(rows)} GPUs, connected by {ways}")
+    return passed(ways, "a path", f"{len(rows)} GPUs, connected by {ways}")
 
 
 CHECKS = (

@@ -67,7 +67,7 @@ def sram(gpu: Evidence) -> Judged:
     if not gpu.absent("health", "sram_uncorrected_sources"):
         number = max(number, gpu.number("health", "sram_uncorrected_sources"))
     if not gpu.absent("health", "sram_threshold_exceeded") and gpu.flag("health", "sram_threshold_exceeded"):
-        return FAIL, number, "the driver says that the limit of errors is passed"
+        return FAIL, number, "the driver says that the limit of errors has been passed"
     return (PASS if number <= limit("sram_uncorrected") else FAIL, number, f"{number} uncorrected errors")
 
 
@@ -91,7 +91,7 @@ def retired_count(gpu: Evidence) -> Judged:
 def remapped_count(gpu: Evidence) -> Judged:
     """Fewer than 512 memory rows are remapped, the most a card can remap; any for uncorrected errors is a warning."""
     if gpu.absent("health", "remapped_rows_uncorrected"):
-        return SKIP, None, "this card does not remap rows, or does not say in this mode"
+        return SKIP, None, "this card does not remap rows, or does not report it in this mode"
     number, corrected = gpu.number("health", "remapped_rows_uncorrected"), 0
     if not gpu.absent("health", "remapped_rows_corrected"):
         corrected = gpu.number("health", "remapped_rows_corrected")
@@ -117,7 +117,7 @@ def memory_size(readings: Evidence, expected: Evidence) -> Outcome:
     """
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be asked", action=ASK_FIRST)
+        return unknown("the driver cannot be queried", action=ASK_FIRST)
     sizes = [gpu.number("memory_total_mib") for gpu in gpus]
     small = []
     for place, gpu in enumerate(gpus):
@@ -134,7 +134,7 @@ def memory_size(readings: Evidence, expected: Evidence) -> Outcome:
             small.append(f"{gpu.pci_id('pci_id')} has {size} MiB of {wanted}")
     if small:
         return failed(min(sizes), max(sizes), f"memory is missing: {'; '.join(small)}")
-    return passed(min(sizes), max(sizes), "as much on each card of a model")
+    return passed(min(sizes), max(sizes), "the same on each card of a model")
 
 
 def is_twin(gpu: Evidence, other: Evidence) -> bool:
@@ -158,7 +158,7 @@ def window(gpu: Evidence, readings: Evidence) -> Judged:
     if gpu.absent("health", "bar1_total_mib"):
         if seen:
             size = seen[0].number("health", "bar1_total_mib")
-            return WARN, None, f"BAR1 is not told, others have {size} MiB"
+            return WARN, None, f"BAR1 is not reported, others have {size} MiB"
         return SKIP, None, "the processor beside this card reaches its memory without a window (C2C)"
     size, words = gpu.number("health", "bar1_total_mib"), "BAR1 has {} MiB"
     most = max([size] + [twin.number("health", "bar1_total_mib") for twin in seen])
@@ -203,7 +203,7 @@ CHECKS = (
         severity=WARN,
         question="Is a change of ECC waiting for a reboot?",
         rule=ecc_pending,
-        expected_value="as now",
+        expected_value="the same as now",
         fine="no change of ECC is pending",
         action="When nobody works on the node, run: systemctl reboot ; or keep the mode: nvidia-smi -e 1 (on), -e 0",
     ),
@@ -273,7 +273,7 @@ CHECKS = (
         expected_value=limit("idle_memory"),
         fine="empty",
         unit="MiB",
-        action="Find who holds it: fuser -v /dev/nvidia* ; a container may hide its programs.",
+        action="Find what holds it: fuser -v /dev/nvidia* ; a container may hide its programs.",
         source=source("idle_memory"),
     ),
 )

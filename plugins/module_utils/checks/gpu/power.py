@@ -23,13 +23,13 @@ from .each_card import Judged, Limit, Repair, card, over_gpus
 
 LIMITS = {
     "power_tolerance": Limit(1, "W", "own: readings are rounded"),
-    "draw_share": Limit(150, "%", "own: an average above its limit by half is a sensor that lies"),
+    "draw_share": Limit(150, "%", "own: an average that is half as high again as its limit comes from a faulty sensor"),
     "held_seconds": Limit(60, "s", "own: one cold start of a fan, one test of the power supply"),
     "held_share": Limit(1, "%", "own: of the time since boot"),
 }
 BRAKE, THERMAL, SLOWDOWN = "hw_power_brake_slowdown", "hw_thermal_slowdown", "hw_slowdown"
 BAD_CLOCKS = (SLOWDOWN, THERMAL, BRAKE, "sw_thermal_slowdown")
-WANTED_LIMIT = "a limit that is wanted belongs into system_tuning_values: gpu_power_limit"
+WANTED_LIMIT = "set the limit that you want in system_tuning_values: gpu_power_limit"
 COUNTERS = (("throttled_by_heat_us", THERMAL), ("throttled_by_brake_us", BRAKE))
 
 
@@ -51,7 +51,7 @@ def throttle(readings: Evidence, expected: Evidence) -> Outcome:
 
 def held_down(gpu: Evidence, by_design: Collection[str]) -> Judged:
     if gpu.absent("throttle_reasons"):
-        return SKIP, None, "this card does not tell, or not to a virtual machine that has a part of it"
+        return SKIP, None, "this card does not report it, or not to a virtual machine that has a part of the card"
     reasons = {reason.text() for reason in gpu.each("throttle_reasons")}
     bad = reasons.intersection(BAD_CLOCKS).difference(by_design)
     # hw_slowdown is true whenever one of its two causes is.
@@ -93,9 +93,9 @@ def power_draw(gpu: Evidence) -> Judged:
         return SKIP, None, "this card does not measure its power"
     now = gpu.amount("power_draw_w")
     if not now:
-        return WARN, now, "it says that it draws nothing"
+        return WARN, now, "it reports that it draws nothing"
     if gpu.absent("power_limit_w"):
-        return SKIP, now, f"it draws {now:g} W and tells no limit"
+        return SKIP, now, f"it draws {now:g} W and reports no limit"
     most = gpu.amount("power_limit_w")
     lies = now * 100 > most * limit("draw_share")
     return (WARN if lies else PASS, now, f"it draws {now:g} W and may draw {most:g} W")
@@ -107,7 +107,7 @@ def module_power(gpu: Evidence) -> Judged:
         return SKIP, None, "this card has no module with a power limit of its own"
     now, default = gpu.amount("health", "module_power_limit_w"), gpu.amount("health", "module_power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, f"limited to {now:g} W, delivered with {default:g} W")
+    return (PASS if fits else WARN, now, f"limited to {now:g} W; its default is {default:g} W")
 
 
 def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
@@ -119,7 +119,7 @@ def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
     if not chosen:
         return over_gpus(own_limit, "its default", "the card's own limit", restored_or_kept)(readings, expected)
     if not chosen.isdigit():
-        raise Unreadable(f"gpu_power_limit in tuning.json is no number of watts: {chosen!r}", "readings.tuning")
+        raise Unreadable(f"gpu_power_limit in tuning.json is not a number of watts: {chosen!r}", "readings.tuning")
     fine = f"{chosen} W, as system_tuning was told to set"
     return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine, lambda _gpus: TUNE)(
         readings, expected
@@ -131,7 +131,7 @@ def own_limit(gpu: Evidence) -> Judged:
         return SKIP, None, "this card has no power limit"
     now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, f"limited to {now:g} W, delivered with {default:g} W")
+    return (PASS if fits else WARN, now, f"limited to {now:g} W; its default is {default:g} W")
 
 
 def restored(place: str, scope: str = "") -> Repair:
@@ -169,9 +169,9 @@ CHECKS = (
         judge=throttle,
         action=(
             "Look at nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER ; check fans, air flow and power cables. What is "
-            "by design in this rack belongs into verify_expected_slowdowns"
+            "by design in this rack goes into verify_expected_slowdowns"
         ),
-        source="gpud, sichek; idle and SW power cap excluded as by Azure's checks",
+        source="gpud, sichek; idle and SW power cap excluded as in Azure's checks",
     ),
     Check(
         id="gpu.throttle_history",
@@ -192,13 +192,13 @@ CHECKS = (
         expected_value="above 0",
         fine="a plausible power draw",
         unit="W",
-        action="Look at nvidia-smi -q -d POWER ; a sensor that stays silent after a power cycle is for the vendor.",
+        action="Look at nvidia-smi -q -d POWER ; if the sensor stays silent after a power cycle, contact the vendor.",
         source=source("draw_share"),
     ),
     card(
         name="module_power",
         severity=WARN,
-        question="May the module draw the power that it should?",
+        question="Can the module draw the power that it should?",
         rule=module_power,
         expected_value="its default",
         fine="the module's own limit",
@@ -212,7 +212,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="May the card draw the power that it should?",
+        question="Can the card draw the power that it should?",
         judge=power_limit,
         unit="W",
         action="Run: nvidia-smi -i ADDRESS -pl WATTS ; " + WANTED_LIMIT,

@@ -25,14 +25,14 @@ def pending(part: str, name: str) -> Rule:
         waits = gpu.flag("health", name)
         return (FAIL if waits else PASS, "yes" if waits else "no", f"a repair of the {part} waits for a reset")
 
-    rule.__doc__ = f"No repair of the card's {part} waits for a reset; drivers from 570 on tell."
+    rule.__doc__ = f"No repair of the card's {part} waits for a reset; drivers from 570 on report this."
     return rule
 
 
 def unrepairable(gpu: Evidence) -> Judged:
     """The driver does not call the card's memory beyond repair, which is its last word; drivers from 590 on say it."""
     if gpu.absent("health", "unrepairable_memory"):
-        return SKIP, None, "this driver or card does not say whether memory is beyond repair"
+        return SKIP, None, "this driver or card does not report whether memory is beyond repair"
     flag = gpu.flag("health", "unrepairable_memory")
     return (FAIL if flag else PASS, "yes" if flag else "no", "the driver calls the memory beyond repair")
 
@@ -51,7 +51,7 @@ def dram(gpu: Evidence) -> Judged:
 def spare_rows(gpu: Evidence) -> Judged:
     """Every bank of memory has spare rows left: without one, the next uncorrectable error there is a failed remap."""
     if gpu.absent("health", "spare_rows_none"):
-        return SKIP, None, "this card does not tell how many spare rows its banks have"
+        return SKIP, None, "this card does not report how many spare rows its banks have"
     empty, low = gpu.number("health", "spare_rows_none"), gpu.number("health", "spare_rows_low")
     words = f"{empty} banks have no spare row, {low} have few"
     if empty:

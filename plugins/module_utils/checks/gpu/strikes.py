@@ -42,7 +42,7 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
     """
     record = readings.at("strikes").value
     if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
-        action = f"Run: mv {FILE} {FILE}.damaged ; a warranty claim needs it; counting begins anew"
+        action = f"Run: mv {FILE} {FILE}.damaged ; a warranty claim needs that file; counting starts again"
         return warned("damaged", BOOTS.value, f"strikes are not counted: {record['unreadable']}", action)
     try:
         cards = parse_strikes(record)["cards"]
@@ -96,8 +96,8 @@ CHECKS = (
         judge=strikes,
         unit="boots",
         action=(
-            "Run NVIDIA's field diagnostic on the card and claim its replacement; what a claim needs: "
-            "gpu-doctor --strikes"
+            "Run NVIDIA's field diagnostic on the card and claim its replacement; gpu-doctor --strikes shows what a "
+            "claim needs"
         ),
         source=BOOTS.source,
     ),

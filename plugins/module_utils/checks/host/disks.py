@@ -33,17 +33,17 @@ def disks(readings: Evidence, expected: Evidence) -> Outcome:
     if in_container(readings):
         return skipped(in_container(readings))
     if readings.absent("disks"):
-        return skipped("this node has no disk of its own: virtual ones belong to their host")
+        return skipped("this node has no disk of its own: virtual disks belong to their host")
     bad, worn, unasked, found = [], [], [], readings.each("disks")
     for disk in found:
         name = disk.text("name")
         state = disk.text("state")
         if state not in LIVE:
-            bad.append(f"the kernel calls {name} {state}")
+            bad.append(f"the kernel reports {name} as {state}")
         elif disk.absent("health"):
             unasked.append(name)
         elif not disk.flag("health", "passed"):
-            bad.append(f"{name} calls itself failing")
+            bad.append(f"{name} reports that it is failing")
         elif name.startswith("nvme"):
             # Its own log must say these; disks behind SATA or SAS have no such words.
             warning, used = disk.number("health", "critical_warning"), disk.number("health", "percentage_used")
@@ -54,10 +54,10 @@ def disks(readings: Evidence, expected: Evidence) -> Outcome:
     if worn:
         return warned(len(worn), 0, "; ".join(worn))
     if unasked:
-        return skipped(f"the kernel reaches {', '.join(unasked)}; smartctl, which knows more, is not installed")
+        return skipped(f"the kernel reaches {', '.join(unasked)}; smartctl, which reports more, is not installed")
     if not found:
-        return unknown("no disk was looked at")
-    return passed(0, 0, f"{len(found)} disks call themselves healthy")
+        return unknown("no disk was checked")
+    return passed(0, 0, f"{len(found)} disks report that they are healthy")
 
 
 DISKS = Reader(
@@ -78,7 +78,7 @@ CHECKS = (
         judge=disks,
         unit="disks",
         needs_gpu=False,
-        action="Look at smartctl -a on what is named, save what is on it, and have it replaced.",
+        action="Look at smartctl -a for the disk that is named, save its data, and have it replaced.",
         source="gcm check_blockdev, aznhc: SMART; NVMe base specification: percentage used, critical warning",
         readers=(DISKS,),
     ),

@@ -48,7 +48,7 @@ def ask_disk(name: str) -> Optional[Dict[str, Any]]:
         passed = answer["smart_status"]["passed"]
     except (ValueError, KeyError, TypeError):
         words = " ".join(done.stdout.split())[:200]
-        return {"unreadable": done.problem or f"smartctl does not tell the health of /dev/{name}: {words}"}
+        return {"unreadable": done.problem or f"smartctl does not report the health of /dev/{name}: {words}"}
     log = answer.get("nvme_smart_health_information_log") or {}
     return {
         "passed": passed,

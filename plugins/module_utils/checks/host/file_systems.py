@@ -68,7 +68,7 @@ def read_mounts(root: str) -> List[Mount]:
             own, separator, rest = line.partition(" - ")
             fields, more = own.split(), rest.split()
             if not separator or len(fields) < 6 or len(more) < 3:
-                raise ValueError(f"{MOUNTS} has a line of another form: {line[:80]!r}")
+                raise ValueError(f"{MOUNTS} has a line in an unknown form: {line[:80]!r}")
             point = ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
             found.append((point, more[0], "ro" in fields[5].split(","), "ro" in more[2].split(",")))
     root_mounts = [(mount, system) for point, _, mount, system in found if point == "/"]
@@ -96,7 +96,7 @@ def look(root: str, folder: str, mounts: List[Mount]) -> Dict:
     path = "/" + os.path.relpath(full, below(root, "/")) if full.rstrip("/") != root.rstrip("/") else "/"
     mount = mount_of(path, mounts)
     if mount is None:
-        raise ValueError(f"{MOUNTS} names no mount of {path}")
+        raise ValueError(f"{MOUNTS} lists no mount for {path}")
     return {
         "there": there,
         "mount": mount.point,

@@ -46,7 +46,7 @@ CHECKS = (
         question="Are the ports to other nodes up?",
         judge=infiniband,
         needs_gpu=False,
-        action="Look at ibstat and at the cables; for INIT ask who runs the subnet manager.",
+        action="Look at ibstat and at the cables; for INIT ask the administrator of the subnet manager.",
         source="azurehpc-health-checks: 5 or more flaps",
     ),
 )

@@ -34,10 +34,10 @@ def services(readings: Evidence, expected: Evidence) -> Outcome:
             "this node has no unit of the toolkit, and the inventory names no service (verify_expected_services)"
         )
     down = [f"{unit} is {state}" for unit, state in named if state != ACTIVE]
-    down += [f"{name} was not asked for" for name in wanted if name not in [unit for unit, _state in named]]
+    down += [f"the state of {name} was not read" for name in wanted if name not in [unit for unit, _state in named]]
     if down:
         names = " ".join([unit for unit, state in named if state != ACTIVE])
-        action = "Run: systemctl unmask {0} ; systemctl enable --now {0} ; what they say: journalctl -u {0}"
+        action = "Run: systemctl unmask {0} ; systemctl enable --now {0} ; their log: journalctl -u {0}"
         return failed(len(down), 0, "; ".join(down), action.format(names) if names else "")
     odd = []
     for row in own:
@@ -60,13 +60,13 @@ CHECKS = (
         level=STANDARD,
         severity=FAIL,
         remedy=DRAIN,
-        question="Do the services of this node run?",
+        question="Are the services of this node running?",
         judge=services,
         unit="units",
         needs_gpu=False,
         action=(
-            "Run: ansible-playbook site.yml --tags system_monitor,system_tuning,system_containers,verify ; what then "
-            "fails says why: systemctl status 'gpuwright-*'"
+            "Run: ansible-playbook site.yml --tags system_monitor,system_tuning,system_containers,verify ; if one "
+            "still fails, see why: systemctl status 'gpuwright-*'"
         ),
         source="NHC check_ps_service, gcm check_service",
     ),

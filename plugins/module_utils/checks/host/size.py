@@ -47,7 +47,7 @@ def size(readings: Evidence, expected: Evidence) -> Outcome:
             found = readings.number(*WEIGHED[name])
             fits, found = near(found, wanted), round(found / float(MIB), 1)
         else:
-            raise Unreadable(f"expectations.host.{name} is nothing that can be counted", "expectations")
+            raise Unreadable(f"expectations.host.{name} is not something that can be counted", "expectations")
         if not fits:
             wrong.append(f"{name}: {found:g} instead of {wanted}")
     if wrong:

@@ -30,7 +30,7 @@ FLOORS = {
     "environment": Floor(64, 512, False),
     # Trainings read it; some keep decoded pictures there.
     "data": Floor(0, 512, False),
-    # A checkpoint of 1 GiB and its temporary twin.
+    # A checkpoint of 1 GiB and its temporary copy.
     "runs": Floor(2048, 4096, True),
 }
 
@@ -71,7 +71,7 @@ def disk_space(readings: Evidence, expected: Evidence) -> Outcome:
     """There is room on /, /boot, /var, /opt/gpuwright, and in the folders of data and runs, each with its own floor."""
     found, others = rows(readings)
     if not found + others:
-        return unknown("no file system was looked at")
+        return unknown("no file system was checked")
 
     def judge(row: Evidence) -> Tuple[int, int]:
         floor, free = FLOORS[row.text("use")], row.number("free_mib")
@@ -96,7 +96,7 @@ def inodes(readings: Evidence, expected: Evidence) -> Outcome:
     fixed = [row for row in found if not row.absent("free_inodes")]
     if not fixed:
         ask(others)
-        return skipped("no file system that was looked at has a fixed number of files")
+        return skipped("no file system that was checked has a fixed number of files")
 
     def judge(row: Evidence) -> Tuple[int, int]:
         free = row.number("free_inodes")
@@ -104,7 +104,7 @@ def inodes(readings: Evidence, expected: Evidence) -> Outcome:
         return (2 if bad else 1 if free < FREE_INODES_GOOD else 0), free
 
     rank, free, row = worst_of(fixed, judge)
-    words = f"{free} files may still be made on {place(row)}"
+    words = f"{free} files can still be created on {place(row)}"
     action = "Find the folder with the most files: du --inodes -x --max-depth=2 {} | sort -n | tail -20".format(
         row.text("mount")
     )
@@ -133,7 +133,7 @@ def writable(readings: Evidence, expected: Evidence) -> Outcome:
         if not row.flag("there"):
             return failed("missing", "writable", f"there is no folder {row.text('folder')}")
     ask(others)
-    return passed("writable", "writable", "system and trainings can write")
+    return passed("writable", "writable", "the system and training runs can write")
 
 
 FILE_SYSTEMS = Reader(
@@ -155,7 +155,7 @@ CHECKS = (
         unit="MiB",
         needs_gpu=False,
         action="Find what fills them: du -xh --max-depth=2 / | sort -h | tail -20",
-        source="own: a checkpoint of 1 GiB, its temporary twin, and a package transaction",
+        source="own: a checkpoint of 1 GiB, its temporary copy, and a package transaction",
         readers=(FILE_SYSTEMS,),
     ),
     Check(
@@ -181,8 +181,10 @@ CHECKS = (
         question="Can the node write where it has to?",
         judge=writable,
         needs_gpu=False,
-        action="Mount what belongs there, or run: ansible-playbook site.yml --tags model ; it makes the folder.",
-        source="own: the kernel remounts a broken file system read-only, and a training ends at its first checkpoint",
+        action="Mount what belongs there, or run: ansible-playbook site.yml --tags model ; it creates the folder.",
+        source=(
+            "own: the kernel remounts a broken file system read-only, and a training run ends at its first checkpoint"
+        ),
         readers=(FILE_SYSTEMS,),
     ),
 )

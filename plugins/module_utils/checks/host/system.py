@@ -41,7 +41,7 @@ def environment(readings: Evidence, expected: Evidence) -> Outcome:
     bad = sorted(names.intersection(BAD_VARIABLES))
     if bad:
         action = "Run: sed -i -E '/^ *({}) *=/d' /etc/environment ; then log in again."
-        return warned(", ".join(bad), "none", f"set for everybody: {', '.join(bad)}", action.format("|".join(bad)))
+        return warned(", ".join(bad), "none", f"set for all users: {', '.join(bad)}", action.format("|".join(bad)))
     return passed("none", "none", "nothing that disturbs CUDA programs")
 
 
@@ -49,7 +49,7 @@ def in_container(readings: Evidence) -> str:
     """A reason to skip what belongs to the host of a container, or "" on a machine of its own."""
     if readings.absent("host", "container"):
         return ""
-    return f"this node is a container ({readings.text('host', 'container')}): look on its host"
+    return f"this node is a container ({readings.text('host', 'container')}): look at its host"
 
 
 def clock_source(readings: Evidence, expected: Evidence) -> Outcome:
@@ -97,7 +97,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Is the environment free of what disturbs CUDA?",
+        question="Is the environment free of settings that disturb CUDA?",
         judge=environment,
         action="Remove the lines from /etc/environment, and log in again.",
         source="DCGM checkForBadEnvVaribles",
@@ -107,7 +107,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Is reading the time cheap?",
+        question="Is reading the clock cheap?",
         judge=clock_source,
         needs_gpu=False,
         action="See why the kernel left tsc: journalctl -k -b | grep -i clocksource ; update the firmware.",

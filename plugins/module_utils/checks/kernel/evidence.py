@@ -7,9 +7,9 @@ from ...verdict.check import REMEDIES, Outcome, passed, unknown, warned
 from ...verdict.evidence import Evidence
 from .event_names import Event
 
-NO_LOG = "this node is a container and its host shows it no kernel log; look there: journalctl -k -b"
+NO_LOG = "this node is a container and its host shows it no kernel log; look on the host: journalctl -k -b"
 LOOK = "Read it: journalctl -k -b"
-KEEP = "Keep the log: Storage=persistent in /etc/systemd/journald.conf; the next boot is then seen whole."
+KEEP = "Keep the log: Storage=persistent in /etc/systemd/journald.conf; the log of the next boot is then complete."
 ACKNOWLEDGED = "acknowledged"
 
 

@@ -96,9 +96,9 @@ def log_whole(readings: Evidence, expected: Evidence) -> Outcome:
         return unknown("the kernel's log is empty", expected="none", action=LOOK)
     if lost:
         number = sum(event.times for event in lost)
-        words = f"{number} messages of the kernel are missing: {lost[0].text}"
+        words = f"{number} kernel messages are missing: {lost[0].text}"
         return warned(number, 0, words)
-    return quiet(readings, "the log is whole")
+    return quiet(readings, "the log is complete")
 
 
 IOMMU = "kernel.iommu"
@@ -133,9 +133,9 @@ CHECKS = (
         "kernel.driver_start",
         REBOOT,
         "Did the driver start on every GPU?",
-        "The driver took every GPU over (FAIL: RmInitAdapter, probe or module failed); mixed versions are a WARN. A"
-        " later start of the driver without the fault closes it.",
-        "the driver had no trouble to start",
+        "The driver took over every GPU (FAIL: RmInitAdapter, probe or module failed); mixed versions are a WARN. A "
+        "later start of the driver without the fault closes the finding.",
+        "the driver started without trouble",
         LOOK + " | grep -iE 'nvrm|nvidia' ; reboot; if it comes back, run nvidia-bug-report.sh.",
         needs_gpu=True,
     ),
@@ -145,13 +145,14 @@ CHECKS = (
         "Did a processor or a task hang since the boot?",
         "No processor locked up (FAIL), no task hung for minutes (WARN). Source: the kernel's own watchdogs.",
         "nothing hung since the boot",
-        LOOK + " | grep -iE 'lockup|blocked for more' ; a hung NVIDIA task goes only with a reboot.",
+        LOOK + " | grep -iE 'lockup|blocked for more' ; only a reboot ends a hung NVIDIA task.",
     ),
     _row(
         "kernel.stalls",
         REBOOT,
         "Did a processor stall the kernel since the boot?",
-        "No RCU stall and no stuck work queue since the boot (FAIL): a processor did not let the kernel go on.",
+        "No RCU stall and no stuck work queue since the boot (FAIL): such a processor does not let the kernel "
+        "continue.",
         "nothing stalled since the boot",
         LOOK + " | grep -iE 'stall|starved|workqueue lockup' ; reboot, then look for firmware and kernel updates.",
     ),
@@ -166,9 +167,9 @@ CHECKS = (
     _row(
         "kernel.out_of_memory",
         "",
-        "Did the kernel kill programs for want of memory?",
-        "The kernel killed no program for want of memory, and refused none a large piece of it (WARN), since the boot.",
-        "no program was killed for want of memory",
+        "Did the kernel kill programs because memory ran out?",
+        "The kernel killed no program for lack of memory, and refused none a large block of it (WARN), since the boot.",
+        "no program was killed for lack of memory",
         "See who: journalctl -k -b | grep -i 'out of memory' ; lower the batch size or the number of loader workers.",
         severity=WARN,
     ),
@@ -176,11 +177,12 @@ CHECKS = (
         "kernel.hardware_errors",
         CONTACT_SUPPORT,
         "Did processor or memory report an error?",
-        "No uncorrected machine check or memory error (FAIL), no corrected or undecided one (WARN), since the boot. A"
-        " group of lines is one event, decided by its severity; what firmware kept of the boot before is a WARN.",
+        "No uncorrected machine check or memory error (FAIL), no corrected or undecided one (WARN), since the boot. A "
+        "group of lines is one event, judged by its severity; what the firmware kept from the previous boot is a "
+        "WARN.",
         "no hardware error since the boot",
-        LOOK + " | grep -iE 'hardware error|EDAC' ; then the server's event log: ipmitool sel list ; replace what they"
-        " name (memory, processor, card); the finding ends with the reboot.",
+        LOOK + " | grep -iE 'hardware error|EDAC' ; then the server's event log: ipmitool sel list ; replace what "
+        "these logs name (memory, processor, card); the finding ends with the reboot.",
     ),
     _row(
         "kernel.pcie_errors",
@@ -196,7 +198,7 @@ CHECKS = (
         "Did the IOMMU refuse an access of a GPU?",
         "No fault of the IOMMU names a GPU (FAIL) or another device (WARN) since the boot.",
         "no IOMMU fault since the boot",
-        "Stop the GPU's programs and reset it: nvidia-smi --gpu-reset ; where GPUs exchange data, boot with iommu=pt or"
+        "Stop the GPU's programs and reset it: nvidia-smi --gpu-reset ; if GPUs exchange data, boot with iommu=pt or"
         " without the IOMMU (see gpu.iommu).",
     ),
     _row(
@@ -221,8 +223,8 @@ CHECKS = (
         "kernel.network",
         REBOOT,
         "Did a network adapter fail since the boot?",
-        "No adapter lost its firmware or did not start (FAIL: mlx5), and none reported heat, want of power or a stuck"
-        " queue (WARN), since the boot. An adapter that was started again closes its fault.",
+        "No adapter lost its firmware or did not start (FAIL: mlx5), and none reported heat, lack of power or a stuck "
+        "queue (WARN), since the boot. An adapter that was started again closes its fault.",
         "no network adapter had trouble since the boot",
         LOOK + " | grep -iE 'mlx5|NETDEV WATCHDOG' ; reboot; if it comes back, power the node off and on and look at"
         " the adapter's firmware and slot (mlxfwmanager --query, lspci -vv).",
@@ -233,8 +235,8 @@ CHECKS = (
         "Did a file server stop answering?",
         "No server of NFS, Lustre, CephFS or SMB left this node without an answer (WARN) until it answered again.",
         "no file server stopped answering since the boot",
-        LOOK + " | grep -iE 'not responding|Lustre|ceph|CIFS' ; look at the server and the network between; a training"
-        " that reads from there stands still or has lost its files.",
+        LOOK + " | grep -iE 'not responding|Lustre|ceph|CIFS' ; look at the server and the network in between; a "
+        "training run that reads from it hangs or has lost its files.",
         severity=WARN,
     ),
     Check(

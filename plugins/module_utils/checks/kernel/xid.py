@@ -90,7 +90,7 @@ def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair
     )
     if beside or "switches" not in readings.names() or not readings.number("switches"):
         return found._replace(kind=HARMLESS)
-    meaning = found.meaning + "; on a node with NVSwitch also what nvidia-fabricmanager causes"
+    meaning = found.meaning + "; on a node with NVSwitch, nvidia-fabricmanager may also have caused it"
     return found._replace(kind=WARN, meaning=meaning, action=FABRIC)
 
 

@@ -41,7 +41,7 @@ def limits(readings: Evidence, expected: Evidence) -> Outcome:
     if files != NO_LIMIT and count(files) < FILES:
         low.append(f"{files} open files")
     if low:
-        return warned(", ".join(low), "no limit", f"trainings are held to {' and '.join(low)}")
+        return warned(", ".join(low), "no limit", f"training runs are limited to {' and '.join(low)}")
     return passed(memory, "no limit", f"pinned memory: {memory}, open files: {files}")
 
 
@@ -57,7 +57,7 @@ CHECKS = (
         layer="model",
         level=STANDARD,
         severity=WARN,
-        question="May trainings pin memory and open files?",
+        question="Can training runs pin enough memory and open enough files?",
         judge=limits,
         needs_gpu=False,
         action="Run: ansible-playbook site.yml --tags model ; look for a drop-in: systemctl cat train-gan@x",

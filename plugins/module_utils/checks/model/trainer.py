@@ -55,8 +55,8 @@ def permissions(readings: Evidence, expected: Evidence) -> Outcome:
     if number or examples:
         return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
     if not looked_at:
-        return unknown("no file was looked at")
-    return passed(0, 0, f"{looked_at} files, all changeable by root only")
+        return unknown("no file was checked")
+    return passed(0, 0, f"{looked_at} files, which only root can change")
 
 
 CHECKS = (
@@ -81,6 +81,6 @@ CHECKS = (
         judge=permissions,
         unit="files",
         needs_gpu=False,
-        action="Run: chown -R root:root and chmod -R go-w on what is named, and find out who changed it.",
+        action="Run: chown -R root:root and chmod -R go-w on the files that are named, and find out who changed them.",
     ),
 )

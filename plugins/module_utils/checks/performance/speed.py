@@ -182,7 +182,7 @@ def near_and_far(readings: Evidence, devices: List[Evidence]) -> Outcome:
             return unknown(f"{name} could not be measured{why_failed(readings, name)}")
         near = device.amount("measures", "h2d_gb_s", "value")
         far = device.amount("measures", "h2d_remote_gb_s", "value")
-        words = f"{name}: {near:g} GB/s from near, {far:g} GB/s from far processors"
+        words = f"{name}: {near:g} GB/s from near processors, {far:g} GB/s from far ones"
         if near * NOISE < far:
             return warned(near, far, words)
     return passed(near, far, words)

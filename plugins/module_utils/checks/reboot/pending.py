@@ -31,6 +31,9 @@ CHECKS = (
         question="Is everything that is installed also running?",
         judge=reboot_pending,
         needs_gpu=False,
-        action="When nobody works on the node, run: systemctl reboot ; a run does so with system_reboot_policy=allowed",
+        action=(
+            "When nobody works on the node, run: systemctl reboot ; a playbook run does so with "
+            "system_reboot_policy=allowed"
+        ),
     ),
 )

@@ -26,7 +26,7 @@ def allocator(readings: Evidence, expected: Evidence) -> Outcome:
         path = readings.text("allocators", name, "path")
         problem = readings.text("allocators", name, "problem")
         if path != expected.wish("plan", "runtime", name):
-            return unknown(f"another library was looked at than the planned one: {path}")
+            return unknown(f"a library other than the planned one was checked: {path}")
         if problem != "none":
             return failed("unusable", path, problem, reinstall(readings, path, "system_runtime"))
     return passed(", ".join(names), ", ".join(names), f"{' and '.join(names)} can be preloaded")
@@ -44,7 +44,7 @@ def launcher(readings: Evidence, expected: Evidence) -> Outcome:
         return failed("bad policy", "runnable", policy)
     name, why = readings.text("launcher", "allocator", "name"), readings.text("launcher", "allocator", "why")
     if name not in ("malloc", "jemalloc", "tcmalloc"):
-        return unknown(f"gpu-run takes an allocator that nobody knows: {name}")
+        return unknown(f"gpu-run uses an unknown allocator: {name}")
     return passed("runnable", "runnable", f"gpu-run reads its policy; allocator {name}: {why}")
 
 

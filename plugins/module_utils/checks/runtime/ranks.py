@@ -39,7 +39,7 @@ def _cpus(row: Evidence, name: str) -> Set[int]:
     try:
         return set_of(row.text(name))
     except ValueError as error:
-        raise Unreadable(f"{row.name}.{name} is no list of CPUs: {error}", f"{row.name}.{name}")
+        raise Unreadable(f"{row.name}.{name} is not a list of CPUs: {error}", f"{row.name}.{name}")
 
 
 CHECKS = (
@@ -51,7 +51,7 @@ CHECKS = (
         question="Are the running ranks placed so that they do not disturb each other?",
         judge=placement,
         unit="findings",
-        action="Start each rank by gpu-run: torchrun --nproc-per-node=8 --no-python gpu-run -- python train.py ; "
+        action="Start each rank with gpu-run: torchrun --nproc-per-node=8 --no-python gpu-run -- python train.py ; "
         "gpu-run --check lists the ranks",
         source=f"own: {FAR_SHARE:.0%} and {FAR_MIB} MiB of far memory",
     ),

@@ -41,7 +41,7 @@ def secure_boot(readings: Evidence, expected: Evidence) -> Outcome:
         return passed("enabled, key enrolled", "off, or key enrolled", "the key with which DKMS signs is enrolled")
     loaded = not readings.absent("probe", "nvidia", "loaded")
     if key == NONE and loaded:
-        words = "DKMS has no key here; the module that runs is signed by another, see driver.module_signer"
+        words = "DKMS has no key here; the loaded module is signed with another key, see driver.module_signer"
         return passed("enabled, no key of DKMS", "off, or key enrolled", words)
     found, words = NOT_TRUSTED[key]
     if not loaded:
@@ -69,7 +69,8 @@ CHECKS = (
         judge=secure_boot,
         action=(
             "Run: ansible-playbook site.yml --tags system -e system_kernel_prepare_secure_boot=true ; it stages the "
-            "key's import and prints what the console asks ; by hand: mokutil --import, reboot, confirm there."
+            "key's import and prints what the console will ask ; by hand: mokutil --import, reboot, confirm at the "
+            "console."
         ),
     ),
 )

@@ -46,7 +46,7 @@ def smoke_record(result: Optional[Record]) -> Record:
         return {"unreadable": f"the smoke test was skipped: {lines[0] if lines else 'no reason given'}"}
     record = result.get("smoke")
     if not isinstance(record, dict):
-        return {"device": None, "devices": [], "problems": lines[:1] or ["the smoke test gave no record and no reason"]}
+        return {"device": None, "devices": [], "problems": lines[:1] or ["the smoke test left no record and no reason"]}
     return record if record.get("problems") or not lines else dict(record, problems=lines[:1])
 
 
@@ -116,7 +116,7 @@ def amp(readings: Evidence, expected: Evidence) -> Outcome:
 
 def describe(wanted: str, devices: Sequence[Evidence]) -> str:
     if wanted == "cpu":
-        return "trained on the CPU, as demanded; this says nothing about a GPU"
+        return "trained on the CPU, as requested; this says nothing about a GPU"
     names = ", ".join(device.text("device") for device in devices)
     return f"trained on {names} in float32 and {devices[0].text('amp_dtype')}"
 
@@ -136,7 +136,7 @@ def speed_ratio(readings: Evidence, expected: Evidence) -> Outcome:
     architectures = sorted({gpu.text("architecture") for gpu in readings.each("probe", "gpus")})
     values = {gpu.device("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
     if len(architectures) != 1 or not values:
-        return unknown(f"one architecture and one GPU at least are needed, there are {len(architectures)}")
+        return unknown(f"at least one architecture and one GPU are needed, there are {len(architectures)}")
     slow = min(values, key=lambda name: values[name])
     limits = floors.amp_floor(architectures[0])
     words = f"{slow}: {values[slow]:g} times as fast as float32"
@@ -206,7 +206,7 @@ CHECKS = (
         level=STANDARD,
         severity=FAIL,
         remedy=DRAIN,
-        question="Does mixed precision make trainings faster?",
+        question="Does mixed precision make training faster?",
         judge=speed_ratio,
         unit="x",
         action="Look for heat and power limits under load: nvidia-smi dmon ; compare with gpu-doctor --level deep",
@@ -228,7 +228,7 @@ CHECKS = (
         layer="model",
         level=STANDARD,
         severity=WARN,
-        question="Did the smoke test run as trainings do?",
+        question="Did the smoke test run the way training runs do?",
         judge=sandbox,
         needs_gpu=False,
         action="Run: ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",

@@ -37,7 +37,7 @@ def parse_duration(text: str) -> int:
     """Seconds of "30m", "12h" or "7d"; ValueError for anything else and for more than 90 days."""
     match = DURATION.fullmatch(text)
     if not match:
-        raise ValueError(f'{text!r} is no time; expected minutes, hours or days such as "30m", "12h", "7d"')
+        raise ValueError(f'{text!r} is not a duration; expected minutes, hours or days such as "30m", "12h", "7d"')
     seconds = int(match.group(1)) * SECONDS[match.group(2)]
     if seconds > LONGEST_DAYS * SECONDS["d"]:
         raise ValueError(f"{text} is too long; expected at most {LONGEST_DAYS}d")
@@ -149,7 +149,10 @@ def why_not_now(entry: Entry, moment: Any) -> str:
     if now is None or not _time(now):
         return "the time of this check is not known"
     if age_seconds(entry["when"], now) < 0:
-        return f"the clock ({now}) is before the time it was given ({entry['when']}): set the clock: chronyc makestep"
+        return (
+            f"the clock ({now}) is earlier than the time when it was given ({entry['when']}): set the clock: chronyc "
+            "makestep"
+        )
     if age_seconds(entry["until"], now) >= 0:
         return f"it expired at {entry['until']}"
     if of_this_boot_only(entry) and (not entry["boot_id"] or entry["boot_id"] != moment.get("boot_id")):

@@ -96,9 +96,9 @@ def check_named(name: str) -> Optional[Check]:
 def _no_such_event(name: str, readings: Record, opened: Iterable[Failing]) -> str:
     """Why an event cannot be acknowledged, and what could be."""
     if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
-        return f"{name} is in the kernel's log and is no FAIL: there is nothing to acknowledge"
+        return f"{name} is in the kernel's log but is not a FAIL: there is nothing to acknowledge"
     there = sorted({found.id for found in opened})
-    what = f"open are {', '.join(there)}" if there else "it shows no event that FAILs"
+    what = f"events that FAIL: {', '.join(there)}" if there else "it shows no event that FAILs"
     near = difflib.get_close_matches(name, there + [check.id for check in CHECKS], 1)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"the kernel's log of this boot does not show {name!r}: {what}{meant}"

@@ -33,7 +33,7 @@ def why_not_covered(entry: Entry, record: Record) -> str:
     if _gravity(record["remedy"]) > _gravity(entry["remedy"]):
         return f"it was given when the remedy was {entry['remedy']}, now it is {record['remedy']}"
     if _is_worse(entry, record, message):
-        return f"it was given when the finding was less bad: {entry['message']}"
+        return f"it was given when the finding was less severe: {entry['message']}"
     return ""
 
 

@@ -14,7 +14,7 @@ from ...verdict.check import (
 from ...verdict.evidence import Evidence
 from .rules import asked_skips, parse_entries, problems_of_skips
 
-RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge anew what is still accepted"
+RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge again what is still accepted"
 
 
 def valid(readings: Evidence, expected: Evidence) -> Outcome:
@@ -44,7 +44,7 @@ def valid(readings: Evidence, expected: Evidence) -> Outcome:
     refused = problems_of_skips(expected.value, CHECKS)
     if refused:
         words = "; ".join(f"{name}: {refused[name]}" for name in sorted(refused))
-        return warned(", ".join(sorted(refused)), "valid", f"verify_skip_checks is not followed: {words}")
+        return warned(", ".join(sorted(refused)), "valid", f"verify_skip_checks has no effect: {words}")
     numbers = len(record.value), len(asked_skips(expected.value))
     return passed("valid", "valid", "{} acknowledgements kept, {} checks switched off".format(*numbers))
 

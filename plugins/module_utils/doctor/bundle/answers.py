@@ -14,6 +14,7 @@ MIB = 1024 * 1024
 NVIDIA_SMI = "nvidia-smi"
 # Names of packages that have to do with the driver, the toolkit or the kernel.
 PACKAGE = re.compile(
+    r" "
     r"nvidia|cuda|cudnn|nccl|kernel|linux-(?:image|headers|modules)|dkms|libnv|datacenter-gpu|fabricmanager|podman|docker"
 )
 DEVICE_FILES = (
@@ -72,14 +73,14 @@ class Answer(NamedTuple):
 COMMANDS = (
     (
         "nvidia-smi/query.xml",
-        "everything that the driver says, for programs",
+        "everything that the driver reports, for programs",
         (["nvidia-smi", "-q", "-x"],),
         30,
         4 * MIB,
     ),
     ("nvidia-smi/query.txt", "the same for people", (["nvidia-smi", "-q"],), 30, 2 * MIB),
     ("nvidia-smi/list.txt", "the GPUs", (["nvidia-smi", "-L"],), 30, MIB // 4),
-    ("nvidia-smi/topology.txt", "the way between two GPUs", (["nvidia-smi", "topo", "-m"],), 30, MIB // 4),
+    ("nvidia-smi/topology.txt", "the path between two GPUs", (["nvidia-smi", "topo", "-m"],), 30, MIB // 4),
     ("nvidia-smi/nvlink-status.txt", "state of the links", (["nvidia-smi", "nvlink", "-s"],), 30, MIB // 4),
     ("nvidia-smi/nvlink-errors.txt", "errors of the links", (["nvidia-smi", "nvlink", "-e"],), 30, MIB // 4),
     (
@@ -103,9 +104,9 @@ COMMANDS = (
 FILES = (
     ("driver/version.txt", "the loaded module", "/proc/driver/nvidia/version"),
     ("driver/params.txt", "its parameters", "/proc/driver/nvidia/params"),
-    ("plan.json", "the plan that the node was built by", "/etc/gpuwright/plan.json"),
+    ("plan.json", "the plan by which the node was built", "/etc/gpuwright/plan.json"),
     ("runtime.json", "the policy of gpu-run", "/etc/gpuwright/runtime.json"),
-    ("tuning.json", "the settings that are held", "/etc/gpuwright/tuning.json"),
+    ("tuning.json", "the settings that are kept", "/etc/gpuwright/tuning.json"),
     ("verified.json", "when this node passed last", "/var/lib/gpuwright/verified.json"),
     ("boot-check.json", "the last check of a boot", "/var/lib/gpuwright/boot-check.json"),
 )
@@ -120,7 +121,7 @@ def raw_answers(root: str) -> List[Answer]:
             continue
         answer, timed_out = _asked(name, what, commands, seconds, most)
         # A driver that hangs does so for each question, and leaves a process behind that cannot be killed.
-        silent = "not asked: nvidia-smi did not answer before" if timed_out and commands[0][0] == NVIDIA_SMI else silent
+        silent = "not run: nvidia-smi did not answer earlier" if timed_out and commands[0][0] == NVIDIA_SMI else silent
         found.append(_only_ours(answer) if name == "packages.txt" else answer)
     found += [_file(root, *row) for row in FILES]
     found.append(
@@ -135,7 +136,7 @@ def _asked(name: str, what: str, commands: Sequence[Sequence[str]], seconds: flo
         done = run_bounded(command, seconds, most)
         said = " ".join(done.stderr.split())[:500]
         if done.missing or (len(commands) > 1 and not done.stdout.strip()):
-            problems.append(done.problem or f"{command[0]} says nothing: {said}")
+            problems.append(done.problem or f"{command[0]} printed nothing: {said}")
             continue
         problem = done.problem or ("" if done.rc == 0 else f"ended with {done.rc}")
         problem = ": ".join(part for part in (problem, said) if part)

@@ -91,7 +91,7 @@ def make_bundle(
     that exists is never replaced.
     """
     if path and os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, "it exists already; name another file")
+        raise FileExistsError(errno.EEXIST, "it already exists; choose another file name")
     now = now_utc()
     report, answers = (
         _scanned(scan()) if scan else _report(root, examine, expected_at or below(root, EXPECTATIONS_PATH))
@@ -121,7 +121,7 @@ def make_bundle(
 
 def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]]:
     """The report, {} where the node's expectations cannot be read, and it and they as answers."""
-    what, expected = "the readings and checks of this moment", "what the node was judged by"
+    what, expected = "the readings and checks at this moment", "what the node was judged by"
     shown = EXPECTATIONS_PATH if path == below(root, EXPECTATIONS_PATH) else path
     try:
         report = examine(parse_expectations(read_json(path)))
@@ -137,7 +137,7 @@ def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]
 
 def _scanned(report: dict) -> Tuple[dict, List[Answer]]:
     """The report of a scan, which nobody expected anything of, as an answer."""
-    what = "the readings and checks of this moment"
+    what = "the readings and checks at this moment"
     return report, [Answer(REPORT, what, "gpu-doctor --scan", None, json.dumps(report), "")]
 
 
@@ -168,7 +168,7 @@ def _files(answers: List[Answer], masker: Optional[Masker]) -> Tuple[list, List[
             "command": answer.command,
             "rc": answer.rc,
             "bytes": len(data),
-            "problem": problem or ("" if data else "nothing was said"),
+            "problem": problem or ("" if data else "no output"),
         }
         rows.append(
             dict(row, command=masker.text(row["command"]), problem=masker.text(row["problem"])) if masker else row

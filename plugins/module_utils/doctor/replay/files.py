@@ -101,7 +101,7 @@ def pieces_of(path: str) -> List[Piece]:
             return [Piece(BUNDLE, members=members, cut=not whole)]
         if members is not None or (not data and not whole):
             kind = DAMAGED if not whole or not members else OTHER
-            return [Piece(kind, f"a packed file that holds no whole bundle of gpu-doctor: {MANIFEST} missing")]
+            return [Piece(kind, f"an archive that is not a complete bundle of gpu-doctor: {MANIFEST} is missing")]
         cut = cut or not whole
     elif data[257:262] == b"ustar":
         members = unpacked(data)
@@ -136,7 +136,7 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
     if len(text) <= LONGEST_SENTENCE and SENTENCE.match(text):
         return [Piece(XML, text)]
     if "==NVSMI LOG==" in text:
-        return [Piece(OTHER, "nvidia-smi -q in its form for people; what can be judged is nvidia-smi -q -x")]
+        return [Piece(OTHER, "nvidia-smi -q as plain text; only nvidia-smi -q -x can be judged")]
     return [Piece(OTHER, "neither nvidia-smi -q -x, nor a kernel log, nor a bundle of gpu-doctor")]
 
 
@@ -214,7 +214,7 @@ def manifest_of(members: Mapping[str, bytes]) -> dict:
     """The manifest of a bundle; ValueError when it is none."""
     record = _manifest(members.get(MANIFEST, b""))
     if record is None:
-        raise ValueError(f"{MANIFEST} is not one of gpu-doctor's")
+        raise ValueError(f"{MANIFEST} was not written by gpu-doctor")
     return record
 
 

@@ -96,7 +96,7 @@ def _parsed(log: Log) -> dict:
 
 
 def _log_words(log: Log) -> str:
-    begins = "" if "] Linux version " in log.text else ", not from the boot on"
+    begins = "" if "] Linux version " in log.text else ", which do not begin at the boot"
     others = f" of {log.of}" if log.of > log.lines else ""
     return f"kernel log, {log.lines}{others} lines{begins}"
 
@@ -107,7 +107,7 @@ def _bare(kind: str, readings: dict, words: str, cut: bool) -> dict:
     count = max(1, len(smi["gpus"])) if smi else 1
     checks = checks_of_part(readings, expectations_of_part(count))
     if smi and not smi["reachable"]:
-        # The others say no more than that the driver cannot be asked.
+        # The others say no more than that the driver cannot be queried.
         checks = [check for check in checks if check["id"] == REACHABLE]
     parsed = ", ".join(part for part in (_answer_words(smi) if smi else "", words, "cut off" if cut else "") if part)
     verdict = worst([check["status"] for check in checks])
@@ -181,7 +181,7 @@ def _bundle(piece: Piece) -> dict:
     if not is_ours:
         # An older reader may have missed what today's sees.
         readings.update(_read_again(piece, manifest))
-        words += ", of another release: raw answers read again"
+        words += ", from another release: its raw answers were read again"
     level = str(manifest["level"]) if manifest.get("level") in LEVELS else STANDARD
     if expected is not None and is_scan(expected):
         checks = scan_records(readings, expected, level)

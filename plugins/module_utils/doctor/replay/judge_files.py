@@ -47,7 +47,9 @@ def results_of(name: str, path: str) -> List[dict]:
         except ValueError as error:
             found.append(_damaged(label, f"a {piece.kind} that cannot be read: {error}"))
         except Exception as error:
-            found.append(_damaged(label, f"a {piece.kind} whose reading broke: {type(error).__name__}: {error}"))
+            found.append(
+                _damaged(label, f"a {piece.kind} that could not be read through: {type(error).__name__}: {error}")
+            )
     return [dict(result, verdict=_verdict(result)) for result in found]
 
 

@@ -32,10 +32,10 @@ OF_A_PLAN = (
 # These look at what the toolkit keeps or has set on its nodes.
 OF_A_NODE = ("gpu.strikes", "host.services", "host.tuning", "containers.*", "waivers.valid")
 NOT_A_NODE = "not a node of this toolkit"
-NO_PLAN = "a scan holds a node against no plan; gpu-doctor does"
+NO_PLAN = "a scan does not compare a node with a plan; gpu-doctor does"
 # Stands in the expectations of a scan: why checks are left out.
 KEY = "scan"
-NO_PCI = "{} is not there: nobody can say which cards this host has".format(PCI_FOLDER)
+NO_PCI = "{} is not there, so it is not known which cards this host has".format(PCI_FOLDER)
 
 
 def is_node(root: str = "/") -> bool:

@@ -59,4 +59,4 @@ def _driver(host: Dict) -> str:
         return "{version} ({flavour}), loaded".format(**nvidia["loaded"])
     if nvidia["user_space"]:
         return "{}, installed and not loaded".format(nvidia["user_space"])
-    return "nouveau" if host["nouveau_loaded"] else "none of NVIDIA"
+    return "nouveau" if host["nouveau_loaded"] else "none from NVIDIA"

@@ -85,7 +85,7 @@ def query_fields(
     `timeout` in seconds; a field outside FIELDS raises ValueError.
     """
     if unknown_fields(fields):
-        raise ValueError(f"no such fields: {', '.join(unknown_fields(fields))}; known are {', '.join(FIELDS)}")
+        raise ValueError(f"no such fields: {', '.join(unknown_fields(fields))}; known fields: {', '.join(FIELDS)}")
     if not fields:
         return [], ""
     asked = list(IDENTITY) + [field for field in fields if field not in IDENTITY]

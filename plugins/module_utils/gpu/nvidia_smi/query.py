@@ -27,7 +27,7 @@ KERNEL_LOG = "dmesg | grep -iE 'nvrm|xid'"
 NOT_LOADED = Meaning(
     "driver_not_loaded",
     "the NVIDIA driver is not loaded",
-    f"Run: modprobe nvidia ; where it does not load, {KERNEL_LOG} and dkms status say why",
+    f"Run: modprobe nvidia ; if it does not load, {KERNEL_LOG} and dkms status say why",
 )
 MISMATCH = Meaning(
     "version_mismatch",
@@ -36,7 +36,7 @@ MISMATCH = Meaning(
 )
 NO_DEVICES = Meaning(
     "no_devices",
-    "the driver is loaded and finds no GPU that it can drive",
+    "the driver is loaded, but finds no GPU that it can drive",
     f"lspci -nnk -d 10de: ; {KERNEL_LOG}",
 )
 LOST = Meaning("gpu_lost", "a GPU has fallen off the PCI bus", f"{KERNEL_LOG}; then power the node off and on")
@@ -44,11 +44,11 @@ RESET = Meaning(
     "reset_required", "a GPU must be reset", "Stop what uses it, then run: nvidia-smi --gpu-reset ; or reboot."
 )
 NO_LIBRARY = Meaning("not_installed", "the driver's library libnvidia-ml.so is missing", INSTALL)
-FORBIDDEN = Meaning("failed", "no permission to ask the driver", "sudo nvidia-smi; ls -l /dev/nvidia*")
+FORBIDDEN = Meaning("failed", "no permission to query the driver", "sudo nvidia-smi; ls -l /dev/nvidia*")
 
 BY_EXIT_STATUS = {
-    2: Meaning("failed", "nvidia-smi does not know what it was asked for", "nvidia-smi --help-query-gpu"),
-    3: Meaning("failed", "the GPU does not support this question", "nvidia-smi -q"),
+    2: Meaning("failed", "nvidia-smi does not know the query that it was given", "nvidia-smi --help-query-gpu"),
+    3: Meaning("failed", "the GPU does not support this query", "nvidia-smi -q"),
     4: FORBIDDEN,
     6: NO_DEVICES,
     8: Meaning("failed", "a power cable of a GPU is not connected", "check the GPU's power cables"),
@@ -65,7 +65,7 @@ BY_EXIT_STATUS = {
     16: RESET,
     17: Meaning("failed", "the operating system or a container keeps the GPU from being used", "ls -l /dev/nvidia*"),
     18: MISMATCH,
-    19: Meaning("failed", "a GPU is in use by someone who has it alone", "fuser -v /dev/nvidia*"),
+    19: Meaning("failed", "a GPU is in use by a user or program that has it exclusively", "fuser -v /dev/nvidia*"),
 }
 
 # Words for when the exit status says nothing: 0 with a sentence instead of XML, or 255. The first that is found counts.
@@ -110,7 +110,7 @@ def interpret(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, Any]]]:
     if finished.missing:
         return Meaning("not_installed", finished.problem, INSTALL), None
     if finished.timed_out:
-        action = "ps -o pid,stat,wchan:30,args -C nvidia-smi; {}; a process in state D goes only with a power cycle"
+        action = "ps -o pid,stat,wchan:30,args -C nvidia-smi; {}; only a power cycle ends a process in state D"
         return Meaning("timeout", finished.problem, action.format(KERNEL_LOG)), None
     if finished.truncated:
         return Meaning("unreadable", finished.problem, "nvidia-smi -q -x | head"), None
@@ -150,7 +150,7 @@ def _meaning_of_answer(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, 
     if count == 0:
         return NO_DEVICES, log
     if log["attached_gpus"] not in (count, UNKNOWN, None):
-        message = f"nvidia-smi counts {log['attached_gpus']} GPUs and describes {count}"
+        message = f"nvidia-smi counts {log['attached_gpus']} GPUs, but describes {count}"
         return Meaning("unreadable", message, KERNEL_LOG), None
     waiting = [gpu for gpu in log["gpus"] if gpu["recovery_action"] not in (None, UNKNOWN, "none")]
     if waiting:

@@ -102,7 +102,7 @@ def _entry(number: int, line: str, words: str) -> Entry:
     key, rest = match.group(1), (match.group(2) or "").strip(" ")
     quoted = key[0] in "\"'"
     if not quoted and NO_TEXT.fullmatch(key):
-        raise _error(number, f"the name {key!r} is no text in YAML; put it in quotes")
+        raise _error(number, f"the name {key!r} is not text in YAML; put it in quotes")
     value = None if not rest or rest.startswith("#") else _value(number, rest)
     return Entry(len(line) - len(line.lstrip(" ")), key[1:-1] if quoted else key, value, number)
 
@@ -118,7 +118,7 @@ def _value(number: int, rest: str) -> str:
     match = PLAIN.match(rest)
     text = match.group(0).rstrip(" ") if match else ""
     if not match or not COMMENT.fullmatch(rest[len(text) :]) or NO_TEXT.fullmatch(text):
-        raise _error(number, f"{rest[:60]!r} is not a plain text; put it in double quotes")
+        raise _error(number, f"{rest[:60]!r} is not plain text; put it in double quotes")
     return text
 
 
@@ -159,7 +159,7 @@ def _tree(entries: List[Entry]) -> List[Tuple[Entry, List[Tuple[Entry, List[Entr
 
 def _row(kind: str, code: Entry, fields: List[Entry]) -> Dict[str, Any]:
     if not CODE.fullmatch(code.key) or int(code.key) > HIGHEST[kind]:
-        raise _error(code.line, f"{code.key!r} is no {kind} code, 1 to {HIGHEST[kind]}")
+        raise _error(code.line, f"{code.key!r} is not a valid {kind} code, 1 to {HIGHEST[kind]}")
     row = {"kind": kind, "code": int(code.key), "action": "", "remedy": "", "line": code.line}
     for field in fields:
         if field.key not in FIELDS:

@@ -100,7 +100,7 @@ def _recovery_row(text: str) -> Tuple[str, str, str, str]:
 def _recovery(text: str) -> Judged:
     pattern, kind, remedy, action = _recovery_row(text)
     if kind == HARMLESS:
-        return Judged(kind, "the driver asks for no recovery any more", "", "")
+        return Judged(kind, "the driver no longer asks for a recovery", "", "")
     wanted = wanted_action(text) or "a recovery action that its text does not name"
     return Judged(kind, f"the driver asks for: {wanted}", action, remedy)
 

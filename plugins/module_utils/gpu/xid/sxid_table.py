@@ -12,7 +12,7 @@ SWITCH = (
     "Stop all GPU programs and reboot the node. Without a reboot, run: nvidia-smi --gpu-reset ; systemctl restart"
     " nvidia-fabricmanager ; gpu-doctor --acknowledge {event} --reason 'all GPUs and switches were reset'"
 )
-NOT_FATAL = "Nothing to do now; where it comes back often: nvidia-smi nvlink -s ; journalctl -u nvidia-fabricmanager"
+NOT_FATAL = "Nothing to do now; if it comes back often: nvidia-smi nvlink -s ; journalctl -u nvidia-fabricmanager"
 
 # SXids say Fatal or Non-fatal in their line; the table decides only where a line does not. The first are always fatal,
 # the second may be, the third never are (F).

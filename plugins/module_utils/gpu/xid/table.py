@@ -22,7 +22,7 @@ COMPANION = "companion"
 CLASSES = (FAIL, WARN, HARMLESS)
 
 # Xid 154, which tells that a reset has worked, came with branch 570.
-UNTOLD = " ; drivers before 570 do not log that it worked: load the driver anew there, or reboot"
+UNTOLD = " ; drivers before 570 do not log that it worked: reload the driver there, or reboot"
 RESET_NOW = "Stop the GPU's programs (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD
 RESET_GPU = RESET_NOW + ". If it comes back: run nvidia-bug-report.sh and have the card examined."
 POWER_OFF = (
@@ -90,7 +90,7 @@ RETIRED = Variant(
 NOT_RETIRED = Variant("[Pp]age [Rr]etire|retire page", FAIL, RESET, "a broken page of memory could not be retired")
 
 XID = {
-    8: Row(WARN, "a program's work on the GPU stood still and was stopped"),
+    8: Row(WARN, "a program's work on the GPU hung and was stopped"),
     11: Row(WARN, "a program sent an invalid command stream"),
     13: Row(WARN, "a program's kernel failed (graphics engine exception)", source="C, A"),
     14: Row(HARMLESS, "a test of the driver's error path"),
@@ -137,14 +137,14 @@ XID = {
     95: _fails("uncontained memory error"),
     106: Row(HARMLESS, "a test message"),
     107: Row(HARMLESS, "a test message"),
-    108: Row(WARN, "an NVLink peer could not translate an address; Xid 137 tells more"),
+    108: Row(WARN, "an NVLink peer could not translate an address; Xid 137 says more"),
     109: Row(WARN, "a context switch timed out: the program on the GPU hung", RESET, RESET_GPU, "C, A", repeat=2),
     110: _fails("security fault"),
     119: _fails("the GPU's system processor did not answer"),
     120: _fails("error of the GPU's system processor"),
     121: Row(WARN, "error of the link between processor and GPU (C2C)"),
     136: _fails("NVLink training failed"),
-    137: Row(WARN, "NVLink privilege error: a program used memory of a peer that it may not"),
+    137: Row(WARN, "NVLink privilege error: a program used memory of a peer that it may not use"),
     139: Row(WARN, "exception of the optical flow engine: the program that used it failed"),
     140: _fails("unrecovered memory error"),
     141: Row(WARN, "CUDA fast path error"),
@@ -173,7 +173,7 @@ XID = {
     165: Row(WARN, "the power smoothing circuit has reached the end of its life"),
     166: Row(WARN, "NVLink traffic came before its encryption was set up (confidential computing)"),
     167: _fails("fatal timeout on PCIe"),
-    168: Row(WARN, "errors in protected memory: the card offers less of it; look whether ECC is on"),
+    168: Row(WARN, "errors in protected memory: the card offers less of it; check whether ECC is on"),
     169: _fails("internal micro-controller halt (SEC2)"),
     170: Row(WARN, "unexpected NVLink event in confidential computing"),
     171: Row(WARN, "the memory behind an Xid 48 was DRAM; 48 and 154 beside it decide"),

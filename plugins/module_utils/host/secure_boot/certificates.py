@@ -71,7 +71,7 @@ def _one(data: bytes, tag: int) -> bytes:
 
 def _value(parts: List[Tuple[int, bytes]], place: int, tag: int) -> bytes:
     if place >= len(parts) or parts[place][0] != tag:
-        raise ValueError("this is no X.509 certificate in DER")
+        raise ValueError("this is not an X.509 certificate in DER")
     return parts[place][1]
 
 

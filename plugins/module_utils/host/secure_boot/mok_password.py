@@ -33,7 +33,7 @@ def hash_problem(text: str) -> str:
         return f"the password's hash is made by yescrypt or scrypt, which MokManager does not know. {MAKE_IT}"
     if text.startswith("$"):
         return f"the password's hash is not of the forms $6$SALT$HASH, $5$SALT$HASH or $2y$. {MAKE_IT}"
-    return f"what is given is no hash (crypt(3): $6$SALT$HASH); a password itself must not stand there. {MAKE_IT}"
+    return f"the value is not a hash (crypt(3): $6$SALT$HASH); a password itself must not be given here. {MAKE_IT}"
 
 
 def _parse(text: str) -> Optional[Match[str]]:

@@ -23,7 +23,7 @@ RECORD = "/var/lib/gpuwright/secure-boot.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # The words of MokManager.c, the same in shim 15 to 16.
 DIALOGUE = (
-    "Press any key to perform MOK management: press one within 10 s, or it boots on and the request is gone",
+    "Press any key to perform MOK management: press one within 10 s, or the boot continues and the request is lost",
     "Perform MOK management: Enroll MOK (the second line), Enter",
     "[Enroll MOK]: View key 0 shows the certificate, SHA1 fingerprint {fingerprint}; then Continue",
     "Enroll the key(s)?: Yes",
@@ -77,7 +77,7 @@ def _stage(
         return Outcome(STAGED, bool(done), done, remarks)
     if state == STAGED and others:
         raise Refused(
-            f"Another key waits for its confirmation beside {place.certificate}, so the password cannot be replaced: "
+            f"Another key waits for confirmation besides {place.certificate}, so the password cannot be replaced: "
             "confirm or withdraw both (`mokutil --revoke-import`), and run again."
         )
     # The same key under another password, or an own key that was replaced since.
@@ -90,8 +90,8 @@ def _stage(
     _import(root, place.certificate, password_hash, run)
     if state_of(root, certificate) != STAGED:
         raise Refused(
-            f"mokutil took {place.certificate} and the request is not among the firmware's variables (MokNew): look at "
-            "`mokutil --list-new` and at the free space of the firmware's store."
+            f"mokutil accepted {place.certificate}, but the request is not among the firmware's variables (MokNew): "
+            "look at `mokutil --list-new` and at the free space of the firmware's store."
         )
     _write_record(root, {"schema": 1, "sha256": digest(certificate), "boot_id": boot_id})
     return Outcome(STAGED, True, done + [step], remarks)
@@ -102,15 +102,15 @@ def _remarks(state: str, record: Dict[str, str], certificate: bytes, others: Lis
     found = []
     if record.get("boot_id") not in (None, "", boot_id):
         if record.get("sha256") != digest(certificate):
-            found.append("The key is not the one that was staged before: it was replaced since.")
+            found.append("The key is not the one that was staged before: it has been replaced since.")
         elif state == NOT_ENROLLED:
             found.append(
                 "The earlier request was not confirmed: refused, a wrong password, or no key pressed within 10 s."
             )
         elif state == STAGED:
             found.append(
-                "The request has outlived a boot: this node does not boot through shim, whose MokManager asks; look at "
-                "`efibootmgr -v` (shimx64.efi) and for mmx64.efi beside it."
+                "The request is still there after a boot: this node does not boot through shim, whose MokManager asks "
+                "for it; look at `efibootmgr -v` (shimx64.efi) and for mmx64.efi beside it."
             )
     foreign = [one for one in others if digest(one) != record.get("sha256")]
     if foreign:

@@ -50,7 +50,7 @@ def calibrated_placement(command: "Sequence[str]", root: str = "/") -> "Tuple[Op
         allowed = {"numa": NUMA_MODES, "memory": MEMORY_POLICIES, "threads": THREADS}
         texts = all(isinstance(found[name], str) for name in ("arm", "why"))
         if saved["schema"] != 1 or not texts or any(found[name] not in values for name, values in allowed.items()):
-            raise ValueError("not of this gpu-run's making")
+            raise ValueError("not made by this gpu-run")
         fault = _other_machine(saved, root)
     except FileNotFoundError:
         return None, ""
@@ -98,7 +98,7 @@ def calibrated_arm(root: str = "/") -> Arm:
         arm = Arm(saved["allocator"], saved["malloc_conf"], saved["why"], "")
         broken = saved["schema"] != 1 or arm.allocator not in ALLOCATOR_NAMES
         if broken or not all(isinstance(text, str) and "\0" not in text for text in arm.as_dict().values()):
-            raise ValueError("not of this gpu-run's making")
+            raise ValueError("not made by this gpu-run")
         fault = _out_of_date(saved, root)
     except FileNotFoundError:
         return Arm("none", "", "not calibrated on this machine: gpu-run --calibrate -- command", "")
@@ -110,7 +110,7 @@ def calibrated_arm(root: str = "/") -> Arm:
 
 
 def _lost(fault: str) -> Arm:
-    problem = f"{CALIBRATED_PATH} {fault}; what is usual is used until gpu-run --calibrate has run again"
+    problem = f"{CALIBRATED_PATH} {fault}; the usual choices are used until gpu-run --calibrate has run again"
     return Arm("none", "", "the calibration " + fault, problem)
 
 
@@ -134,7 +134,7 @@ def _out_of_date(saved: "Dict[str, Any]", root: str) -> str:
 
         path = saved["library"]["path"]
         if saved["library"] != library_identity(path, root):
-            return f"{path} is another file than the one measured"
+            return f"{path} is not the file that was measured"
     return ""
 
 

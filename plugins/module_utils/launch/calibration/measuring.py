@@ -30,7 +30,7 @@ def compiled(text: Optional[str]) -> Optional[Pattern[str]]:
     try:
         metric = re.compile(text)
     except re.error as error:
-        raise LaunchError(f"--metric {text!r}: is no regular expression: {error}")
+        raise LaunchError(f"--metric {text!r}: is not a regular expression: {error}")
     if metric.groups != 1:
         raise LaunchError(f"--metric {text!r}: put the number, and nothing else, in one pair of parentheses")
     return metric

@@ -43,7 +43,8 @@ def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Ac
         name = (None if uid is None else _name_of(uid)) or name
     if name is None:
         raise LaunchError(
-            "--calibrate runs the command, and not as root: call it by sudo as the user who trains, or add --user NAME"
+            "--calibrate runs the command, and not as root: call it with sudo as the user who trains, or add --user "
+            "NAME"
         )
     try:
         return ordinary_account(name)
@@ -58,7 +59,7 @@ def _caller(environ: Dict[str, str]) -> Optional[str]:
             uid = to_int(environ[variable])
             name = None if uid is None else _name_of(uid)
             if name is None:
-                message = f"{variable}={environ[variable]!r} is the uid of no user here; add --user NAME"
+                message = f"{variable}={environ[variable]!r} is not the uid of a user here; add --user NAME"
                 raise LaunchError("--calibrate: " + message)
             return None if uid == 0 else name
     named = next((environ[variable] for variable in CALLER_NAMES if environ.get(variable)), None)

@@ -40,9 +40,9 @@ def findings(ranks: List[RunningRank]) -> List[str]:
         names = ", ".join(_name(rank) for rank in group)
         threads = sum(rank.threads or 0 for rank in group)
         if len(group) > 1:
-            found.append(f"{names} run on the same CPUs, of {format_cpu_list(cpus)}; start each by gpu-run")
+            found.append(f"{names} run on the same CPUs, of {format_cpu_list(cpus)}; start each with gpu-run")
         if threads > len(cores):
-            way = "start each by gpu-run, or set OMP_NUM_THREADS"
+            way = "start each with gpu-run, or set OMP_NUM_THREADS"
             found.append(f"{names}: {threads} OpenMP threads for {len(cores)} core(s); {way}")
     for rank in ranks:
         if rank.near and not rank.near & rank.cpus:

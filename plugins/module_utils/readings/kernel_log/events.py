@@ -154,7 +154,7 @@ class KernelEvents(object):
         code, card = int(match.group(2) or 0), address(match.group(1))
         kind = variant("xid", code, message)
         if code == RECOVERY_ACTION_CHANGED and wanted_action(message).lower() == "none":
-            self._close_card(card, f"the driver asks for no recovery of {card} any more at {second} s")
+            self._close_card(card, f"the driver no longer asks for a recovery of {card} at {second} s")
         self.xids.count((code, card, kind), {"code": code, "pci_id": card}, second, self.lines, message)
 
     def _sxid(self, second: int, message: str) -> None:
@@ -200,7 +200,7 @@ class KernelEvents(object):
         began = self.load_began
         self.load_began = None
         number = self.lines if began is None else began
-        words = f"the driver was loaded anew at {second} s"
+        words = f"the driver was reloaded at {second} s"
         self.xids.close(lambda e: e["_n"] < number and reload_repairs("xid", e["code"], e["text"]), words)
         self.sxids.close(lambda e: e["_n"] < number and reload_repairs("sxid", e["code"], e["text"]), words)
         self.findings.close(lambda e: e["_n"] < number and e["kind"] == "iommu", words)

@@ -46,7 +46,7 @@ def read_kernel_log(root: str) -> Optional[Dict[str, Any]]:
         parsed = parse_log(done.stdout)
         if parsed["lines"] and (done.rc == 0 or done.truncated):
             return dict(parsed, source=" ".join(command), whole=parsed["whole"] and not done.truncated)
-        said = (done.stderr.strip().splitlines() or ["said nothing"])[0]
+        said = (done.stderr.strip().splitlines() or ["printed nothing"])[0]
         problems.append(done.problem or f"{command[0]}: {said}")
     if read_container(root) is not None:
         return None

@@ -56,8 +56,8 @@ def test_a_device_that_is_only_called_alike_is_not_all():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "names no kind"),
-        ("<html>proxy error</html>", "names no kind"),
+        ("", "has no kind"),
+        ("<html>proxy error</html>", "has no kind"),
         ("kind: nvidia.com/gpu\n", "names 0 versions of libcuda"),
         (healthy_containers.CDI + "  - hostPath: /usr/lib64/libcuda.so.535.261.03\n", "names 2 versions"),
     ],

@@ -36,9 +36,9 @@ GROUPS = "root:x:0:\nvideo:x:44:\ntrainer:x:991:\n"
     [
         (0o600, "root", False, "(mode 0600, group root)", "NVreg_DeviceFileMode"),
         (0o660, "root", False, "(mode 0660, group root)", "NVreg_DeviceFileMode"),
-        (0o660, "video", False, "(mode 0660, group video, which may)", "usermod -aG video trainer"),
+        (0o660, "video", False, "(mode 0660, group video, which has access)", "usermod -aG video trainer"),
         (0o640, "video", True, "(mode 0640, group video)", "NVreg_DeviceFileMode"),
-        (0o664, "video", False, "(mode 0664, group video, which may)", "usermod -aG video trainer"),
+        (0o664, "video", False, "(mode 0664, group video, which has access)", "usermod -aG video trainer"),
     ],
 )
 def test_mode_and_group_are_named(tmp_path: Path, mode: int, group: str, member: bool, says: str, does: str) -> None:

@@ -82,14 +82,14 @@ WHOLE = image({PLACE: module("580.95.05")}, "plain", early=False)
     [
         (b"", "it is empty"),
         (bytes(5000), "it is empty"),
-        (b"not an image at all", "not known"),
-        (MICROCODE + b"\x99\x99\x99\x99", "not known"),
+        (b"not an image at all", "unknown format"),
+        (MICROCODE + b"\x99\x99\x99\x99", "unknown format"),
         (WHOLE[:-6000], "ends in the middle"),
         (image({}, "gzip")[:-2000], "ends in the middle"),
         (image({}, "xz")[:-200], "ends in the middle"),
         (b"\x1f\x8b" + b"x" * 500, "cannot be read"),
         (packed_files(SMALL)[:200] + b"x" * 4000, "cannot be read"),
-        (image({PLACE: b"\x7fELF" + bytes(4000)}), "states no version"),
+        (image({PLACE: b"\x7fELF" + bytes(4000)}), "has no version"),
         (image({PLACE + ".xz": b"\xfd7zXZ\0" + b"z" * 4000}), "cannot be read"),
     ],
 )
@@ -109,7 +109,7 @@ def test_time_and_size_are_bounded(host, monkeypatch):
 
 def test_a_program_that_is_missing_is_named(host, monkeypatch):
     monkeypatch.setattr(initramfs, "find_program", lambda name: None)
-    with pytest.raises(ValueError, match="zstd is not installed"):
+    with pytest.raises(ValueError, match="compressed with zstd, which is not installed"):
         read(host, MICROCODE + b"\x28\xb5\x2f\xfd" + bytes(100))
 
 

@@ -196,7 +196,7 @@ def test_debian_is_asked_in_its_own_words(host):
         (Manager(rc=1, error="error: cannot open Packages database"), "cannot open Packages"),
         (Manager(rc=None), "late"),
         (Manager(rc=-9), "rpm: -9"),
-        (Manager(RPMS, error="error: rpmdb: damaged"), "who has .*damaged"),
+        (Manager(RPMS, error="error: rpmdb: damaged"), "the package that owns .*damaged"),
     ],
 )
 def test_a_package_manager_that_cannot_answer_is_no_clean_node(host, manager, words):

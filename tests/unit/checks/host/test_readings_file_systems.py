@@ -73,7 +73,7 @@ def test_expectations_of_an_older_release_name_no_folder(host):
 
 def test_a_list_of_mounts_in_another_form_is_no_list(host):
     host.put(MOUNTS, "something else\n")
-    with pytest.raises(ValueError, match="another form"):
+    with pytest.raises(ValueError, match="an unknown form"):
         read_mounts(host.root)
 
 

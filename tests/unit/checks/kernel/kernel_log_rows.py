@@ -42,7 +42,7 @@ def override(code: int, judged: str, **fields: str) -> dict:
 
 # Each check of `kernel_log.findings`: (check, a finding that fails it, one that warns, words when nothing was said).
 PAIRS: list[tuple[str, str | None, str | None, str]] = [
-    ("kernel.driver_start", "driver_start", "driver_mixed", "no trouble to start"),
+    ("kernel.driver_start", "driver_start", "driver_mixed", "started without trouble"),
     ("kernel.lockups", "lockup", "blocked", "nothing hung"),
     ("kernel.stalls", "stall", None, "nothing stalled"),
     ("kernel.oops", "oops", "kernel_warning", "no failure of its own"),
@@ -91,7 +91,7 @@ ROWS = [
     ("kernel.xid", {XIDS: [event(109, count=2)]}, {}, FAIL, "again and again"),
     ("kernel.xid", {XIDS: [event(144, "144, SAW_MVB Nonfatal XC0")]}, {}, WARN, "144 on 0000:3b:00: NVLink SAW error"),
     ("kernel.xid", {XIDS: [event(144, "144, SAW_MVB Fatal XC0")]}, {}, FAIL, "144 on 0000:3b:00: NVLink SAW error"),
-    ("kernel.xid", {XIDS: [event(154, XID_154 + "0x0 (None)")]}, {}, PASS, "asks for no recovery any more"),
+    ("kernel.xid", {XIDS: [event(154, XID_154 + "0x0 (None)")]}, {}, PASS, "no longer asks for a recovery"),
     ("kernel.xid", {XIDS: [event(154, XID_154 + "0x2 (OS Reboot)")]}, {}, FAIL, "the driver asks for: OS Reboot"),
     ("kernel.xid", {XIDS: [event(45)]}, {}, PASS, "45 on 0000:3b:00: a program was killed"),
     ("kernel.xid", {XIDS: [event(45)], ("switches",): 4}, {}, WARN, "nvidia-fabricmanager"),
@@ -188,10 +188,10 @@ ROWS = [
         {FINDINGS: [said("lost"), said("pcie")]},
         {},
         WARN,
-        "3 messages of the kernel are missing: what",
+        "3 kernel messages are missing: what",
     ),
-    ("kernel.log_whole", {FINDINGS: [said("pcie")]}, {}, PASS, "the log is whole"),
-    ("kernel.log_whole", {FINDINGS: [said("unheard of")]}, {}, PASS, "the log is whole"),
+    ("kernel.log_whole", {FINDINGS: [said("pcie")]}, {}, PASS, "the log is complete"),
+    ("kernel.log_whole", {FINDINGS: [said("unheard of")]}, {}, PASS, "the log is complete"),
     ("kernel.log_whole", {(*LOG, "from_boot"): False}, {}, WARN, "does not reach back"),
     ("kernel.log_whole", {(*LOG, "lines"): 0}, {}, UNKNOWN, "is empty"),
     ("kernel.log_whole", {(*LOG, "whole"): False}, {}, UNKNOWN, "longer"),

@@ -100,7 +100,7 @@ ROWS = [
         {(*MEASURE, "h2d_remote_gb_s", "value"): 13.6},
         {},
         WARN,
-        "12.3 GB/s from near, 13.6 GB/s from far",
+        "12.3 GB/s from near processors, 13.6 GB/s from far",
     ),
     ("performance.numa", {(*MEASURE, "h2d_remote_gb_s", "value"): 13.5}, {}, PASS, "13.5 GB/s from far"),
     (

@@ -58,7 +58,7 @@ def test_from_a_failure_to_the_open_gate_and_back(doctor, node, lanes):  # noqa:
     assert again.returncode == 0 and "WARN gpu.link_width: acknowledged until" in again.stdout
     assert "ticket 4711; the finding: 0000:3b:00.0: " in again.stdout and "1 acknowledged)" in again.stdout
     lanes(4)
-    assert doctor(*RECORD).returncode == 1 and "less bad" in doctor("--gate").stderr
+    assert doctor(*RECORD).returncode == 1 and "less severe" in doctor("--gate").stderr
     lanes(8)
     assert doctor(*RECORD).returncode == 0 and doctor("--gate").returncode == 0
     kept = node.folder / PATH[1:]
@@ -133,7 +133,7 @@ def test_what_is_kept_of_it(doctor, node, lanes):  # noqa: F811
         (["--acknowledge", "gpu.sram", "--reason", "x" * 201], "--reason: it has 201 characters; expected at most 200"),
         (["--acknowledge", "gpu.sram", "--reason", "a\nb"], "--reason: expected one line"),
         (["--acknowledge", "gpu.sram", "--reason", "x", "--for", "91d"], "--for: 91d is too long"),
-        (["--acknowledge", "gpu.sram", "--reason", "x", "--for", "soon"], "--for: 'soon' is no time"),
+        (["--acknowledge", "gpu.sram", "--reason", "x", "--for", "soon"], "--for: 'soon' is not a duration"),
         (["--acknowledge", "gpu.sram", "--reason", "x", "--gate"], "not allowed with argument"),
         (["--acknowledge", "gpu.sram", "--reason", "x", "--record", "9"], "leave out --record"),
         (["--reason", "x"], "belong to --acknowledge"),
@@ -152,7 +152,7 @@ def test_what_is_refused(doctor, node, arguments, words):  # noqa: F811
 def test_only_root_may(doctor, node, lanes, arguments):  # noqa: F811
     lanes(8)
     done = doctor(*arguments, user=65534, group=65534, extra_groups=[])
-    assert (done.returncode, done.stdout) == (2, "") and "is for root: run it with sudo" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and "only root may do that: run it with sudo" in done.stderr
     assert not (node.folder / PATH[1:]).exists()
 
 
@@ -229,10 +229,10 @@ def test_a_finding_of_the_log_is_an_event():
         (
             "kernel.xid:48@0000:af:00",
             (48,),
-            "open are kernel.xid:48@0000:3b:00; did you mean kernel.xid:48@0000:3b:00?",
+            "events that FAIL: kernel.xid:48@0000:3b:00; did you mean kernel.xid:48@0000:3b:00?",
         ),
-        ("kernel.xid:48", (48, 79), "open are kernel.xid:48@0000:3b:00, kernel.xid:79@0000:3b:00"),
-        ("kernel.xid:13@0000:3b:00", (13,), "is no FAIL: there is nothing to acknowledge"),
+        ("kernel.xid:48", (48, 79), "events that FAIL: kernel.xid:48@0000:3b:00, kernel.xid:79@0000:3b:00"),
+        ("kernel.xid:13@0000:3b:00", (13,), "is not a FAIL: there is nothing to acknowledge"),
         ("kernel.xid", (13,), "kernel.xid is WARN now ("),
         ("kernel.xdi", (48,), "did you mean kernel.xid?"),
         ("kernel.xid", (), "kernel.xid is PASS now ("),

@@ -87,11 +87,15 @@ def test_what_cannot_be_read_is_never_acknowledged(sram):
     ("changes", "moment", "why"),
     [
         ({}, {"time": "2026-02-06T10:00:00Z"}, "it expired at 2026-02-06T10:00:00Z"),
-        ({}, {"time": "2026-01-30T09:59:59Z"}, "the clock (2026-01-30T09:59:59Z) is before the time it was given"),
+        (
+            {},
+            {"time": "2026-01-30T09:59:59Z"},
+            "the clock (2026-01-30T09:59:59Z) is earlier than the time when it was given",
+        ),
         ({}, {"time": "unknown"}, "the time of this check is not known"),
         ({}, {"time": None}, "the time of this check is not known"),
         ({"cards": ["0000:af:00"], "message": "0000:af:00.0: 5 uncorrected errors"}, {}, "before 0000:3b:00 failed"),
-        ({"message": "0000:3b:00.0: 4 uncorrected errors", "value": 4}, {}, "when the finding was less bad"),
+        ({"message": "0000:3b:00.0: 4 uncorrected errors", "value": 4}, {}, "when the finding was less severe"),
         ({"message": "0000:3b:00.0: the driver says no"}, {}, "it was given for another finding"),
         ({"remedy": "drain"}, {}, "it was given when the remedy was drain, now it is replace"),
     ],
@@ -540,10 +544,10 @@ def test_only_a_regular_file_of_root_is_believed(host):
         file.unlink()
         os.mkfifo(file, 0o600)
 
-    assert "by others than root" in broken(lambda file: file.chmod(0o664))
-    assert "by others than root" in broken(lambda file: os.chown(file, 1000, 0))
+    assert "by users other than root" in broken(lambda file: file.chmod(0o664))
+    assert "by users other than root" in broken(lambda file: os.chown(file, 1000, 0))
     assert "Too many levels" in broken(lambda file: (file.rename(f"{file}.x"), file.symlink_to(f"{file}.x")))
-    assert "no regular file" in broken(made_a_pipe)
+    assert "not a regular file" in broken(made_a_pipe)
 
 
 ANY = st.recursive(

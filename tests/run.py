@@ -20,7 +20,7 @@ CACHE = Path(
 )
 SCENARIOS = ("el8", "el8-alternative")
 # Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
-REAL_SCENARIOS = ("debian12", "debian12-alternative")
+REAL_SCENARIOS = ("debian12", "debian12-alternative", "debian13")
 # EL 9, beside EL 8, and EL 10, in stand-ins.
 SYSTEM_SCENARIOS = ("el9", "el10")
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"

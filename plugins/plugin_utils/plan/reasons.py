@@ -10,7 +10,8 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
 
 from .candidates import Candidate, as_sentence, has_ended
-from .search import Fact, Problem
+from .facts import Fact
+from .search import Problem
 
 # After so many days, which is two releases of PyTorch, a matrix says so.
 OLD_MATRIX_DAYS = 180

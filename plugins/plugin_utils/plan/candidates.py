@@ -99,9 +99,12 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
                     pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
                     label = f"driver {version or branch} ({flavour}){place['label']}"
                     needs = ("driver_version",) if version else ()
-                    row_here = dict(row, place=place, **details)
+                    # What is doubted of a branch is whether NVIDIA's repositories have it.
+                    doubt = row.get("unverified", "") if source == NVIDIA else ""
+                    row_here = dict(row, place=place, doubt=doubt, **details)
                     if version and branch not in matrix["released"]["driver_version"]:
-                        row_here.update(verified=False, unverified=f"whether {version} was released")
+                        doubt = f"whether {version} was released"
+                        row_here.update(verified=False, unverified=doubt, doubt=doubt)
                     found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
     return found
 

@@ -113,8 +113,9 @@ def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
         which = " " + row["eol_of"] if row.get("eol_of") else ""
         since = " since " + row["eol"] if row["eol"] else " for long"
         found.append(f"{label} has had no updates{since}{which}")
-    if not row["verified"]:
-        found.append(f"{label} rests on something that was not verified: {row['unverified']}")
+    doubt = "" if row["verified"] else row.get("doubt", row["unverified"])
+    if doubt:
+        found.append(f"{label} rests on something that was not verified: {doubt}")
     return found
 
 

@@ -185,6 +185,26 @@ def test_only_el8_holds_the_controller_back(core: str, system: str, words: str) 
     assert ("cannot manage" in told) == bool(words) and words in told, told
 
 
+@pytest.mark.parametrize(
+    ("system", "pins", "doubted"),
+    [
+        # From Debian's own archive, whose row has its source.
+        ("debian 13", {}, ""),
+        ("debian 12", {"driver_branch": "550"}, "whether NVIDIA's repositories still offer branch 550"),
+        ("rhel 8.8", {"driver_branch": "550"}, "whether NVIDIA's repositories still offer branch 550"),
+        ("debian 13", {"driver_version": "550.163.01"}, ""),
+    ],
+    ids=["archive", "apt", "dnf", "version"],
+)
+def test_a_doubt_about_a_driver_is_one_about_where_it_comes_from(
+    system: str, pins: dict[str, str], doubted: str
+) -> None:
+    plan = look("V100-PCIE-16GB", system, **pins)
+    assert plan["driver"]["branch"] == "550"
+    said = [text for text in plan["warnings"] if text.startswith("Driver 550") and "not verified" in text]
+    assert [text.rpartition("not verified: ")[2] for text in said] == ([doubted] if doubted else [])
+
+
 OTHER_PINS: list[dict[str, str]] = [
     {},
     {"cuda": "12"},

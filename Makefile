@@ -146,7 +146,7 @@ ifdef PACKAGES
 	  'import json, sys; print(json.dumps({"framework_pytorch_packages": sys.argv[1:]}))' $(PACKAGES))"
 endif
 
-matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN and which pairs resolve
+matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN, which pairs resolve, and every lock file
 	@$(VENV)/bin/python tools/matrix_check.py
 
 matrix-refresh: venv ## what came out since the matrix was written, and rows for it to check; WRITE=true adds them, marked as not verified

@@ -49,7 +49,8 @@ def lock_problems(asked: list[str], lock: Lock, wheels: list[dict[str, Any]], py
     wheels  the entries of pip's report on it (pip_index.report_on)
     """
     metadata = {str(canonicalize_name(wheel["metadata"]["name"])): wheel["metadata"] for wheel in wheels}
-    problems, reached = [], {}
+    problems: list[str] = []
+    reached: dict[str, set[str]] = {}
     waiting = [("what was asked for", line) for line in demanded(asked, python, set())]
     while waiting:
         who, line = waiting.pop()

@@ -46,7 +46,9 @@ def test_dkms_built_the_real_module_for_the_asked_kernel(host: Host, version: st
     assert found["version"].strip() == version and found["license"].strip() == "NVIDIA"
     assert found["vermagic"].split()[0] == kernel
     # The stand-in of the other hosts has a few kB.
-    assert host.file(f"/lib/modules/{kernel}/updates/dkms/nvidia-current.ko").size > 10_000_000
+    # Debian 13 compresses modules.
+    (file,) = host.check_output("find /lib/modules/%s/updates/dkms -name 'nvidia-current.ko*'", kernel).split()
+    assert host.file(file).size > 10_000_000
 
 
 def test_packages_of_the_driver_have_one_version_and_keep_it(host: Host, version: str) -> None:
@@ -128,12 +130,15 @@ def test_one_run_judges_all_systems_of_the_inventory(host: Host, wish: dict) -> 
     assert page.count("<i>simulated</i>") >= len(names) and "Simulated on this page" in page
 
 
-def test_dcgm_is_refused_where_no_repository_has_it(host: Host, wish: dict) -> None:
+def test_dcgm_is_not_there_where_no_repository_has_it(host: Host, wish: dict) -> None:
     inventory = os.environ["MOLECULE_EPHEMERAL_DIRECTORY"] + "/inventory"
     command = ["ansible-playbook", "-i", inventory, "-l", wish["inventory_hostname"], "-e", "system_monitor_dcgm=true"]
     command += ["playbooks/system.yml", "--tags", "system_monitor"]
     plain = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
     done = subprocess.run(command, cwd=REPOSITORY, env=plain, capture_output=True, text=True, timeout=300)
-    assert done.returncode != 0
-    assert "Set system_driver_source: nvidia, or system_monitor_dcgm: false" in " ".join(done.stdout.split())
-    assert "changed=0 " in done.stdout
+    assert "changed=0 " in done.stdout and not host.package("datacenter-gpu-manager").is_installed
+    # NVIDIA's repository for Debian 13 has none either: there the plan has no DCGM that could be refused.
+    none_planned = host.system_info.release.startswith("13")
+    assert (done.returncode == 0) is none_planned, done.stdout[-2000:]
+    refusal = "Set system_driver_source: nvidia, or system_monitor_dcgm: false"
+    assert (refusal in " ".join(done.stdout.split())) is not none_planned

@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule faults interrupt interrupt-all test-world test-container test-real test-systems test-vm test-numa bench-runtime \
+.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-container test-real test-systems test-vm test-numa bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -24,7 +24,7 @@ demo: venv packages ## two simulated GPU servers, from bare to verified, in cont
 demo-down: venv ## stop the demo and remove its containers
 	@$(FLEET_TOOL) down --fleet demo
 
-test: venv ## lint, unit, trainer, molecule with testinfra, the collection (FLEET=off leaves the containers out)
+test: venv ## lint, unit, trainer, molecule with testinfra, the collection, one more system (FLEET=off leaves the containers out)
 	@$(RUN) all
 
 test-deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
@@ -45,6 +45,9 @@ trainer: venv ## the GAN trainer on the CPU
 
 molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 	@$(RUN) molecule
+
+system: venv ## a stand-in of EL 9 from bare to verified and once more; a part of make test
+	@$(RUN) system
 
 collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
 	@$(VENV)/bin/ansible-galaxy collection build --force --output-path build
@@ -154,7 +157,7 @@ ifdef PACKAGES
 	  'import json, sys; print(json.dumps({"framework_pytorch_packages": sys.argv[1:]}))' $(PACKAGES))"
 endif
 
-matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN and which pairs resolve
+matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN, which pairs resolve, and every lock file
 	@$(VENV)/bin/python tools/matrix_check.py
 
 matrix-refresh: venv ## what came out since the matrix was written, and rows for it to check; WRITE=true adds them, marked as not verified

@@ -2,7 +2,7 @@
 
 Read are the requirements of every PyTorch that PyPI serves and of every TensorFlow, as pip reports them; no package is
 installed. CUDA and cuDNN of PyTorch's rows must be the wheels', and the pairs that the plan names must be those whose
-requirements agree. Exit status 0: all do, 1: what does not is printed.
+requirements agree. Then the lock files (tools/lock_check.py). Exit status 0: all do, 1: what does not is printed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from packaging.version import Version
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / "collections"), str(Path(__file__).parent)]
+import lock_check
 import pip_index
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import build_cuda
 
@@ -139,7 +140,9 @@ def main() -> int:
     )
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as nowhere:
-        wheels, problems = read_wheels(asked.reports or Path(nowhere))
+        folder = asked.reports or Path(nowhere)
+        wheels, problems = read_wheels(folder)
+        locks, wrong = lock_check.check_locks(folder, AT_ONCE)
     torches = {release: row for row in rows("pytorch").values() for release in row["releases"]}
     tensorflows = {release: row for row in rows("tensorflow").values() for release in row["releases"]}
     for torch, row in torches.items():
@@ -153,7 +156,9 @@ def main() -> int:
         and set(torches[torch]["pythons"]) & set(tensorflows[tensorflow]["pythons"])
     ]
     problems += [problem for pair in pairs if (problem := pair_problem(*pair, wheels))]
-    print(*problems, f"{len(wheels)} wheels, {len(pairs)} pairs, {len(problems)} problem(s)", sep="\n")
+    problems += wrong
+    count = f"{len(wheels)} wheels, {len(pairs)} pairs, {locks} lock files, {len(problems)} problem(s)"
+    print(*problems, count, sep="\n")
     return 1 if problems else 0
 
 

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 # pip takes each tag as it is written: a wheel for glibc 2.18 is none for 2.28.
 PLATFORMS = tuple(
@@ -92,12 +93,21 @@ def versions(package: str, python: str) -> list[str]:
     return [name for name in found.group(1).split(", ") if re.fullmatch(r"[0-9.]+", name)] if found else []
 
 
-def wheel_requirements(package: str, version: str, python: str, folder: Path) -> list[str]:
-    """`Requires-Dist` of a wheel, from a report that lies in `folder` or is asked of pip. Raises NoAnswerError."""
-    file = folder / f"{package}-{version}-{python}.json"
+def report_on(pins: list[str], python: str, file: Path) -> list[dict[str, Any]]:
+    """What pip reports of exact versions ("torch==2.10.0"), one entry for each wheel. Raises NoAnswerError.
+
+    file  keeps the report; where it is there already, nobody is asked
+    """
     if not file.exists():
         words = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--python-version", python]
         # An index without separate metadata has it in the wheel: a few kilobytes of its end instead of 900 MB.
-        words += ["--use-feature=fast-deps", "--report", str(file), "--only-binary", ":all:", "--target", str(folder)]
-        _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)), f"{package}=={version}")
-    return json.loads(file.read_text())["install"][0]["metadata"].get("requires_dist", [])
+        words += ["--use-feature=fast-deps", "--report", str(file), "--only-binary", ":all:"]
+        words += ["--target", str(file.parent)]
+        _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)), *pins)
+    return json.loads(file.read_text())["install"]
+
+
+def wheel_requirements(package: str, version: str, python: str, folder: Path) -> list[str]:
+    """`Requires-Dist` of a wheel, from a report that lies in `folder` or is asked of pip. Raises NoAnswerError."""
+    (wheel,) = report_on([f"{package}=={version}"], python, folder / f"{package}-{version}-{python}.json")
+    return wheel["metadata"].get("requires_dist", [])

@@ -77,35 +77,52 @@ def list_candidates(matrix: dict[str, Any], pins: dict[str, str], family: str | 
     )
 
 
+def candidates_of_all(
+    matrix: dict[str, Any], pins: dict[str, str], families: Sequence[str], here: dict[str, list[Candidate]]
+) -> dict[str, list[Candidate]]:
+    """The candidates of several families together, each once; kinds that no family changes are those of `here`."""
+    found: dict[str, dict[Any, Candidate]] = {"driver": {}, "cuda": {}, "python": {}}
+    for family in families:
+        own = _drivers(matrix, pins.get("driver_version", ""), family) + _cudas(matrix, family)
+        for one in own + _pythons(matrix, family):
+            found[one.kind].setdefault((one.label, one.needs, one.row.get("place", {}).get("family")), one)
+    return {kind: list(found[kind].values()) if kind in found else here[kind] for kind in here}
+
+
 def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> list[Candidate]:
     """Every branch in both flavours, from every place that has it for this family."""
     found = []
     for branch, row in sorted(matrix["drivers"].items()):
         for flavour, details in sorted(row["flavours"].items()):
             for version in ("", exact_version) if exact_version and major(exact_version) == branch else ("",):
-                for source, place in _places(matrix["os_families"].get(family, {}), branch):
+                for source, place in _places(matrix, family, branch):
                     pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
                     label = f"driver {version or branch} ({flavour}){place['label']}"
                     needs = ("driver_version",) if version else ()
-                    row_here = dict(row, place=place, **details)
+                    # What is doubted of a branch is whether NVIDIA's repositories have it.
+                    doubt = row.get("unverified", "") if source == NVIDIA else ""
+                    row_here = dict(row, place=place, doubt=doubt, **details)
                     if version and branch not in matrix["released"]["driver_version"]:
-                        row_here.update(verified=False, unverified=f"whether {version} was released")
+                        doubt = f"whether {version} was released"
+                        row_here.update(verified=False, unverified=doubt, doubt=doubt)
                     found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
     return found
 
 
-def _places(family: dict[str, Any], branch: str) -> list[tuple[str, dict[str, Any]]]:
+def _places(matrix: dict[str, Any], family: str | None, branch: str) -> list[tuple[str, dict[str, Any]]]:
     """`[(source, place)]` of a driver branch; a place says what else is had from there.
 
-    label  for sentences          rank  lower is liked better
-    holds  `{kind: versions}`, a kind that is not there is unlimited
+    label   for sentences          rank  lower is liked better
+    family  of a distribution's own archive: which alone has it
+    holds   `{kind: versions}`, a kind that is not there is unlimited
     """
     places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
-    archive = family.get("distribution")
+    archive = matrix["os_families"].get(family, {}).get("distribution")
     if archive and branch in archive["driver_branches"]:
         label, rank = " from " + archive["title"], 0 if archive["preferred"] else 2
         holds = {"cuda": sorted(archive["cuda"]), "cudnn": sorted(archive["cudnn"]), "nccl": []}
-        places.append((DISTRIBUTION, {"label": label, "title": archive["title"], "rank": rank, "holds": holds}))
+        place = {"label": label, "title": archive["title"], "rank": rank, "family": family, "holds": holds}
+        places.append((DISTRIBUTION, place))
     return places
 
 
@@ -116,10 +133,11 @@ def _cudas(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
         "title": "",
         "driver_branches": [],
     }
-    place = {"source": DISTRIBUTION, "branches": archive["driver_branches"]}
+    place = {"source": DISTRIBUTION, "family": family, "branches": archive["driver_branches"]}
+    nvidia = {"source": NVIDIA}
     found = []
     for version, row in sorted(matrix["cuda"].items()):
-        found.append(Candidate("cuda", "CUDA " + version, {"cuda": version}, (), dict(row, place={"source": NVIDIA})))
+        found.append(Candidate("cuda", "CUDA " + version, {"cuda": version}, (), dict(row, place=nvidia)))
         if version in archive["cuda"]:
             label = f"CUDA {version} from {archive['title']}"
             found.append(Candidate("cuda", label, {"cuda": version}, (), dict(row, place=place)))

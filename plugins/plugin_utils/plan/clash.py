@@ -10,7 +10,8 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major, version_key
 
 from .candidates import AT_LEAST, ON_DEMAND, PINS, Candidate, as_sentence, has_ended
-from .search import Fact, Problem
+from .facts import Fact
+from .search import Problem
 
 MOST_CHOICES = 3
 MOST_REASONS = 3
@@ -65,7 +66,7 @@ def _reasons(problem: Problem, clash: list[Fact]) -> list[str]:
     refusals = collections.OrderedDict()
     domains = collections.OrderedDict()
     for kind in problem.kinds_for(clash):
-        pinned = problem.best_first(problem.pinned(kind, clash), {})
+        pinned = problem.best_first(problem.pinned(kind, clash))
         if not pinned:
             return [_pins_disagree(problem, kind, clash)]
         refusals[kind] = _first_refusals(problem, pinned, clash)
@@ -77,7 +78,7 @@ def _reasons(problem: Problem, clash: list[Fact]) -> list[str]:
         found = _reasons_of_three(problem, domains) or _reasons_of_pins(problem, domains, clash)
         found += [reason for kind in refusals for reason in refusals[kind][:1]]
         return found or ["these do not fit together"]
-    first, second = (problem.best_first(domains[kind], {}) for kind in pair)
+    first, second = (problem.best_first(domains[kind]) for kind in pair)
     # Of one CUDA where there are such: what differs in CUDA anyway explains least.
     alike = [one for one in first if _cuda_major(one) == _cuda_major(second[0])]
     return [problem.pair_refusal((alike or first)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
@@ -94,12 +95,12 @@ def _reasons_of_three(problem: Problem, domains: dict[str, list[Candidate]]) -> 
     for kind in reversed(list(domains)):
         reasons: dict[str, Any] = {}
         refused = True
-        for candidate in problem.best_first(domains[kind], {}):
-            by = [other for other in domains if other != kind and _rules_out(problem, domains[other], candidate)]
-            refused = refused and bool(by)
-            for other in by[:1]:
-                best = problem.best_first(domains[other], {})[0]
-                reasons.setdefault(other, problem.pair_refusal(candidate, best))
+        for candidate in problem.best_first(domains[kind]):
+            others = (other for other in domains if problem.rules_out(other, domains[other], candidate))
+            by = next(others, None)
+            refused = refused and by is not None
+            if by is not None and by not in reasons:
+                reasons[by] = problem.pair_refusal(candidate, problem.best_first(domains[by])[0])
         if refused:
             return list(reasons.values())
     return []
@@ -109,16 +110,12 @@ def _reasons_of_pins(problem: Problem, domains: dict[str, list[Candidate]], clas
     """What the best of the parts that are pinned have against each other."""
     pinned = {fact.name for fact in _pins(clash)}
     best = [
-        problem.best_first(domains[kind], {})[0]
+        problem.best_first(domains[kind])[0]
         for kind in domains
         if pinned.intersection(problem.candidates[kind][0].pins)
     ]
     found = [problem.pair_refusal(one, two) for index, one in enumerate(best) for two in best[index + 1 :]]
     return [reason for reason in found if reason]
-
-
-def _rules_out(problem: Problem, candidates: list[Candidate], candidate: Candidate) -> bool:
-    return all(problem.pair_refusal(candidate, other) for other in candidates)
 
 
 def _first_refusals(problem: Problem, candidates: list[Candidate], clash: list[Fact]) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
 
 from .candidates import Candidate, as_sentence, has_ended
-from .search import Fact, Problem
+from .facts import Fact
+from .search import Problem
 
 # After so many days, which is two releases of PyTorch, a matrix says so.
 OLD_MATRIX_DAYS = 180
@@ -115,8 +116,9 @@ def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
         which = " " + row["eol_of"] if row.get("eol_of") else ""
         since = " since " + row["eol"] if row["eol"] else " for long"
         found.append(f"{label} has had no updates{since}{which}")
-    if not row["verified"]:
-        found.append(f"{label} rests on something that was not verified: {row['unverified']}")
+    doubt = "" if row["verified"] else row.get("doubt", row["unverified"])
+    if doubt:
+        found.append(f"{label} rests on something that was not verified: {doubt}")
     return found
 
 

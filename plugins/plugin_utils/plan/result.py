@@ -9,10 +9,11 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate
 from .driver import driver_of, guards_of, kernel_of
+from .facts import Fact
 from .input import only_planned
 from .reasons import choice_reason, find_warnings
 from .rules import fits_dcgm
-from .search import Fact, Problem
+from .search import Problem
 
 SCHEMA = 1
 # Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.

@@ -7,7 +7,7 @@ The numbers and their sources stand in roles/preflight/files/matrix/. Rules abou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import (
@@ -18,7 +18,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import (
 )
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
 
-from .candidates import CPU_BUILD, DISTRIBUTION, NVIDIA, NVIDIA_TITLE, PYPI, Candidate
+from .candidates import CPU_BUILD, DISTRIBUTION, NVIDIA_TITLE, PYPI, Candidate
 from .frameworks import (
     cuda_serves_tensorflow,
     cudnn_serves_tensorflow,
@@ -28,6 +28,7 @@ from .frameworks import (
     sm,
     tensorflow_computes_on,
 )
+from .places import before_repository, one_place, place_has
 from .seen import SEEN
 from .support import compiles, drives, has_code, what_drives
 
@@ -49,11 +50,21 @@ class Rules:
 
     def __init__(self, matrix: dict[str, Any]) -> None:
         self.matrix = matrix
+        # What all refusals of a kind for one architecture say, worked out once.
         self._driven_by: dict[str, str] = {}
-        self._pair_rules = {
+        self._compiling: dict[str, list[str]] = {}
+        self._computing: dict[str, list[str]] = {}
+        self._gpu_rules: dict[str, Callable[..., str]] = {
+            "driver": self._driver_drives,
+            "cuda": self._cuda_compiles_for,
+            "cudnn": self._cudnn_computes_on,
+            "pytorch": self._pytorch_computes_on,
+            "tensorflow": tensorflow_computes_on,
+        }
+        self._pair_rules: dict[tuple[str, str], Callable[[Candidate, Candidate], str]] = {
             ("driver", "cuda"): self._driver_runs_cuda,
             ("driver", "cudnn"): self._driver_runs_cudnn,
-            ("driver", "nccl"): _place_has,
+            ("driver", "nccl"): place_has,
             ("driver", "pytorch"): self._driver_runs_pytorch,
             ("cuda", "cudnn"): _cuda_holds_cudnn,
             ("cuda", "nccl"): _cuda_holds_nccl,
@@ -67,31 +78,27 @@ class Rules:
 
     def gpu_refuses(self, gpu: Gpu, candidate: Candidate) -> str:
         """Why a candidate does not serve a GPU."""
-        rule = {
-            "driver": self._driver_drives,
-            "cuda": self._cuda_compiles_for,
-            "cudnn": self._cudnn_computes_on,
-            "pytorch": self._pytorch_computes_on,
-            "tensorflow": tensorflow_computes_on,
-        }.get(candidate.kind)
+        rule = self._gpu_rules.get(candidate.kind)
         return rule(gpu, candidate) if rule else ""
 
     def os_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
         """Why a candidate is not available on a release of an operating system (a row of os_releases)."""
-        title = "{name} {version}".format(**release)
-        if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
-            return f"{title} has no {candidate.label}: it has {', '.join(release['pythons'])}"
         family = self.matrix["os_families"][release["family"]]
-        missing = _before_repository(family, candidate)
+        if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
+            return f"{_title(release)} has no {candidate.label}: it has {', '.join(release['pythons'])}"
+        archive = candidate.row.get("place", {}).get("family", release["family"])
+        if archive != release["family"]:
+            return f"{candidate.label} is not for {_title(release)}"
+        missing = before_repository(family, candidate)
         if missing:
-            return f"{candidate.label} is not in NVIDIA's repository for {title}: it begins with {missing}"
+            return f"{candidate.label} is not in NVIDIA's repository for {_title(release)}: it begins with {missing}"
         refusal = self._machine_refuses(release, candidate) if release["machine"] == "aarch64" else ""
         if refusal:
             return refusal
         if candidate.kind in ("pytorch", "tensorflow"):
             glibc = family["glibc"]
             if version_key(candidate.row["glibc"]) > version_key(glibc):
-                return f"{candidate.label} needs glibc {candidate.row['glibc']}: {title} has {glibc}"
+                return f"{candidate.label} needs glibc {candidate.row['glibc']}: {_title(release)} has {glibc}"
         return ""
 
     def _machine_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
@@ -118,14 +125,16 @@ class Rules:
 
     def pair_refuses(self, first: Candidate, second: Candidate) -> str:
         """Why two candidates, `first` of the kind that is chosen first, do not fit together."""
-        rule = self._pair_rules.get((first.kind, second.kind))
-        return rule(first, second) if rule else ""
+        return self.pair_rule(first.kind, second.kind)(first, second)
+
+    def pair_rule(self, kind: str, other: str) -> Callable[[Candidate, Candidate], str]:
+        """The rule about two kinds, of which `kind` is chosen first; one that refuses nothing where there is none."""
+        return self._pair_rules.get((kind, other), _refuses_nothing)
 
     @staticmethod
-    def pair_key(candidate: Candidate, other: str) -> Any:
-        """What the rule about two kinds looks at: candidates with equal keys fit the same ones of the kind `other`."""
-        seen = SEEN.get((candidate.kind, other))
-        return seen(candidate) if seen else id(candidate)
+    def seen(kind: str, other: str) -> Callable[[Candidate], Any]:
+        """What the rule about a kind and another, or "gpu" or "os", looks at: equal keys get equal answers from it."""
+        return SEEN.get((kind, other), id)
 
     def _driver_drives(self, gpu: Gpu, driver: Candidate) -> str:
         architecture = gpu.architecture
@@ -148,7 +157,9 @@ class Rules:
             missing = [wanted for wanted in gpu.capabilities if wanted in cuda.row.get("without_capabilities", ())]
             complaint = "{} cannot compile for {} ({})"
             return complaint.format(cuda.label, gpu.name, sm(missing[0])) if missing else ""
-        fitting = [version for version in self.matrix["cuda"] if compiles(row, version)]
+        if architecture not in self._compiling:
+            self._compiling[architecture] = [version for version in self.matrix["cuda"] if compiles(row, version)]
+        fitting = self._compiling[architecture]
         complaint = f"{cuda.label} cannot compile for {_with_architecture(gpu)}"
         return complaint + _range_of("toolkit", architecture, cuda.pins["cuda"], fitting)
 
@@ -157,7 +168,10 @@ class Rules:
         row = self.matrix["architectures"][architecture]
         if has_code(architecture, row, cudnn.row):
             return ""
-        fitting = [other["version"] for other in self.matrix["cudnn"] if has_code(architecture, row, other)]
+        if architecture not in self._computing:
+            known = [other["version"] for other in self.matrix["cudnn"] if has_code(architecture, row, other)]
+            self._computing[architecture] = known
+        fitting = self._computing[architecture]
         complaint = f"{cudnn.label} has no code for {_with_architecture(gpu)}"
         return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
 
@@ -167,10 +181,10 @@ class Rules:
 
     def _driver_runs_cuda(self, driver: Candidate, cuda: Candidate) -> str:
         minimum = self._minimum_driver(cuda.pins["cuda"])
-        return _needs_driver(cuda.label, minimum, driver) or _one_place(driver, cuda)
+        return _needs_driver(cuda.label, minimum, driver) or one_place(driver, cuda)
 
     def _driver_runs_cudnn(self, driver: Candidate, cudnn: Candidate) -> str:
-        return _needs_driver(cudnn.label, cudnn.row["minimum_driver"], driver) or _place_has(driver, cudnn)
+        return _needs_driver(cudnn.label, cudnn.row["minimum_driver"], driver) or place_has(driver, cudnn)
 
     def _driver_runs_pytorch(self, driver: Candidate, pytorch: Candidate) -> str:
         if pytorch.pins["pytorch_build"] == CPU_BUILD:
@@ -184,15 +198,12 @@ class Rules:
         return self.matrix["cuda_majors"][major(cuda_version)]["minimum_driver"]
 
 
-def _before_repository(family: dict[str, Any], candidate: Candidate) -> str:
-    """The branch or toolkit with which NVIDIA's repository for a family begins, where it is newer; else ""."""
-    if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
-        value, oldest = candidate.pins["cuda"], family["cuda_from"]
-    elif candidate.kind == "driver" and candidate.pins["driver_source"] == NVIDIA:
-        value, oldest = candidate.pins["driver_branch"], family.get("driver_from", "")
-    else:
-        return ""
-    return oldest if oldest and version_key(value) < version_key(oldest) else ""
+def _refuses_nothing(_first: Candidate, _second: Candidate) -> str:
+    return ""
+
+
+def _title(release: dict[str, Any]) -> str:
+    return "{name} {version}".format(**release)
 
 
 def _too_old(gpu: Gpu, driver: Candidate) -> str:
@@ -237,26 +248,6 @@ def _range_of(thing: str, architecture: str, version: str, fitting: list[str]) -
     if version_key(version) > version_key(last):
         return f": the last {thing} for {architecture} is {last}"
     return f": the first {thing} for {architecture} is {min(fitting, key=version_key)}"
-
-
-def _one_place(driver: Candidate, cuda: Candidate) -> str:
-    """Driver and toolkit come from one place: repositories that hold both fight over the packages that they share."""
-    if driver.pins["driver_source"] == cuda.row["place"]["source"]:
-        return ""
-    if driver.pins["driver_source"] == NVIDIA:
-        branches = ", ".join(cuda.row["place"]["branches"])
-        return f"{cuda.label} goes with the drivers from there ({branches}), not with {driver.label}"
-    return _place_has(driver, cuda)
-
-
-def _place_has(driver: Candidate, library: Candidate) -> str:
-    """What lies beside a driver is had from where the driver comes."""
-    place = driver.row["place"]
-    versions = place["holds"].get(library.kind)
-    if versions is None or library.row.get("version") in versions:
-        return ""
-    has = f"has {', '.join(versions)}" if versions else "has none"
-    return f"{library.label} is not in {place['title']}, from which the driver would come: it {has}"
 
 
 def _needs_driver(label: str, minimum: str, driver: Candidate) -> str:

@@ -1,48 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the best combination of candidates under a set of facts, or the smallest set of facts that leaves none.
 
-A fact is a pin, a GPU or the operating system. Leaving facts out is how a clash is found: what has to stay for the
+Leaving facts out is how a clash is found: what has to stay for the
 question to remain without an answer is the clash.
 """
 
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .candidates import ON_DEMAND, Candidate, accepts, is_from_pypi, preference
+from .facts import Fact
+from .groups import by_friends, by_needs
 from .rules import Rules
-
-
-class Fact(NamedTuple):
-    """Something that an answer must respect.
-
-    kind   pin, gpu or os     name   of the pin     value  the pin's value, a Gpu, or a row of os_releases
-    label  for people: system_driver_branch "590"            origin  of a pin: the variable, or the profile that asked
-    """
-
-    kind: str
-    name: str
-    value: Any
-    label: str
-    origin: str
-
-
-def _by_friends(friends_of: dict[Any, int]) -> list[tuple[int, ...]]:
-    """`[(friends, group)]`, each set of friends once."""
-    groups: dict[int, int] = {}
-    for group, friends in friends_of.items():
-        groups[friends] = groups.get(friends, 0) | group
-    return list(groups.items())
 
 
 class Problem:
     """The choices of one host; `kinds` are the parts that its plan has."""
 
-    def __init__(self, matrix: dict[str, Any], candidates: dict[str, list[Candidate]], kinds: Sequence[str]) -> None:
-        self.as_of = matrix["as_of"]
-        self.rules = Rules(matrix)
+    def __init__(self, rules: Rules, candidates: dict[str, list[Candidate]], kinds: Sequence[str]) -> None:
+        self.as_of = rules.matrix["as_of"]
+        self.rules = rules
         self.candidates = candidates
         self.kinds = tuple(kinds)
         self._fact_answers: dict[Any, Any] = {}
@@ -54,10 +35,20 @@ class Problem:
         self._orders: dict[Any, Any] = {}
         self._all = {kind: [(1 << place, one) for place, one in enumerate(candidates[kind])] for kind in kinds}
         self._bits = {id(one): bit for members in self._all.values() for bit, one in members}
-        self._arcs = [(one, two) for one in self.kinds for two in self.kinds if self.rules.relate(one, two)]
+        self._by_needs = {kind: by_needs(members) for kind, members in self._all.items()}
+        self._related = {one: [two for two in self.kinds if self.rules.relate(one, two)] for one in self.kinds}
         self._groups: dict[Any, Any] = {}
         # Pins as good as set where a candidate needs one: see smallest_clash.
         self._unlocked: dict[Any, Any] = {}
+
+    def over(self, candidates: dict[str, list[Candidate]], kinds: Sequence[str]) -> Problem:
+        """A problem over other lists of candidates: what is known of the lists that both have is not asked again."""
+        other = Problem(self.rules, candidates, kinds)
+        shared = {kind for kind in self.kinds if kind in kinds and candidates[kind] is self.candidates[kind]}
+        other._pinned = {key: found for key, found in self._pinned.items() if key[0] in shared}
+        other._fitting = {key: fits for key, fits in self._fitting.items() if key[1] in shared}
+        other._groups = {key: groups for key, groups in self._groups.items() if shared.issuperset(key)}
+        return other
 
     def kinds_for(self, facts: list[Fact]) -> list[str]:
         """The parts that an answer to these facts has: without its pin, what is made on demand is none of them."""
@@ -83,16 +74,27 @@ class Problem:
 
     def pinned(self, kind: str, facts: list[Fact]) -> list[Candidate]:
         """The candidates of a kind that the pins among `facts` leave."""
+        mask = self._pinned_set(kind, facts)
+        return [candidate for bit, candidate in self._all[kind] if bit & mask]
+
+    def _pinned_set(self, kind: str, facts: list[Fact]) -> int:
         own = self.candidates[kind][0].pins
         pins = {fact.name: fact.value for fact in facts if fact.kind == "pin" and fact.name in own}
-        key = (kind, tuple(sorted(pins.items())), tuple(sorted(self._unlocked.items())))
+        left = 0
+        for needs, group in self._by_needs[kind]:
+            for name in needs:
+                if name not in pins:
+                    group &= self._accepting(kind, name, self._unlocked[name]) if name in self._unlocked else 0
+            left |= group
+        for name, value in pins.items():
+            left &= self._accepting(kind, name, value)
+        return left
+
+    def _accepting(self, kind: str, name: str, value: str) -> int:
+        """The candidates that are what a pin asks for."""
+        key = (kind, name, value)
         if key not in self._pinned:
-            self._pinned[key] = [
-                candidate
-                for candidate in self.candidates[kind]
-                if all(name in pins or self._unlocks(name, candidate) for name in candidate.needs)
-                and all(accepts(name, value, candidate) for name, value in pins.items())
-            ]
+            self._pinned[key] = sum(bit for bit, candidate in self._all[kind] if accepts(name, value, candidate))
         return self._pinned[key]
 
     def _is_needed(self, pin: Fact) -> bool:
@@ -100,9 +102,6 @@ class Problem:
         own = [group for group in self.candidates.values() if pin.name in group[0].pins]
         asked = [one for group in own for one in group if accepts(pin.name, pin.value, one)]
         return all(pin.name in one.needs for one in asked)
-
-    def _unlocks(self, name: str, candidate: Candidate) -> bool:
-        return name in self._unlocked and accepts(name, self._unlocked[name], candidate)
 
     def allowed(self, kind: str, facts: list[Fact]) -> list[Candidate]:
         """The candidates of a kind that pins, GPUs and operating system leave."""
@@ -115,25 +114,26 @@ class Problem:
 
     def _allowed_set(self, kind: str, facts: list[Fact]) -> int:
         """The same as a set, from one set for each fact, which the many questions of a refusal have in common."""
-        left = sum(self._bits[id(candidate)] for candidate in self.pinned(kind, facts))
+        left = self._pinned_set(kind, facts)
         for fact in facts:
-            if fact.kind != "pin":
+            if fact.kind != "pin" and left:
                 key = (id(fact), kind)
                 if key not in self._fitting:
-                    fits = [bit for bit, candidate in self._all[kind] if not self.refusal(fact, candidate)]
-                    self._fitting[key] = sum(fits)
+                    groups = self._alike(kind, fact.kind).items()
+                    self._fitting[key] = sum(group for group, one in groups if not self.refusal(fact, one))
                 left &= self._fitting[key]
         return left
 
-    def best_first(self, candidates: list[Candidate], chosen: dict[str, Candidate]) -> list[Candidate]:
-        return sorted(candidates, key=lambda candidate: preference(candidate, chosen, self.as_of))
+    def best_first(self, candidates: list[Candidate], chosen: dict[str, Candidate] | None = None) -> list[Candidate]:
+        """Candidates of one kind in the order in which they are tried beside what is chosen."""
+        return self._members(candidates[0].kind, self._set_of(candidates), chosen or {}) if candidates else []
 
     def _members(self, kind: str, mask: int, chosen: dict[str, Candidate]) -> list[Candidate]:
         """The candidates of a set, the best first."""
         # Of all preferences, only that for a toolkit looks at another choice.
         key = (kind, id(chosen.get("driver")) if kind == "cuda" else None)
         if key not in self._orders:
-            ordered = self.best_first(self.candidates[kind], chosen)
+            ordered = sorted(self.candidates[kind], key=lambda candidate: preference(candidate, chosen, self.as_of))
             self._orders[key] = [(self._bits[id(candidate)], candidate) for candidate in ordered]
         return [candidate for bit, candidate in self._orders[key] if bit & mask]
 
@@ -143,23 +143,24 @@ class Problem:
             first, second = sorted((kind, other), key=self.kinds.index)
             ones, twos = self._alike(first, second), self._alike(second, first)
             friends_of_ones, friends_of_twos = dict.fromkeys(ones, 0), dict.fromkeys(twos, 0)
+            rule = self.rules.pair_rule(first, second)
             for group, one in ones.items():
                 for other_group, two in twos.items():
-                    if not self.rules.pair_refuses(one, two):
+                    if not rule(one, two):
                         friends_of_ones[group] |= other_group
                         friends_of_twos[other_group] |= group
-            self._groups[first, second] = _by_friends(friends_of_ones)
-            self._groups[second, first] = _by_friends(friends_of_twos)
+            self._groups[first, second] = by_friends(friends_of_ones)
+            self._groups[second, first] = by_friends(friends_of_twos)
         return self._groups[kind, other]
 
     def _alike(self, kind: str, other: str) -> dict[Any, Candidate]:
-        """`{set: one of it}`: the candidates of a kind that the rule about the other kind cannot tell apart."""
-        sets: dict[Any, Any] = {}
+        """`{set: one of it}`: candidates that look the same to the rule about the other kind, "gpu" or "os"."""
+        seen = self.rules.seen(kind, other)
+        sets: dict[Any, list[Any]] = {}
         for bit, candidate in self._all[kind]:
-            key = self.rules.pair_key(candidate, other)
-            members, first = sets.get(key, (0, candidate))
-            sets[key] = (members | bit, first)
-        return dict(sets.values())
+            group = sets.setdefault(seen(candidate), [0, candidate])
+            group[0] |= bit
+        return {members: first for members, first in sets.values()}
 
     def best(self, facts: list[Fact]) -> dict[str, Candidate] | None:
         """The answer for a plan: with a PyTorch that PyPI itself serves, and so a lock file, wherever there is one.
@@ -178,17 +179,34 @@ class Problem:
             masks = self._allowed_sets(facts)
             if from_pypi and masks:
                 masks["pytorch"] &= sum(bit for bit, candidate in self._all["pytorch"] if is_from_pypi(candidate))
-            found = bool(masks) and self._agree(masks)
-            self._answers[key] = self._extend(collections.OrderedDict(), masks) if found else None
+            self._answers[key] = self._complete(masks)
         return self._answers[key]
 
-    def has_answer(self, facts: list[Fact]) -> bool:
-        """Whether there is any answer, for who asks but once: pairs are compared of what the facts leave alone."""
-        masks = self._allowed_sets(facts)
-        if not masks:
-            return False
-        left = {kind: [one for bit, one in self._all[kind] if bit & mask] for kind, mask in masks.items()}
-        return Problem(self.rules.matrix, left, list(left)).search(facts) is not None
+    def _complete(self, masks: dict[str, int]) -> dict[str, Candidate] | None:
+        """The best answer out of these sets, which are changed; None where there is none, or no sets at all."""
+        if not masks or not all(masks.values()) or not self._agree(masks, list(masks)):
+            return None
+        return self._extend(collections.OrderedDict(), masks)
+
+    def with_answer(self, facts: list[Fact], others: dict[str, Fact]) -> list[str]:
+        """The names of those of `others` with which these facts have any answer.
+
+        Pairs are compared only of what the facts leave beside one of the others.
+        """
+        masks = {name: self._allowed_sets(facts + [other]) for name, other in others.items()}
+        masks = {name: sets for name, sets in masks.items() if sets}
+        left = {
+            kind: [one for bit, one in self._all[kind] if any(bit & sets[kind] for sets in masks.values())]
+            for kind in self.kinds_for(facts)
+        }
+        smaller = Problem(self.rules, left, list(left))
+        found = []
+        for name, sets in masks.items():
+            bits = smaller._bits
+            same = {kind: sum(bits[id(one)] for one in left[kind] if self._bits[id(one)] & sets[kind]) for kind in sets}
+            if smaller._complete(same):
+                found.append(name)
+        return found
 
     def _allowed_sets(self, facts: list[Fact]) -> dict[str, int]:
         """`{kind: set}` of what the facts leave, or nothing as soon as they leave none of a kind."""
@@ -199,32 +217,47 @@ class Problem:
                 return {}
         return masks
 
-    def _agree(self, masks: dict[str, int]) -> bool:
-        """Take out of the sets what clashes with all of another kind, until nothing does; False if one is empty."""
-        changed = all(masks.values())
-        if not changed:
-            return False
-        while changed:
-            changed = False
-            for kind, other in self._arcs:
-                if kind not in masks or other not in masks:
-                    continue
-                for friends, group in self._groups_of(kind, other):
-                    if group & masks[kind] and not friends & masks[other]:
-                        masks[kind] &= ~group
-                        changed = True
-                if not masks[kind]:
-                    return False
+    def _agree(self, masks: dict[str, int], changed: Sequence[str]) -> bool:
+        """Take out of the sets what clashes with all of another kind, until nothing does; False if one is empty.
+
+        changed  the kinds whose sets are smaller than when the others last agreed with them
+        """
+        waiting = [kind for kind in changed if kind in masks]
+        while waiting:
+            other = waiting.pop()
+            for kind in self._related[other]:
+                before = left = masks.get(kind, 0)
+                for friends, group in self._groups_of(kind, other) if before else ():
+                    if not friends & masks[other]:
+                        left &= ~group
+                if left != before:
+                    if not left:
+                        return False
+                    masks[kind] = left
+                    if kind not in waiting:
+                        waiting.append(kind)
         return True
 
     def hopeless_pair(self, domains: dict[str, list[Candidate]]) -> tuple[str, str] | None:
         """Two kinds of which no candidates go together, or None. Known early, it saves trying them all."""
-        kinds = list(domains)
-        for index, kind in enumerate(kinds):
-            for other in kinds[index + 1 :]:
-                if all(self.pair_refusal(one, two) for one in domains[kind] for two in domains[other]):
-                    return kind, other
+        masks = {kind: self._set_of(candidates) for kind, candidates in domains.items()}
+        for kind, other in itertools.combinations(domains, 2):
+            if other not in self._related[kind]:
+                continue
+            groups = self._groups_of(kind, other)
+            if not any(group & masks[kind] and friends & masks[other] for friends, group in groups):
+                return kind, other
         return None
+
+    def rules_out(self, kind: str, candidates: list[Candidate], candidate: Candidate) -> bool:
+        """Whether none of the candidates of a kind goes together with a candidate of another kind."""
+        if kind not in self._related[candidate.kind]:
+            return False
+        bit, others = self._bits[id(candidate)], self._set_of(candidates)
+        return not any(group & bit and friends & others for friends, group in self._groups_of(candidate.kind, kind))
+
+    def _set_of(self, candidates: list[Candidate]) -> int:
+        return sum(self._bits[id(candidate)] for candidate in candidates)
 
     def _extend(self, chosen: dict[str, Candidate], masks: dict[str, int]) -> dict[str, Candidate] | None:
         if len(chosen) == len(masks):
@@ -232,7 +265,7 @@ class Problem:
         kind = next(kind for kind in self.kinds if kind in masks and kind not in chosen)
         for candidate in self._members(kind, masks[kind], chosen):
             left = dict(masks, **{kind: self._bits[id(candidate)]})
-            if self._agree(left):
+            if self._agree(left, [kind]):
                 extended = collections.OrderedDict(chosen)
                 extended[kind] = candidate
                 found = self._extend(extended, left)

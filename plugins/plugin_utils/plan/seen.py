@@ -15,7 +15,7 @@ def _release(driver: Candidate) -> tuple[str, ...]:
 
 
 def _release_and_place(driver: Candidate) -> tuple[str, ...]:
-    return _release(driver) + (driver.pins["driver_source"],)
+    return _release(driver) + (driver.pins["driver_source"], driver.row["place"].get("family", ""))
 
 
 def _cuda_major(package: Candidate) -> str:
@@ -37,8 +37,14 @@ def _beside_pytorch(tensorflow: Candidate) -> Any:
     return row["from_pip"], _cuda_major(tensorflow), tuple(row["pytorch"]), row["pytorch_below"]
 
 
+def _code(package: Candidate) -> Any:
+    row = package.row
+    return tuple(row["capabilities"]), tuple(row.get("ptx", ())), row.get("cudnn", ""), bool(row["cuda"])
+
+
 # What a rule about the second kind looks at in a candidate of the first; where it looks at all, there is no entry.
 SEEN = {
+    ("driver", "gpu"): lambda driver: (_release(driver), driver.pins["driver_flavour"]),
     ("driver", "cuda"): _release_and_place,
     ("driver", "cudnn"): _release_and_place,
     ("driver", "nccl"): _release_and_place,
@@ -46,9 +52,16 @@ SEEN = {
     ("driver", "tensorflow"): _release,
     ("cuda", "driver"): lambda cuda: (major(cuda.pins["cuda"]), cuda.row["place"]["source"]),
     ("cuda", "nccl"): lambda cuda: major(cuda.pins["cuda"]),
+    ("cuda", "cudnn"): lambda cuda: cuda.pins["cuda"],
+    ("cuda", "tensorflow"): lambda cuda: cuda.pins["cuda"],
+    ("cudnn", "driver"): lambda cudnn: (cudnn.row["minimum_driver"], cudnn.row["version"]),
+    ("cudnn", "cuda"): lambda cudnn: (cudnn.row["cuda_major"], cudnn.row["cuda_from"], cudnn.row["cuda_to"]),
+    ("cudnn", "tensorflow"): lambda cudnn: cudnn.row["version"],
+    ("pytorch", "gpu"): _code,
     ("pytorch", "driver"): _cuda_major,
     ("pytorch", "python"): _wheels,
     ("pytorch", "tensorflow"): _beside_tensorflow,
+    ("tensorflow", "gpu"): _code,
     ("tensorflow", "driver"): _cuda_major,
     ("tensorflow", "cuda"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cuda"]),
     ("tensorflow", "cudnn"): lambda tensorflow: (tensorflow.row["from_pip"], tensorflow.row["cudnn"]),

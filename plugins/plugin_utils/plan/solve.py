@@ -8,11 +8,11 @@ rules over it are in `rules`, the search in `search`, refusals in `input` and `c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, Candidate, list_candidates
+from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, Candidate, candidates_of_all, list_candidates
 from .clash import conflict, find_conflicts, with_choice
+from .facts import Fact
 from .input import (
     find_release,
     held_pins,
@@ -26,7 +26,8 @@ from .input import (
 from .labels import pin_label
 from .names import newest_release
 from .result import describe, requirements
-from .search import Fact, Problem
+from .rules import Rules
+from .search import Problem
 from .unknown import unknown_value
 
 
@@ -61,7 +62,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
     # What is available there depends on the processor, too.
     facts += [_system(dict(release, machine=host["machine"]))]
-    problem = Problem(matrix, candidates, kinds)
+    problem = Problem(Rules(matrix), candidates, kinds)
     answer = problem.best(facts)
 
     def find_answer(more_pins: dict[str, str]) -> dict[str, Candidate] | None:
@@ -71,10 +72,9 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts or answer is None:
-        question = (candidates, facts)
         conflicts = conflicts if unknown else _offer_cpu_build(problem, facts, conflicts)
-        conflicts = _offer_other_profile(matrix, host, pins, profile, question, conflicts)
-        return {"conflicts": conflicts if unknown else _name_other_systems(matrix, pins, facts, kinds, conflicts)}
+        conflicts = _offer_other_profile(matrix, host, pins, profile, problem, facts, conflicts)
+        return {"conflicts": conflicts if unknown else _name_other_systems(problem, matrix, pins, facts, conflicts)}
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
@@ -114,10 +114,10 @@ def _offer_cpu_build(problem: Problem, facts: list[Fact], conflicts: list[dict[s
 
 
 def _name_other_systems(
+    problem: Problem,
     matrix: dict[str, Any],
     pins: dict[str, str],
     facts: list[Fact],
-    kinds: Sequence[str],
     conflicts: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """Where no pin leads to a plan, the systems on which the same question has one, the newest of each family."""
@@ -126,17 +126,16 @@ def _name_other_systems(
     gpus = [fact.label for fact in facts if fact.kind == "gpu"]
     here = next(fact.value for fact in facts if fact.kind == "os")
     rest = [fact for fact in facts if fact.kind != "os"]
+    systems = {}
+    for family in matrix["os_families"]:
+        releases = [other for other in matrix["os_releases"] if other["family"] == family != here["family"]]
+        if releases:
+            systems[family] = dict(newest_release(releases), machine=here["machine"])
+    everywhere = problem.over(candidates_of_all(matrix, pins, list(systems), problem.candidates), problem.kinds)
     found = []
-    for family, row in matrix["os_families"].items():
-        others = [other for other in matrix["os_releases"] if other["family"] == family]
-        if not others:
-            continue
-        newest = dict(newest_release(others), machine=here["machine"])
-        if family == here["family"]:
-            continue
-        problem = Problem(matrix, list_candidates(matrix, pins, family), kinds)
-        if problem.has_answer(rest + [_system(newest)]):
-            found.append(f"{row['name']} ({newest['version']})" if "," in row["name"] else row["name"])
+    for family in everywhere.with_answer(rest, {name: _system(release) for name, release in systems.items()}):
+        name = matrix["os_families"][family]["name"]
+        found.append(f"{name} ({systems[family]['version']})" if "," in name else name)
     if found:
         step = f"There is a plan for it on {' or '.join(found)}"
     elif len(gpus) > 1:
@@ -156,22 +155,19 @@ def _offer_other_profile(
     host: dict[str, Any],
     pins: dict[str, str],
     profile: str,
-    question: tuple[Any, ...],
+    problem: Problem,
+    facts: list[Fact],
     conflicts: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a choice, too.
-
-    question  candidates and facts; those of the profile are replaced
-    """
+    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a choice, too."""
     default = matrix["default_profile"]
     involved = [entry for entry in conflicts if any(label.startswith(PINS["profile"]) for label in entry["clash"])]
     if profile == default or not involved:
         return conflicts
-    candidates, facts = question
     held = held_pins(profile_pins(matrix, default), pins)
     kept = [fact for fact in facts if not fact.origin.startswith("the profile")]
     kinds = [kind for kind in KINDS if _is_planned(kind, host, dict(held, **pins))]
-    problem = Problem(matrix, candidates, kinds)
+    problem = problem.over(problem.candidates, kinds)
     if problem.search(kept + [_held(default, name, value) for name, value in held.items()]) is None:
         return conflicts
     return [with_choice(entry, {"profile": default}) if entry in involved else entry for entry in conflicts]

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 FLEET = Path(__file__).resolve().parents[2] / "fleet"
-sys.path.insert(0, str(FLEET))
+sys.path[:0] = [str(FLEET), str(FLEET.parent)]
 
+import run  # noqa: E402
 from gpuwright_fleet import containers, interpreter, inventory, repositories, specs  # noqa: E402
 from gpuwright_fleet.shell import FleetError  # noqa: E402
 from test_plan_questions import ask  # noqa: E402
@@ -87,3 +88,20 @@ def test_a_machine_without_the_python_of_el10_is_told_so(monkeypatch: pytest.Mon
     monkeypatch.setattr(interpreter, "candidates", lambda version: [str(shim)])
     with pytest.raises(FleetError, match=r"Python 3\.12, and none was found.*Install Python 3\.12 with its venv"):
         interpreter.find_python("3.12")
+
+
+def test_the_short_scenario_has_a_host_of_the_long_one() -> None:
+    """From bare to verified, and a second run that changes nothing: Molecule's step idempotence."""
+    fleets = yaml.safe_load((FLEET / "hosts.yml").read_text())["fleets"]
+    settings = yaml.safe_load((FLEET.parent / "molecule" / run.ONE_SYSTEM / "molecule.yml").read_text())
+    (host,) = fleets[run.ONE_SYSTEM]
+    assert [platform["name"] for platform in settings["platforms"]] == [host]
+    assert host in fleets["el9"] and HOSTS[host]["platform"] == "el9"
+    assert settings["scenario"]["test_sequence"] == ["destroy", "create", "converge", "idempotence", "destroy"]
+
+
+def test_in_make_test_it_runs_beside_another_kind() -> None:
+    rounds = run.rounds()
+    assert ["collection", "system"] in rounds
+    kinds = [kind for kinds in rounds for kind in kinds]
+    assert sorted(kinds) == sorted(set(run.SUITES) - set(run.SLOW))

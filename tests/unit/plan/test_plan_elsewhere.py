@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.names import newest_release
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from test_plan_questions import MATRIX, ask, make_host
@@ -51,7 +53,8 @@ def test_what_fits_is_said_and_marked(question: tuple[Any, ...]) -> None:
     assert " ".join(parts) == wanted
     # What was tried on no host says so.
     elsewhere = machine == "aarch64" or card.startswith("G")
-    assert elsewhere or any("no host of it was there" in text for text in plan["warnings"])
+    which = "only a container" if system.startswith("debian") else "no host"
+    assert elsewhere or any(f"{which} of it was there" in text for text in plan["warnings"])
     assert plan["warnings"][0].startswith(NOTHING) == elsewhere
     # Nobody is sent to make a lock for a run that would be refused.
     assert any("make lock" in text for text in plan["warnings"]) != elsewhere
@@ -181,3 +184,60 @@ def test_only_el8_holds_the_controller_back(core: str, system: str, words: str) 
     answer = solve(MATRIX, make_host("H100", system, ansible_core=core), {})
     told = " ".join(entry["what"] for entry in answer.get("conflicts", []))
     assert ("cannot manage" in told) == bool(words) and words in told, told
+
+
+@pytest.mark.parametrize(
+    ("system", "pins", "doubted"),
+    [
+        # From Debian's own archive, whose row has its source.
+        ("debian 13", {}, ""),
+        ("debian 12", {"driver_branch": "550"}, "whether NVIDIA's repositories still offer branch 550"),
+        ("rhel 8.8", {"driver_branch": "550"}, "whether NVIDIA's repositories still offer branch 550"),
+        ("debian 13", {"driver_version": "550.163.01"}, ""),
+    ],
+    ids=["archive", "apt", "dnf", "version"],
+)
+def test_a_doubt_about_a_driver_is_one_about_where_it_comes_from(
+    system: str, pins: dict[str, str], doubted: str
+) -> None:
+    plan = look("V100-PCIE-16GB", system, **pins)
+    assert plan["driver"]["branch"] == "550"
+    said = [text for text in plan["warnings"] if text.startswith("Driver 550") and "not verified" in text]
+    assert [text.rpartition("not verified: ")[2] for text in said] == ([doubted] if doubted else [])
+
+
+OTHER_PINS: list[dict[str, str]] = [
+    {},
+    {"cuda": "12"},
+    {"nccl": "2"},
+    {"cuda": "12", "tensorflow": "2", "nccl": "2"},
+    {"python": "3.12", "pytorch": "2.9"},
+]
+LAST = re.compile(r" There is a plan for it on (.*)\.$")
+
+
+def newest_of_each_family() -> dict[str, str]:
+    """`{name of a family as a refusal has it: a system}`, each of its newest release."""
+    systems = {}
+    for family, row in MATRIX["os_families"].items():
+        newest = newest_release([release for release in MATRIX["os_releases"] if release["family"] == family])
+        title = f"{row['name']} ({newest['version']})" if "," in row["name"] else row["name"]
+        systems[title] = f"{newest['id']} {newest['version']}"
+    return systems
+
+
+@pytest.mark.parametrize("pins", OTHER_PINS, ids=lambda pins: " ".join(pins) or "none")
+def test_the_systems_that_a_refusal_names_are_those_that_have_a_plan(pins: dict[str, str]) -> None:
+    """Each system is asked by itself here; the refusal asks for all of them together."""
+    systems = newest_of_each_family()
+    named = []
+    for card in ("Tesla K80", "Tesla M60", "Tesla P100", "Tesla V100-PCIE-16GB", "Tesla T4", "NVIDIA B200"):
+        answers = {title: look(card, system, **pins) for title, system in systems.items()}
+        having = [title for title, answer in answers.items() if "conflicts" not in answer]
+        for answer in answers.values():
+            conflicts = answer.get("conflicts", [])
+            if conflicts and not any(entry["choices"] for entry in conflicts):
+                found = LAST.search(conflicts[0]["what"])
+                assert (found.group(1).split(" or ") if found else []) == having, (card, conflicts)
+                named.append(bool(found))
+    assert True in named, "no card that has a plan on some systems alone"

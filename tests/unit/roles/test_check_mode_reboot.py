@@ -49,14 +49,28 @@ def known(role: str, *names: str) -> dict[str, Any]:
         ([], {}, False),
         (["--check"], {"gpu_node_plan": {"driver": {"present": True, "branch": "580"}}}, False),
         (["--check"], {"__system_driver_in_use": "alice trains"}, False),
+        (["--check"], {"system_kernel_target": "6.12.117+deb13-amd64"}, False),
     ],
-    ids=["check", "run", "present", "in-use"],
+    ids=["check", "run", "present", "in-use", "image"],
 )
 def test_a_new_driver(site: Site, arguments: list[str], more: dict[str, Any], announced: bool) -> None:
     (task,) = [row for row in read("system_driver/tasks/main.yml") if row["name"].startswith("Reboot if")]
     variables = {**known("system_driver", "__system_driver_announced"), **more}
     assert site.play([], [task], *arguments, **variables) == 0, site.log
     assert (REFUSED.format("driver 580 is new") in site.text) is announced, site.log
+
+
+@pytest.mark.parametrize("target", ["", "6.12.117+deb13-amd64"], ids=["node", "image"])
+def test_a_machine_that_only_builds_an_image_is_not_rebooted(site: Site, target: str) -> None:
+    """Debian 13's headers bring the kernel that they are for, which then seems to be what boots next."""
+    (task,) = [row for row in read("system_driver/tasks/main.yml") if row["name"].startswith("Reboot if")]
+    variables = {**known("system_driver", "__system_driver_announced"), "system_kernel_target": target}
+    node: dict[str, Any] = variables["gpu_node"]
+    node["kernel"]["next_boot"] = "6.12.117+deb13-amd64"
+    node["nvidia"]["modules"]["6.12.117+deb13-amd64"] = {"version": "550.163.01"}
+    node["reboot"] = {"required": True, "reasons": ["the next kernel has a module"]}
+    assert site.play([], [task], **variables) == 0, site.log
+    assert (REFUSED.format("the next kernel has a module") in site.text) is not bool(target), site.log
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--check"], 0), ([], 2)], ids=["check", "run"])

@@ -9,8 +9,8 @@ version_added: "1.0.0"
 description:
   - Resolves packages of an index and wheels of the controller, with what they need, for a node's Python. The versions
     of the plan's lock file stay as they are.
-  - Writes each package with its SHA-256 into a lock file below C(locks) in O(folder), whose name has a digest of all
-    that decides it. One that is there stays; remove the file to take newer versions.
+  - Writes each package with its SHA-256 into a lock file in O(locks), whose name has a digest of all that decides it.
+    One that is there stays; remove the file to take newer versions.
   - Runs on the controller with its pip, and contacts no host. Nothing is installed.
 options:
   packages:
@@ -34,6 +34,10 @@ options:
     description: The folder of the inventory.
     type: path
     required: true
+  locks:
+    description: Folder of lock files, from O(folder) unless absolute. Empty means C(locks).
+    type: str
+    default: ""
   index_url:
     description: Index in place of those that pip is configured for on the controller.
     type: str
@@ -77,6 +81,7 @@ SPEC = {
     "base": {"type": "str", "required": True},
     "python": {"type": "str", "required": True},
     "folder": {"type": "path", "required": True},
+    "locks": {"type": "str", "default": ""},
     "index_url": {"type": "str", "default": "", "no_log": True},
     "extra_index_url": {"type": "str", "default": ""},
 }

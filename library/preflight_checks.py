@@ -48,6 +48,15 @@ options:
     description: Whether a plan without a lock file is only a remark.
     type: bool
     default: false
+  packages:
+    description: Packages beside those of the plan, as C(framework_pytorch_packages) lists them.
+    type: list
+    elements: str
+    default: []
+  packages_lock:
+    description: Their lock file on the controller, as the lookup P(gpuwright.node.package_lock#lookup) tells it.
+    type: dict
+    default: {}
   allow_downgrade:
     description: Whether an older driver than the node has was asked for, by a variable or by a pin that names it.
     type: bool
@@ -143,6 +152,8 @@ def main() -> None:
             "allow_missing_gpus": {"type": "bool", "default": False},
             "busy": {"type": "str", "choices": ["skip", "wait", "force"], "default": "skip"},
             "allow_unlocked": {"type": "bool", "default": False},
+            "packages": {"type": "list", "elements": "str", "default": []},
+            "packages_lock": {"type": "dict", "default": {}},
             "allow_kernel_update": {"type": "bool", "default": False},
             "prepare_secure_boot": {"type": "bool", "default": False},
             "secure_boot_password_hash": {"type": "str", "default": "", "no_log": True},

@@ -16,6 +16,7 @@ SPEC: dict[str, dict[str, Any]] = {
     "base": {"type": "str", "required": True},
     "python": {"type": "str", "required": True},
     "folder": {"type": "path", "required": True},
+    "locks": {"type": "str", "default": ""},
     "index_url": {"type": "str", "default": "", "no_log": True},
     "extra_index_url": {"type": "str", "default": ""},
 }
@@ -38,7 +39,7 @@ def locked(options: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     packages, name, base, python = (options[key] for key in ("packages", "base_name", "base", "python"))
     try:
         wanted = package_lock.read_wanted(packages, Path(options["folder"]))
-        path = package_lock.lock_path(wanted, name, base, python, options["folder"])
+        path = package_lock.lock_path(wanted, name, base, python, options["folder"], options["locks"])
         if path.is_file():
             return {"changed": False, "path": str(path)}
         index = package_lock.Index(options["index_url"], options["extra_index_url"])

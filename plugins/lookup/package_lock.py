@@ -29,6 +29,9 @@ options:
   folder:
     description: The inventory's folder. Lock files lie in its subfolder C(locks); relative paths of wheels begin there.
     required: true
+  locks:
+    description: Another folder of lock files, from O(folder) unless absolute.
+    default: ""
 """
 EXAMPLES = """
 - ansible.builtin.debug:
@@ -38,7 +41,9 @@ EXAMPLES = """
 """
 RETURN = """
 _raw:
-  description: C(path) of the lock file, C(found) whether it is there, its C(text), and C(wheels) as paths.
+  description:
+    - C(path) of the lock file, C(found) whether it is there, its C(text), and C(wheels) as paths.
+    - C(fault) is empty, or says which of the packages cannot be used and why; then there is no path.
   type: list
   elements: dict
 """
@@ -46,7 +51,6 @@ _raw:
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils import package_lock
 
@@ -57,12 +61,12 @@ class LookupModule(LookupBase):
     def run(self, terms: list, variables: dict | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         packages = [entry for term in terms for entry in (term if isinstance(term, list) else [term])]
         if not packages:
-            return [{"path": "", "found": True, "text": "", "wheels": []}]
+            return [{"path": "", "found": True, "text": "", "wheels": [], "fault": ""}]
         try:
             wanted = package_lock.read_wanted(packages, Path(kwargs["folder"]))
         except package_lock.LockError as error:
-            raise AnsibleLookupError(str(error)) from None
+            return [{"path": "", "found": False, "text": "", "wheels": [], "fault": str(error)}]
         path = package_lock.lock_path(wanted, **kwargs)
         text = path.read_text("utf-8") if path.is_file() else ""
         wheels = [str(wheel) for wheel in wanted.wheels]
-        return [{"path": str(path), "found": path.is_file(), "text": text, "wheels": wheels}]
+        return [{"path": str(path), "found": path.is_file(), "text": text, "wheels": wheels, "fault": ""}]

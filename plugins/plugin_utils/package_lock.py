@@ -114,9 +114,10 @@ def lock_name(base_name: str, base: str, python: str, wanted: Wanted) -> str:
     return f"{base_name.removesuffix('.txt')}+{digest[:12]}.txt"
 
 
-def lock_path(wanted: Wanted, base_name: str, base: str, python: str, folder: str) -> Path:
-    """Where the lock file lies, beside the inventory in `folder`, which is kept in version control with it."""
-    return Path(folder, FOLDER, lock_name(base_name, base, python, wanted))
+def lock_path(wanted: Wanted, base_name: str, base: str, python: str, folder: str, locks: str = "") -> Path:
+    """Where the lock file lies: in `locks`, from the inventory's `folder` unless absolute; to be kept under version
+    control with the inventory. Without it, in `FOLDER` there."""
+    return Path(folder, Path(locks or FOLDER).expanduser(), lock_name(base_name, base, python, wanted))
 
 
 def pins(text: str) -> dict[str, str]:

@@ -97,7 +97,7 @@ class Config:
     fused_optimizer: bool = option(True, "Adam as one kernel (on GPUs only)")
     prefetch: bool = option(True, "copy and normalise the next batch beside the running step (on GPUs only)")
     compile: str = option("auto", "torch.compile; auto from compute capability 8.0", choices=("auto", "on", "off"))
-    cuda_graphs: bool = option(False, "replay the step as one recorded graph; one GPU only (cuda_graphs.py)")
+    cuda_graphs: bool = option(False, "replay the step as one recorded graph (cuda_graphs.py)")
     activation_checkpointing: bool = option(False, "recompute activations in the backward pass: less memory, slower")
     expandable_segments: bool = option(True, "GPU memory allocator with less fragmentation")
     sync_batchnorm: bool = option(True, "batch-norm statistics over all GPUs")

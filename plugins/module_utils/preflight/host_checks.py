@@ -18,6 +18,7 @@ from ..probe.workloads import describe_all
 from .accounts import account_problems, read_accounts
 from .driver import downgrade_problems, guard_remarks, read_guarded
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
+from .own_packages import own_package_problems
 from .problem import (
     Problem,
     problem,
@@ -98,7 +99,7 @@ def find_problems(
     wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
             busy (gpuwright_busy), time (s since 1970 on the controller, None: not told), space (rows of the matrix),
             space_percent (of that, 0: not checked), prepare_secure_boot, secure_boot_password_hash (""),
-            training_user (""), researchers
+            training_user (""), researchers, packages, packages_lock (own_packages.py)
     """
     found = hardware_problems(host["gpus"], wishes)
     found += secure_boot_problems(host, plan, wishes)
@@ -108,6 +109,7 @@ def find_problems(
     found += fapolicyd_problems(facts)
     found += account_problems(facts["accounts"], wishes["training_user"], wishes["researchers"])
     found += lock_file_problems(plan, wishes)
+    found += own_package_problems(plan, wishes)
     found += clock_problems(facts, wishes, _family(host))
     found += package_manager_problems(facts)
     found += key_problems(facts)

@@ -7,12 +7,14 @@
 
 Arms take turns; ratios are medians of paired ratios; where an arm differs from itself by more than 15 % there is none.
 Time is CPU time of this process with one thread, so that what else runs on the machine counts little. Writes
-docs/benchmarks/trainer.json, trainer.md and trainer.png.
+docs/benchmarks/trainer.json, trainer.md and trainer.png. `tests/bench/trainer/run bench_trainer.py --parts loaders`
+measures one part anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -39,6 +41,7 @@ TINY = make_config({**COMMON, "image_size": 32, "channels": 4, "latent_dim": 8, 
 SMALL = make_config({**COMMON, "image_size": 32, "channels": 16, "latent_dim": 64, "batch_size": 32})
 DEFAULT = make_config(COMMON)
 DATA = make_config({**COMMON, "image_size": 64, "batch_size": 32})
+OURS = "gan_trainer"
 AGREE_STEPS, AGREE = 5, 1e-3
 OVERHEAD_STEPS, DEFAULT_STEPS, WARM_UP = 200, 12, 2
 OVERHEAD_US, OVERHEAD_SHARE, DATA_RATIO = 20.0, 0.01, 3.0
@@ -72,8 +75,8 @@ def overhead(rounds: int) -> dict[str, Any]:
     wide = extra_us(*steps_in_turns(replace(DEFAULT, batch_size=2), DEFAULT_STEPS * rounds))
     whole = statistics.median(steps_in_turns(DEFAULT, 2)[0]) * 1e6
     limit = max(OVERHEAD_US, OVERHEAD_SHARE * whole)
-    # Where half of all steps lie on both sides of the goal, it cannot be told.
-    clear = wide["quartiles"][1] <= limit or wide["quartiles"][0] > limit
+    # Where the limit lies between the ends it cannot be told.
+    clear = wide["interval"][1] <= limit or wide["interval"][0] > limit
     return {
         "tiny": tiny,
         "default": wide,
@@ -85,11 +88,23 @@ def overhead(rounds: int) -> dict[str, Any]:
 
 
 def extra_us(bare: list[float], ours: list[float]) -> dict[str, Any]:
-    """Median and quartiles of the difference in us, and the bare step."""
-    extra = sorted(own - other for other, own in zip(bare, ours, strict=True))
-    low, middle, high = (round(extra[len(extra) * part // 4] * 1e6, 1) for part in (1, 2, 3))
+    """Median of the difference in us with its 95 % interval, and the bare step."""
+    extra = sorted((own - other) * 1e6 for other, own in zip(bare, ours, strict=True))
+    ends = [round(end, 1) for end in ends_of_median(extra)]
     bare_us = round(statistics.median(bare) * 1e6, 1)
-    return {"extra_us": middle, "quartiles": [low, high], "steps": len(extra), "bare_step_us": bare_us}
+    middle = round(statistics.median(extra), 1)
+    return {"extra_us": middle, "interval": ends, "steps": len(extra), "bare_step_us": bare_us}
+
+
+def ends_of_median(ordered: list[float]) -> tuple[float, float]:
+    """Between which of many ordered values their true median lies, each end wrong by chance in 1 of 40 cases.
+
+    Order statistics: as many values are below the true median as heads in tosses of a coin, which is normally
+    distributed for many (Conover 1999, section 3.2).
+    """
+    count = len(ordered)
+    off = 1.96 * count**0.5 / 2
+    return ordered[max(0, math.floor(count / 2 - off))], ordered[min(count - 1, math.ceil(count / 2 + off))]
 
 
 def steps_in_turns(config: Config, count: int) -> tuple[list[float], list[float]]:
@@ -108,14 +123,15 @@ def steps_in_turns(config: Config, count: int) -> tuple[list[float], list[float]
 def peers(rounds: int) -> dict[str, Any]:
     found = {
         "hand-written loop": arms.best(),
-        "gan_trainer": arms.trainer,
+        OURS: arms.trainer,
         "newcomer's loop": arms.newcomer(),
         "Lightning": arms.lightning,
         "Accelerate": arms.accelerate,
     }
     measured = run_arms(found, SMALL, (3, 15), rounds)
     rates = {name: [SMALL.batch_size / seconds for seconds in own] for name, own in measured["times"].items()}
-    return {"rows": report.rows(summarise(rates)), "disagreement": measured["disagreement"]}
+    verdicts = [loaders.verdict(rates, OURS, other) for other in found if other != OURS]
+    return {"rows": report.rows(summarise(rates)), "disagreement": measured["disagreement"], "verdicts": verdicts}
 
 
 def data_path(rounds: int) -> dict[str, Any]:
@@ -129,21 +145,33 @@ def data_path(rounds: int) -> dict[str, Any]:
     return {**found, "goal": goal, "lowest_gain": round(min(gains), 1), "met": met}
 
 
+PARTS: dict[str, Callable[[int], Any]] = {
+    "overhead": overhead,
+    "peers": peers,
+    "data": data_path,
+    "loaders": partial(loaders.measure, DATA),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="of each arm (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=report.FOLDER, help="folder of the results")
     parser.add_argument("--raw", type=Path, help="folder for every single value; without it none is kept")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="these alone; of the others the last results stay")
     options = parser.parse_args()
     torch.set_num_threads(1)
     timing.clock = time.process_time
     found: dict[str, Any] = {"schema": 1, "kind": "cpu", "machine": report.machine(CPU), "rounds": options.rounds}
-    parts: dict[str, Callable[[int], Any]] = {"overhead": overhead, "peers": peers, "data": data_path}
-    parts["loaders"] = partial(loaders.measure, DATA)
-    for name, measure in parts.items():
+    for name in options.parts or PARTS:
         print(f"bench-trainer: {name} ...", flush=True)
-        found[name] = measure(options.rounds)
+        before = report.machine(CPU)
+        found[name] = PARTS[name](options.rounds)
+        # Measured alone, a part has its own day and machine.
+        if options.parts:
+            found[name]["measured"] = {"machine": {**before, "load_at_end": report.load()}, "rounds": options.rounds}
     found["machine"]["load_at_end"] = report.load()
+    found = report.with_the_others(options.output, found) if options.parts else found
     report.write(options.output, "cpu", found, options.raw)
     print(report.cpu_page(report.summary(found)))
 

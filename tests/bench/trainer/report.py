@@ -88,6 +88,17 @@ def write(folder: Path, kind: str, found: dict[str, Any], raw: Path | None) -> N
         picture(both["cpu"], folder / "trainer.png")
 
 
+def with_the_others(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """The parts of `found` in place of those in the folder's JSON, whose other parts stay; each of these has its own
+    `measured`."""
+    parts = {name: part for name, part in found.items() if isinstance(part, dict) and "measured" in part}
+    file = folder / "trainer.json"
+    kept = json.loads(file.read_text()).get("cpu") if file.exists() else None
+    if kept is None:
+        raise SystemExit(f"{file} has no results of a CPU to put these beside: measure all parts once, without --parts")
+    return {**kept, **parts}
+
+
 def page(both: dict[str, Any]) -> str:
     parts = [HEAD]
     if "cpu" in both:
@@ -106,15 +117,26 @@ def ratio(row: dict[str, Any]) -> str:
     return "too noisy" if row["ratio"] is None else f"{row['ratio']:.2f}"
 
 
+def apart_from_the_rest(part: dict[str, Any]) -> str:
+    """Of a part that was measured alone: when, and on what; a paragraph, or nothing."""
+    if "measured" not in part:
+        return ""
+    was = part["measured"]
+    return f"\nMeasured apart from the rest: {about(was)}{loads_of(was['machine'])}.\n"
+
+
 def about(found: dict[str, Any]) -> str:
     was = found["machine"]
     names = ", ".join(f"{name} {version}" for name, version in was["versions"].items() if version)
     return f"{was['device']}; Python {was['python']}, {names}; {was['date']}; {found['rounds']} rounds; "
 
 
+def loads_of(was: dict[str, Any]) -> str:
+    return f"load average {was['load_at_start']} before and {was['load_at_end']} after"
+
+
 def cpu_page(found: dict[str, Any]) -> str:
     was, over, paths = found["machine"], found["overhead"], found["data"]
-    loads = f"load average {was['load_at_start']} before and {was['load_at_end']} after"
     verdict = {True: "met", False: "not met", None: "too noisy to tell"}
     peers = [(r["name"], r["images_per_s"], ratio(r), f"{r['spread']:.0%}") for r in found["peers"]["rows"]]
     data = [(r["name"], f"{r['images_per_s']:.0f}", ratio(r), f"{r['spread']:.0%}") for r in paths["paths"]]
@@ -126,35 +148,39 @@ def cpu_page(found: dict[str, Any]) -> str:
             o["steps"],
             f"{o['bare_step_us']:.0f}",
             f"{o['extra_us']:.0f}",
-            "{:.0f} and {:.0f}".format(*o["quartiles"]),
+            # A run from before had the middle half of all steps.
+            "{:.0f} to {:.0f}".format(*o.get("interval", o.get("quartiles"))),
         )
         for name, o in (("tiny", over["tiny"]), ("default configuration", over["default"]))
     ]
+    told = "".join(f"\n{verdict_line(row)}" for row in found["peers"].get("verdicts", ()))
+    told += "\n" if told else ""
+    between = "95 % interval of its median" if "interval" in over["tiny"] else "half of all between"
     apart = max(found["peers"]["disagreement"].values())
-    return f"""{about(found)}{loads}.
+    return f"""{about(found)}{loads_of(was)}.
 
 Times are CPU time of one process with one thread: seconds in which another program had the CPU do not count. Where the
 load average is above the number of CPUs others were at work, and what they do to caches and clocks is in the spread.
-
+{apart_from_the_rest(over)}
 **Overhead** of the trainer's step over a hand-written loop that watches nothing. The trainer looks at every loss and
 gradient for numbers that are none; the loop does not. The two take turns step by step.
 
-{table(("networks", "batch", "steps", "step of the loop, us", "more, us", "half of all between"), overheads)}
+{table(("networks", "batch", "steps", "step of the loop, us", "more, us", between), overheads)}
 
 With the default configuration's networks that is {over["share"]:.2%} of a step of its batch of 64, which takes
 {over["default_step_us"] / 1e6:.1f} s here (DCGAN, 64 px). Goal: {over["goal"]}: {verdict[over["met"]]}.
-
+{apart_from_the_rest(found["peers"])}
 **Against others**, DCGAN 32 px, batch 32, float32; losses of the first steps agree within {apart:.1g}.
 
 {table(("loop", "images/s", "ratio", "spread"), peers)}
-
+{told}{apart_from_the_rest(paths)}
 **Data path**: {paths["data"]}, to {paths["image_size"]} px, batches of {paths["batch_size"]}. Goal: whole batches from
 the memory map {paths["goal"]}: {verdict[paths["met"]]} (in every round {paths["lowest_gain"]} times or more).
 
 {table(("from the disk to a batch", "images/s", "ratio", "spread"), data)}
 
 {table(("stage alone", "images/s"), stages)}
-
+{apart_from_the_rest(found.get("loaders") or {})}
 {loaders_part(found.get("loaders"))}
 """
 
@@ -165,19 +191,34 @@ def loaders_part(found: dict[str, Any] | None) -> str:
         return "**Loaders beside torchvision and webdataset**: not part of this run."
     table_rows = [(r["name"], f"{r['images_per_s']:.0f}", f"{r['spread']:.0%}") for r in found["rows"]]
     lines = [f"* {name}: left out, {why}" for name, why in found["missing"].items()]
-    for row in found["verdicts"]:
-        low, high = row["interval"]
-        ends = f"{low:.2f} to {'?' if high is None else format(high, '.2f')}"
-        lines.append(f"* {row['ours']}: {row['word']} {row['other']} ({row['ratio']:.2f}x, 95 % interval {ends})")
+    lines += map(verdict_line, found["verdicts"])
+    lines += [goal_line(row, found) for row in found["goals"]]
     told = "\n".join(lines)
     work = f"decoded anew to {found['image_size']} px, batches of {found['batch_size']}, no workers"
     return f"""**Loaders beside others**, {found["data"]}, {work}.
-Figures are of the day they were measured. Faster and slower are said where the whole interval of the paired rounds lies
-on one side of 1, equal where both ends lie within 5 % of it; else it is inconclusive.
+Figures are of the day they were measured.
 
 {table(("loader", "images/s", "spread"), table_rows)}
 
 {told}"""
+
+
+def ends_of(row: dict[str, Any]) -> str:
+    """An interval in words; its upper end is None where there were too few rounds to know it."""
+    low, high = row["interval"]
+    return f"95 % interval {low:.2f} to {'?' if high is None else format(high, '.2f')}"
+
+
+def verdict_line(row: dict[str, Any]) -> str:
+    return f"* {row['ours']}: {row['word']} {row['other']} ({row['ratio']:.2f}x, {ends_of(row)})"
+
+
+def goal_line(row: dict[str, Any], found: dict[str, Any]) -> str:
+    """What the plain loader takes is the measure, and what the decoder takes is the limit."""
+    verdict = {True: "met", False: "not met", None: "inconclusive"}[row["met"]]
+    told = f"{row['ratio']:.2f} times the plain loader ({ends_of(row)}); goal {found['goal']:g} times: {verdict}"
+    shares = f"{row['of_decoder']:.0%} of the rate of the decoder alone, and the goal takes {row['needs']:.0%}"
+    return f"* {row['ours']}: {told}. It has {shares}."
 
 
 def gpu_page(found: dict[str, Any]) -> str:
@@ -236,8 +277,9 @@ HEAD = f"""# How fast the trainer is
 Written by `make bench-trainer` and `make gpu-bench`, which measure the arms side by side in one run: same networks,
 losses, optimizer, batches and noise. The arms take turns; a ratio is the median of the ratios within each round. Where
 an arm, or the one that it is compared with, differs from itself by more than {MAX_SPREAD:.0%} from round to round there
-is no ratio (spread: highest minus lowest over median, from 8 rounds on of the middle half of them). The medians are
-in [trainer.json](trainer.json).
+is no ratio (spread: highest minus lowest over median, from 8 rounds on of the middle half of them). Faster and slower
+are said where the whole interval of the paired rounds lies on one side of 1, equal where both ends lie within 5 % of
+it; else it is inconclusive. The medians are in [trainer.json](trainer.json).
 
 What was reported of the A5 servers and what is measured on a machine stand side by side in `train-gan bench`. One
 reported number contradicts published ones: batch 32 to 128 as 1.8 times the speed. Networks that keep a GPU busy gain

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,23 @@ FOLDER = REPOSITORY / "docs/benchmarks"
 KEPT = sorted(FOLDER.glob("*.json"))
 # A pair is an interval; more numbers in a row are single values.
 MOST_NUMBERS, MOST_BYTES = 2, 20_000
+# Who writes the pages that are a text with figures put in. The launcher's and the trainer's have code of their own, and
+# tests of their own here and in trainer/tests/bench.
+TEXTS = {"plan": "tests/bench/plan_on_controller.py", "page": "tests/bench/page_speed.py"}
+OWN_CODE = {"runtime", "trainer"}
+# What is said of two arms: one of four words, and the interval that it follows from.
+VERDICT = re.compile(
+    r"(faster than|slower than|equal within 5% to|inconclusive beside) .+ "
+    r"\(\d+\.\d+x, 95 % interval (?P<low>\d+\.\d+) to (?P<high>\d+\.\d+|\?)\)"
+)
+# Looser words for the same.
+LOOSE = re.compile(
+    r"\b(not? (slower|faster)|as fast as|at least as|never worse|on a par|comparable|roughly|nearly)\b",
+    re.IGNORECASE,
+)
+
+
+ENDS = (-0.005, 0.0, 0.005)
 
 
 def series(value: Any, where: str = "") -> Iterator[str]:
@@ -34,6 +53,48 @@ def test_no_single_values_are_kept(file: Path) -> None:
     found = json.loads(file.read_text())
     assert list(series(found)) == [] and "values" not in found
     assert len(file.read_text()) <= MOST_BYTES
+
+
+def text_of(program: str) -> str:
+    """The literal TEXT of a program; importing it would import half of the tests."""
+    for node in ast.parse((REPOSITORY / program).read_text()).body:
+        if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["TEXT"]:
+            return str(ast.literal_eval(node.value))
+    raise ValueError(f"{program} has no TEXT")
+
+
+def test_every_page_is_made_from_its_json_by_one_of_them() -> None:
+    assert {file.stem for file in KEPT} == {file.stem for file in FOLDER.glob("*.md")} == {*TEXTS, *OWN_CODE}
+
+
+@pytest.mark.parametrize(("name", "program"), TEXTS.items())
+def test_figures_of_a_page_are_those_of_its_json(name: str, program: str) -> None:
+    found = json.loads((FOLDER / f"{name}.json").read_text())
+    assert text_of(program).format(**found) == (FOLDER / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: page.name)
+def test_verdicts_are_one_of_four_words_with_an_interval_that_bears_them_out(page: Path) -> None:
+    text = page.read_text()
+    assert not LOOSE.search(text), LOOSE.search(text)
+    found = list(VERDICT.finditer(text))
+    # The other two pages compare nothing that has an interval.
+    assert bool(found) == (page.stem in OWN_CODE)
+    for verdict in found:
+        high = float("inf") if verdict["high"] == "?" else float(verdict["high"])
+        # Ends are rounded to two places, so one may stand on the limit itself.
+        allowed = {runtime_page().word_of(float(verdict["low"]) + low, high + up) for low in ENDS for up in ENDS}
+        assert verdict[1] in allowed, verdict[0]
+    # A word without its interval is none.
+    told = text.replace("Faster and slower", "")
+    assert len(re.findall(r"faster than|slower than|equal within|inconclusive beside", told)) == len(found)
+
+
+@pytest.mark.parametrize(
+    "told", ["gpu-run is not slower than bare", "as fast as numactl", "at least as fast", "Roughly equal"]
+)
+def test_looser_words_are_found(told: str) -> None:
+    assert LOOSE.search(told)
 
 
 def runtime_page() -> Any:

@@ -36,6 +36,7 @@ HERE = 1000.0
 VARIABLES = {
     "preflight_allow_missing_gpus": "allow_missing_gpus",
     "framework_pytorch_allow_unlocked": "allow_unlocked",
+    "framework_pytorch_packages": "packages",
     "gpuwright_busy": "busy",
     "preflight_space_percent": "space_percent",
     "system_driver_allow_downgrade": "allow_downgrade",
@@ -68,6 +69,7 @@ def change_all(state: State, **changes: Any) -> None:
 
 # What a command does to the node, by its beginning.
 EFFECTS: dict[str, Callable[[State], object]] = {
+    "ansible-playbook playbooks/lock.yml": lambda state: state.wishes["packages_lock"].update(found=True),
     "systemctl enable --now chronyd && chronyc makestep": lambda state: state.facts.update(time=HERE),
     "timedatectl set-ntp true": lambda state: state.facts.update(time=HERE),
     "rpm --rebuilddb": lambda state: state.facts.update(rpm="kmod.x86_64\n", packages=None),
@@ -81,7 +83,7 @@ EFFECTS: dict[str, Callable[[State], object]] = {
         allowed=True
     ),
 }
-SETTING = re.compile(r"\b([a-z]+(?:_[a-z]+)+)(?:: |=)(\"[^\"]+\"|'[^']+'|[\w.]+)")
+SETTING = re.compile(r"\b([a-z]+(?:_[a-z]+)+)(?:: |=)(\"[^\"]+\"|'[^']+'|\[\]|[\w.]+)")
 COMMAND = re.compile(r"`([^`]+)`")
 
 
@@ -124,6 +126,20 @@ REFUSALS = (
         lambda: State(host=host(nvidia={**host()["nvidia"], "user_space": "999.1"})),
     ),
     Refusal("no lock file", "There is no lock file", lambda: State(plan=plan(locks=[]))),
+    Refusal("packages that nobody has locked", "There is no lock file of", lambda: State(wishes=own_packages())),
+    Refusal(
+        "packages beside an unlocked plan",
+        "is for plans with a lock file",
+        lambda: State(
+            plan=plan(locks=[]), wishes=wishes(packages=["lpips"], packages_lock=own_lock(), allow_unlocked=True)
+        ),
+    ),
+    Refusal(
+        "an entry that is no package",
+        "An entry of framework_pytorch_packages cannot be used",
+        lambda: State(wishes=wishes(packages=["a b"], packages_lock={**own_lock(), "fault": "'a b' is neither"})),
+        by_hand="whoever keeps the inventory corrects the entry",
+    ),
     Refusal("the clock is off", "The clock is", lambda: State(facts=facts(time=HERE + 900))),
     Refusal("the clock is off, Debian", "The clock is", lambda: State(host=debian(), facts=facts(time=HERE + 900))),
     Refusal("rpm's database", "cannot be read", lambda: State(facts=facts(rpm="error: rpmdb open failed"))),
@@ -194,6 +210,14 @@ REFUSALS = (
 )
 
 
+def own_lock() -> dict[str, Any]:
+    return {"path": "/inventory/locks/plan+0.txt", "found": False, "fault": ""}
+
+
+def own_packages() -> dict[str, Any]:
+    return wishes(packages=["lpips"], packages_lock=own_lock())
+
+
 def secured(state: str) -> State:
     hashed = "$6$saltsalt$" + "a" * 86
     return State(
@@ -217,7 +241,7 @@ def follow(state: State, step: str) -> None:
 
 def read(value: str) -> Any:
     value = value.strip("\"'")
-    return True if value == "true" else int(value) if value.isdigit() else value
+    return [] if value == "[]" else True if value == "true" else int(value) if value.isdigit() else value
 
 
 def table() -> list[tuple[str, str]]:

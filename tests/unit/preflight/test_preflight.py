@@ -44,7 +44,7 @@ def wishes(**changes: Any) -> dict[str, Any]:
     asked = {"gpu_count": 1, "gpu_model": "Tesla V100-PCIE-16GB", "allow_missing_gpus": False, "allow_unlocked": False}
     asked |= {"allow_kernel_update": False, "time": 1001.0, "space": MATRIX["space"], "space_percent": 120}
     asked |= {"prepare_secure_boot": False, "secure_boot_password_hash": ""}
-    asked |= {"training_user": "trainer", "researchers": []}
+    asked |= {"training_user": "trainer", "researchers": [], "packages": [], "packages_lock": {}}
     return {**asked, **changes}
 
 
@@ -73,6 +73,7 @@ def test_one_file_system_must_hold_the_sum() -> None:
     assert found(the_plan=plan(present=True), the_facts=done) == []
 
 
+NOT_LOCKED = {"path": "/inventory/locks/plan+0.txt", "found": False, "fault": ""}
 NOWHERE: dict[str, object] = {
     "name": "epel",
     "url": "http://m/x",
@@ -125,6 +126,13 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
         ({"the_plan": plan(locks=[])}, "There is no lock file", "framework_pytorch_allow_unlocked", True),
         ({"the_plan": plan(locks=[]), "allow_unlocked": True}, "There is no lock file", "make lock", False),
+        ({"packages": ["lpips"], "packages_lock": NOT_LOCKED}, "There is no lock file of framework", "lock.yml", True),
+        (
+            {"packages": ["lpips"], "packages_lock": {**NOT_LOCKED, "fault": "'lpips' is nothing"}},
+            "An entry of framework_pytorch_packages",
+            "Correct the entry",
+            True,
+        ),
     ],
 )
 def test_each_fault_is_named(changes: dict[str, Any], problem: str, step: str, stops: bool) -> None:

@@ -70,13 +70,16 @@ def test_the_largest_image_is_measured(tmp_path: Path) -> None:
     assert ("initramfs", "/boot", MATRIX["space"]["boot"]["mib"], 1) in unknown
 
 
-@pytest.mark.parametrize(("locked", "packages"), [(True, []), (True, ["lpips"]), (False, [])])
-def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool, packages: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("locked", "packages", "locks"),
+    [(True, [], ""), (True, ["lpips"], ""), (True, ["lpips"], "../shared locks"), (False, [], "")],
+)
+def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool, packages: list[str], locks: str) -> None:
     lock = "py3.11-torch2.13.0-cpu.txt"
     base = (REPOSITORY / "roles/framework_pytorch/files/locks" / lock).read_text().rstrip()
     if packages:
-        beside = lock_path(read_wanted(packages, tmp_path), lock, base, "3.11", str(tmp_path))
-        beside.parent.mkdir()
+        beside = lock_path(read_wanted(packages, tmp_path), lock, base, "3.11", str(tmp_path), locks)
+        beside.parent.mkdir(parents=True)
         beside.write_text("lpips==0.1.4 --hash=sha256:00\n")
     torch = {"version": "2.13.0", "build": "cpu", "lock": lock, "locked": locked, "index_url": ""}
     made = {"pytorch": torch, "python": {"version": "3.11"}, "requirements": ["torch==2.13.0", "numpy"]}
@@ -88,6 +91,7 @@ def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool, packages:
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars_files": files, "tasks": show}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     settings = {"framework_pytorch_lock_file": "", "framework_pytorch_packages": packages}
+    settings["framework_pytorch_locks_folder"] = locks
     variables = json.dumps({"gpu_node_plan": made, **settings})
     command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml"), "-e", variables]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)

@@ -158,7 +158,7 @@ def test_the_name_changes_with_all_that_decides_the_content(tmp_path: Path) -> N
 
 
 def options(folder: Path, *packages: str) -> dict[str, Any]:
-    known = {"base_name": NAME, "base": BASE, "python": "3.11", "index_url": "", "extra_index_url": ""}
+    known = {"base_name": NAME, "base": BASE, "python": "3.11", "index_url": "", "extra_index_url": "", "locks": ""}
     return {**known, "packages": list(packages), "folder": str(folder)}
 
 
@@ -171,6 +171,22 @@ def test_a_lock_file_that_is_there_stays(wheels: Path, tmp_path: Path) -> None:
     second = locked(options(tmp_path, "metric"), check_mode=False)
     assert (first["changed"], second["changed"]) == (True, False) and first["path"] == second["path"]
     assert pins(Path(first["path"]).read_text()) == {"metric": "1.4"}
+
+
+@pytest.mark.parametrize("locks", ["../shared locks", "/", "~"])
+def test_lock_files_of_several_inventories_can_share_a_folder(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: str
+) -> None:
+    """From the inventory's folder, absolute, or from the user's own."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    inventory = tmp_path / "inventory"
+    inventory.mkdir()
+    put(wheels, "metric", "1.4")
+    given = str(tmp_path / "absolute") if locks == "/" else f"{locks}/locks" if locks == "~" else locks
+    expected = {"/": tmp_path / "absolute", "~": tmp_path / "home/locks"}.get(locks, tmp_path / "shared locks")
+    told = locked({**options(inventory, "metric"), "locks": given}, check_mode=False)
+    assert [path.parent.resolve() for path in (Path(told["path"]),)] == [expected]
+    assert pins(Path(told["path"]).read_text()) == {"metric": "1.4"} and not (inventory / "locks").exists()
 
 
 def lock(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -207,15 +223,16 @@ def test_the_playbook_locks_and_the_role_installs_by_hashes(quick: Environment, 
     own = quick.folder / "my_gan-0.1.0-py3-none-any.whl"
     (wheels / own.name).rename(own)
     base = quick.folder / "base.txt"
+    shared = {"framework_pytorch_locks_folder": "kept/apart"}
     base.write_text(f"tiny-thing==1.0 --hash=sha256:{quick.digest}\n")
     torch = {"version": "1.0", "build": "cpu", "lock": "lock.txt", "locked": True, "index_url": ""}
     plan = {"python": {"version": "3.11", "executable": quick.python, "packages": []}, "pytorch": torch}
     (quick.folder / "plan.json").write_text(json.dumps(plan))
     packages = ["metric", own.name]
-    given = {"framework_pytorch_packages": packages, "framework_pytorch_lock_file": str(base)}
+    given = {"framework_pytorch_packages": packages, "framework_pytorch_lock_file": str(base), **shared}
     asked = ["-e", f"plan={quick.folder}/plan.json", "-e", json.dumps(given)]
     code, said = lock(quick.folder, *asked)
-    assert code == 0 and "keep it with the inventory" in said, said
+    assert code == 0 and f"{quick.folder}/kept/apart/base+" in said and "keep it with the inventory" in said, said
     code, said = lock(quick.folder, *asked)
     assert code == 0 and "already exists" in said, said
     code, said = lock(quick.folder, "-e", f"plan={quick.folder}/plan.json", "-e", f"framework_pytorch_lock_file={base}")
@@ -236,15 +253,17 @@ def test_the_playbook_locks_and_the_role_installs_by_hashes(quick: Environment, 
     assert quick.run(0o022, **variables) != 0 and "DO NOT MATCH THE HASHES" in quick.log
 
 
-def test_packages_that_nobody_has_locked_stop_the_role(tmp_path: Path) -> None:
+@pytest.mark.parametrize("entry", ["metric", "metric = 1"])
+def test_packages_that_nobody_has_locked_stop_the_role(tmp_path: Path, entry: str) -> None:
     file = REPOSITORY / "roles/framework_pytorch/tasks/main.yml"
     name = "Refuse packages that nobody has locked"
     (task,) = [task for task in yaml.safe_load(file.read_text()) if task["name"] == name]
     torch = {"lock": "py3.11-torch2.13.0-cpu.txt", "locked": True}
     variables = {
         "gpu_node_plan": {"pytorch": torch, "python": {"version": "3.11"}},
-        "framework_pytorch_packages": ["metric"],
+        "framework_pytorch_packages": [entry],
         "framework_pytorch_lock_file": "",
+        "framework_pytorch_locks_folder": "",
         "role_path": str(REPOSITORY / "roles/framework_pytorch"),
     }
     files = [str(REPOSITORY / "roles/framework_pytorch/vars/main.yml")]
@@ -255,6 +274,10 @@ def test_packages_that_nobody_has_locked_stop_the_role(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode != 0
+    if entry != "metric":
+        assert "framework_pytorch_packages: 'metric = 1' is neither a package of an index" in said, said
+        assert "Unhandled" not in said and "unhandled" not in said
+        return
     assert f"framework_pytorch_packages: there is no lock file {tmp_path}/locks/py3.11-torch2.13.0-cpu+" in said, said
     assert "of metric for this plan. Make it on the controller, and keep it with the inventory: " in said
     assert "ansible-playbook playbooks/lock.yml -l localhost" in said

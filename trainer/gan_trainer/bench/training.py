@@ -19,10 +19,11 @@ from torch import Tensor
 
 from ..config import Config, make_config
 from ..data.images import SyntheticImages
+from ..engine.cuda_graphs import WARM_UP_OF_RANKS
 from ..engine.loop import Trainer
 from ..engine.memory import use_expandable_segments
 from ..engine.reaction import react
-from ..engine.speed_up import speed_up
+from ..engine.speed_up import slow_down, speed_up
 from ..engine.train import choose_device
 from ..errors import UserError
 from ..parallel.distributed import Ranks, join
@@ -72,7 +73,7 @@ def measure_loop(
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
     # CUDA graphs are recorded after a few ordinary steps.
-    for number in range(max(WARM_UP, min(steps, 10))):
+    for number in range(max(WARM_UP, min(steps, WARM_UP_OF_RANKS + 1))):
         step(batches[number % len(batches)])
     synchronise(device)
     start = time.perf_counter()
@@ -95,7 +96,10 @@ def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALO
     """The training of `config` on this process's device; `images_per_s` counts this rank's images."""
     batches = make_batches(config, ranks.share(config.batch_size), device.type == "cuda")
     trainer = make_trainer(config, device, ranks)
-    found = measure_loop(trainer, trainer.step, batches, steps, device)
+    try:
+        found = measure_loop(trainer, trainer.step, batches, steps, device)
+    finally:
+        slow_down(trainer)
     try:
         react(trainer)
     except UserError:
@@ -140,7 +144,7 @@ def _run_rank(job: Path) -> None:
     config = make_config(given["config"])
     use_expandable_segments(os.environ)
     device = choose_device(config.device)
-    with join(device.type == "cuda") as ranks:
+    with join(device.type == "cuda", config.cuda_graphs) as ranks:
         device = torch.device("cuda", ranks.local_rank) if device.type == "cuda" else device
         found = measure(config, device, given["steps"], ranks)
         # The slowest rank is the training's rate: each step waits for all.

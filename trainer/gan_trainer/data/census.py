@@ -13,7 +13,7 @@ from ..config import Config
 from ..own import is_own
 from .files import SUFFIXES
 from .images import FolderImages, LabelledImages, OwnImages
-from .pixels import ORIENTATION, UNREADABLE
+from .pixels import ALPHA, ORIENTATION, UNREADABLE
 
 # Images whose head is read, evenly over all: enough for a rare kind, and a second on a network file system.
 LOOKED_AT = 500
@@ -62,7 +62,7 @@ def look(files: list[Path], config: Config) -> list[str]:
             with Image.open(path) as image:
                 sizes.append(image.size)
                 modes[image.mode] += 1
-                if "A" in image.mode or "transparency" in image.info:
+                if image.mode in ALPHA or "transparency" in image.info:
                     remarks[f"with transparency, laid on {config.background}"] += 1
                 if image.mode.startswith("I;16"):
                     remarks["of 16 bits, scaled to 8"] += 1

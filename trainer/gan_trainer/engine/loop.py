@@ -39,8 +39,10 @@ class Trainer:
         self.networks = {name: self.place(network) for name, network in build_checked(self.task).items()}
         self.average = copy.deepcopy(self.networks[self.task.averaged]).eval().requires_grad_(False)
         self.statistics_kept = [RunningStatistics(network) for network in self.networks.values()]
+        # On which steps are recorded (cuda_graphs.py).
+        self.stream = torch.cuda.Stream(device) if config.cuda_graphs and self.on_gpu else None
         # Losses go through these: DistributedDataParallel around the networks, or the networks themselves.
-        self.run = {name: data_parallel(network, ranks) for name, network in self.networks.items()}
+        self.run = {name: data_parallel(network, ranks, self.stream) for name, network in self.networks.items()}
         self.task.start(self.networks, self.run, precision)
         self.phases = self.task.phases()
         self.optimizers = {

@@ -32,7 +32,7 @@ from .loop import Trainer
 from .memory import use_expandable_segments
 from .profiling import StepProfiler
 from .record import Record
-from .speed_up import speed_up
+from .speed_up import slow_down, speed_up
 from .stability import TrainingError
 from .state import restore_state
 
@@ -68,7 +68,7 @@ def train(config: Config, resume: str = "auto", profile: bool = False) -> bool:
 
 def train_on(device: torch.device, config: Config, resume: str, profile: bool) -> bool:
     """See `train`."""
-    with join(device.type == "cuda") as ranks, ExitStack() as stack:
+    with join(device.type == "cuda", config.cuda_graphs) as ranks, ExitStack() as stack:
         if device.type == "cuda":
             device = torch.device("cuda", ranks.local_rank)
             torch.cuda.set_device(device)
@@ -86,6 +86,7 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         drift = check_drift(state["config"], config, resume == "changed") if state else ""
         config = settle_batch(config, state, device, precision, ranks)
         trainer = Trainer(config, device, precision, ranks)
+        stack.callback(slow_down, trainer)
         if state:
             restore_state(trainer, state)
         reporter = None

@@ -17,6 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 # A rank that has died shows as a collective that never ends.
 TIMEOUT = timedelta(minutes=10)
+# Passes between two that DistributedDataParallel times; no training has as many.
+NEVER = 2**31 - 1
 
 
 class Ranks(NamedTuple):
@@ -82,14 +84,22 @@ ALONE = Ranks()
 
 
 @contextmanager
-def join(on_gpu: bool) -> Iterator[Ranks]:
-    """Join the processes that torchrun started, and leave them at the end; alone where there is no torchrun."""
+def join(on_gpu: bool, graphs: bool = False) -> Iterator[Ranks]:
+    """Join the processes that torchrun started, and leave them at the end; alone where there is no torchrun.
+
+    `graphs`: CUDA graphs will hold NCCL's exchanges. Release the graphs before leaving (cuda_graphs.py): NCCL waits for
+    them to be destroyed.
+    """
     if "WORLD_SIZE" not in os.environ:
         yield ALONE
         return
     place = {name: int(os.environ[name.upper()]) for name in ("rank", "local_rank", "local_world_size", "world_size")}
     if on_gpu:
         torch.cuda.set_device(place["local_rank"])
+    if on_gpu and graphs:
+        # Read when the group is made. PyTorch asks for it where a backward pass is recorded (notes/cuda.html, "Usage
+        # with DistributedDataParallel"). A lost rank still shows in the vote of every step, which goes over gloo.
+        os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
     distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=TIMEOUT)
     try:
         hosts = distributed.new_group(backend="gloo", timeout=TIMEOUT) if on_gpu else None
@@ -98,19 +108,41 @@ def join(on_gpu: bool) -> Iterator[Ranks]:
         distributed.destroy_process_group()
 
 
-def data_parallel(network: nn.Module, ranks: Ranks) -> nn.Module:
-    """DistributedDataParallel: the ranks' gradients are averaged while the backward pass still runs."""
+def data_parallel(network: nn.Module, ranks: Ranks, stream: Any = None) -> nn.Module:
+    """DistributedDataParallel: the ranks' gradients are averaged while the backward pass still runs.
+
+    `stream`: the one on which steps will be recorded as CUDA graphs, or None where they will not be.
+    """
     if ranks.world == 1:
         return network
     on_gpu = next(network.parameters()).is_cuda
-    return DistributedDataParallel(
-        network,
-        device_ids=[ranks.local_rank] if on_gpu else None,
-        # Each rank's batch norm has the same weights; its statistics come from sync_batchnorm or stay its own.
-        broadcast_buffers=False,
-        # Gradients live in the communication buckets instead of being copied there.
-        gradient_as_bucket_view=True,
-    )
+    # Autograd sums gradients on the stream on which the parallel network was made, for as long as it lives.
+    with aside(stream):
+        made = DistributedDataParallel(
+            network,
+            device_ids=[ranks.local_rank] if on_gpu else None,
+            # Each rank's batch norm has the same weights; its statistics come from sync_batchnorm or stay its own.
+            broadcast_buffers=False,
+            # Gradients live in the communication buckets instead of being copied there.
+            gradient_as_bucket_view=True,
+        )
+    if stream is not None:
+        # After its first ten passes it times every hundredth one, and waits for the device to do so: a recording that
+        # met such a pass would fail.
+        made._set_ddp_runtime_logging_sample_rate(NEVER)
+    return made
+
+
+@contextmanager
+def aside(stream: Any) -> Iterator[None]:
+    """On the CUDA stream `stream`, after what the current one has to do and before what it gets next; None: in place"""
+    if stream is None:
+        yield
+        return
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,7 +22,10 @@ from gan_trainer.config import make_config
 REPOSITORY = Path(__file__).resolve().parents[3]
 BENCH = REPOSITORY / "tests" / "bench" / "trainer"
 sys.path.insert(0, str(BENCH))
-arms, gpu_bench, report = (import_module(name) for name in ("arms", "gpu_bench", "report"))
+sys.path.extend(str(REPOSITORY / "tests" / name) for name in ("bench/runtime", "node_library"))
+arms, bench_trainer, gpu_bench, report = (
+    import_module(name) for name in ("arms", "bench_trainer", "gpu_bench", "report")
+)
 
 CPU = torch.device("cpu")
 CONFIG = make_config({**TINY, "device": "cpu", "precision": "fp32", "compile": "off", "lr_scaling": "none"})
@@ -89,6 +93,17 @@ def test_goals_are_judged() -> None:
     assert judged[ours] is True
 
 
+def test_the_ends_of_a_median_hold_it_in_nineteen_of_twenty_cases() -> None:
+    draw = random.Random(1)
+    held = 0
+    for _ in range(400):
+        low, high = bench_trainer.ends_of_median(sorted(draw.gauss(5.0, 1.0) for _ in range(101)))
+        held += low <= 5.0 <= high
+    assert 370 <= held <= 396
+    told = bench_trainer.extra_us([1.0] * 101, [1.0 + number * 1e-6 for number in range(101)])
+    assert told == {"extra_us": 50.0, "interval": [40.0, 61.0], "steps": 101, "bare_step_us": 1e6}
+
+
 def test_operations_of_a_step_grow_with_the_batch() -> None:
     one, two = (gpu_bench.flop_of_step(make_config({**TINY, "device": "cpu", "batch_size": n})) for n in (4, 8))
     assert two == pytest.approx(2 * one) and one > 1e6
@@ -113,6 +128,22 @@ def test_runner_without_a_torch_for_gpus_says_so_and_fails() -> None:
 def test_the_page_of_the_trainer_is_made_from_its_json() -> None:
     folder = REPOSITORY / "docs/benchmarks"
     assert report.page(json.loads((folder / "trainer.json").read_text())) == (folder / "trainer.md").read_text()
+
+
+def test_a_part_measured_alone_takes_the_place_of_its_last_result(tmp_path: Path) -> None:
+    """With its own day and machine; a folder without results is told to measure all."""
+    with pytest.raises(SystemExit, match="measure all parts once, without --parts"):
+        report.with_the_others(tmp_path, {})
+    kept = json.loads((REPOSITORY / "docs/benchmarks/trainer.json").read_text())
+    (tmp_path / "trainer.json").write_text(json.dumps(kept))
+    machine = {**report.machine(CPU), "date": "2030-01-02", "load_at_end": 0.5}
+    alone = {**kept["cpu"]["overhead"], "measured": {"machine": machine, "rounds": 7}}
+    found = report.with_the_others(tmp_path, {"machine": machine, "rounds": 7, "overhead": alone})
+    assert found["machine"] == kept["cpu"]["machine"] and found["data"] == kept["cpu"]["data"]
+    text = report.cpu_page(found)
+    before, _, after = text.partition("**Overhead**")
+    assert before.count("Measured apart from the rest: ") == 1 and "2030-01-02; 7 rounds; load average" in before
+    assert "2030-01-02" not in after
 
 
 def test_single_values_are_kept_outside_of_the_tree(tmp_path: Path) -> None:

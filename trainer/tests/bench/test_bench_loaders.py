@@ -57,12 +57,55 @@ def test_webdataset_gives_every_image_once_in_an_epoch(config: Config, tmp_path:
 
 
 def test_torchvision_gives_the_same_kind_of_batch(config: Config, tmp_path: Path) -> None:
-    pytest.importorskip("torchvision", exc_type=ImportError)
+    reason = loaders.why_missing("torchvision")
+    if reason:
+        pytest.skip(reason)
     with folder_of(config) as (folder, _):
         files = sorted(Path(folder).glob("*.jpg"))
         batch = next(iter(loaders.torchvision_batches(config, files, tmp_path, 1)))
     assert batch.shape == (config.batch_size, 3, config.image_size, config.image_size)
     assert -1.0 <= batch.min() < -0.5 and 0.5 < batch.max() <= 1.0
+
+
+OWN_OPERATORS = """
+import torch
+for name in ("one_of_cpp", "another_of_cpp"):
+    @torch.library.register_fake(f"torchvision::{name}")
+    def fake(*inputs):
+        raise NotImplementedError
+from . import datasets
+"""
+
+
+def test_a_torchvision_for_cuda_is_imported_without_its_operators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PyPI's is, beside a torch for CPUs: it describes operators that only its C++ library has."""
+    for name, text in {"__init__": OWN_OPERATORS, "datasets": "ImageFolder = 'Python alone'\n"}.items():
+        (tmp_path / "torchvision").mkdir(exist_ok=True)
+        (tmp_path / "torchvision" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(RuntimeError, match="operator torchvision::one_of_cpp does not exist"):
+        import_module("torchvision")
+    assert loaders.why_missing("torchvision") == ""
+    assert sys.modules["torchvision"].datasets.ImageFolder == "Python alone"
+    for name in ("torchvision", "torchvision.datasets"):
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "torchvision/__init__.py").write_text("raise RuntimeError('another reason\\nand more')\n")
+    assert loaders.why_missing("torchvision") == "another reason"
+
+
+@pytest.mark.parametrize(("factor", "met", "word"), [(2.6, True, "met"), (2.4, False, "not met"), (0.0, None, "incon")])
+def test_the_goal_is_told_with_the_part_of_the_decoder_that_it_takes(factor: float, met: bool, word: str) -> None:
+    plain = [10.0, 10.1, 9.9, 10.2, 9.8, 10.0]
+    own = [factor * rate for rate in plain] if factor else [24.0, 26.0, 23.0, 27.0, 24.0, 26.0]
+    rates = {loaders.FOLDER: own, loaders.PLAIN: plain, loaders.DECODER: [30.0] * 6}
+    found = loaders.goal(rates, loaders.FOLDER)
+    assert found["met"] is met and found["needs"] == pytest.approx(0.833, abs=2e-3)
+    assert found["of_decoder"] == pytest.approx(sum(own) / 180, abs=2e-2)
+    assert f"goal 2.5 times: {word}" in report.goal_line(found, {"goal": loaders.GOAL})
 
 
 def test_an_arm_whose_library_is_not_there_is_left_out_in_words(
@@ -71,7 +114,8 @@ def test_an_arm_whose_library_is_not_there_is_left_out_in_words(
     reasons = {"torchvision": "operator torchvision::nms does not exist"}
     monkeypatch.setattr(loaders, "why_missing", reasons.get)
     found = loaders.measure(config, 1)
-    assert [row["name"] for row in found["rows"]] == [loaders.FOLDER, loaders.TAR, loaders.WEBDATASET]
+    arms = [loaders.FOLDER, loaders.TAR, loaders.WEBDATASET, loaders.PLAIN, loaders.DECODER]
+    assert [row["name"] for row in found["rows"]] == arms
     assert [(row["ours"], row["other"]) for row in found["verdicts"]] == [(loaders.TAR, loaders.WEBDATASET)]
     text = report.loaders_part(report.summary(found))
     assert f"* {loaders.TORCHVISION}: left out, operator torchvision::nms does not exist" in text

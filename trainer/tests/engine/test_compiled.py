@@ -13,7 +13,6 @@ from conftest import TINY
 
 from gan_trainer.config import make_config
 from gan_trainer.engine.compiled import choose_compile, compare, compile_networks, farther
-from gan_trainer.engine.cuda_graphs import GraphedUpdate
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.models.networks import build
 from gan_trainer.parallel.distributed import Ranks
@@ -204,12 +203,3 @@ def test_a_network_that_talks_to_the_others_is_not_compiled() -> None:
     told = compile_networks(trainer, note)
     assert told[0] == "generator runs eagerly: its batch norm takes statistics over 2 processes"
     assert len(seen) == 1 and told[1].startswith("discriminator is compiled")
-
-
-def test_graphs_are_for_one_gpu() -> None:
-    def update(batch: dict, rare: bool) -> None:
-        pass
-
-    assert GraphedUpdate.wrap(update, Ranks(rank=0, world=2), {False})[0] is update
-    # torch 2.0 has no learning rate on the GPU.
-    assert isinstance(GraphedUpdate.wrap(update, Ranks(), {False})[0], GraphedUpdate) == (torch.__version__ >= "2.1")

@@ -11,6 +11,7 @@ from conftest import TINY
 
 from gan_trainer.config import make_config
 from gan_trainer.engine.loop import Trainer
+from gan_trainer.engine.running_statistics import RunningStatistics
 from gan_trainer.engine.state import capture_state, restore_state
 from gan_trainer.precision import choose_precision
 from gan_trainer.runs.samples import generate
@@ -72,6 +73,50 @@ def test_a_step_that_overflows_is_forgotten(model: str, where: str, value: float
     steps(whole, 1)
     steps(hurt, 50)
     steps(whole, 50)
+    assert_as_varied(hurt, whole)
+
+
+@pytest.mark.parametrize("resumed", ["before the overflow", "right after it", "25 steps later"])
+@pytest.mark.parametrize("model", ["dcgan", "residual", "r3gan"])
+def test_so_it_is_in_a_run_that_was_resumed(model: str, resumed: str) -> None:
+    """The checkpoint has neither the step nor what it would have left behind."""
+    hurt, whole = trainer_of(model), trainer_of(model)
+    steps(whole, 56)
+    steps(hurt, 5)
+    if resumed == "before the overflow":
+        hurt = resume(hurt)
+    overflow(hurt, "generator", float("inf"))
+    if resumed == "right after it":
+        hurt = resume(hurt)
+    steps(hurt, 25)
+    if resumed == "25 steps later":
+        hurt = resume(hurt)
+    steps(hurt, 25)
+    assert hurt.steps_done == whole.steps_done == 56
+    assert_as_varied(hurt, whole)
+
+
+def test_without_the_guard_the_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above could not fail if 50 steps healed it."""
+    monkeypatch.setattr(RunningStatistics, "settle", lambda self, good: None)
+    hurt, whole = trainer_of("dcgan"), trainer_of("dcgan")
+    steps(whole, 56)
+    steps(hurt, 5)
+    overflow(hurt, "generator", float("inf"))
+    steps(hurt, 50)
+    with pytest.raises(AssertionError):
+        assert_as_varied(hurt, whole)
+
+
+def resume(trainer: Trainer) -> Trainer:
+    """Another process that goes on with its checkpoint."""
+    fresh = trainer_of(trainer.config.model)
+    restore_state(fresh, capture_state(trainer))
+    return fresh
+
+
+def assert_as_varied(hurt: Trainer, whole: Trainer) -> None:
+    """Samples and running statistics of the averaged generator are as in the run without the overflow."""
     for network in (*hurt.networks.values(), hurt.average):
         for name, tensor in network.state_dict().items():
             assert torch.isfinite(tensor.float()).all(), name

@@ -70,7 +70,7 @@ def test_ranks_mirror_the_images_that_one_process_would(monkeypatch: pytest.Monk
     alone.step(HALF)
     parts = []
     for rank in (0, 1):
-        monkeypatch.setattr("gan_trainer.engine.loop.data_parallel", lambda network, ranks: network)
+        monkeypatch.setattr("gan_trainer.engine.loop.data_parallel", lambda network, ranks, stream: network)
         trainer, seen = trainer_for(Ranks(rank=rank, world=2), flip=True)
         trainer.step(HALF[:4])
         parts += ways(seen[0])

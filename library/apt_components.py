@@ -1,16 +1,16 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: more components of the distribution's own mirror, whichever that is on this host."""
+"""Ansible module: enables more components on the distribution mirror that this host already uses."""
 
 DOCUMENTATION = r"""
 module: apt_components
 short_description: Enable components such as non-free on the mirrors that a host already uses
 description:
   - Writes one deb822 file that adds the missing components to every suite of Debian or Ubuntu itself that the host has
-    configured, under the same address. No mirror is named by the caller.
-  - Components that another file configures already are left out; where nothing is missing there is no file.
-  - Reads the package lists first where the host has never done so. When the new lists cannot be read, the file as it
-    was before is put back and the module fails.
+    configured, at the same address. The caller names no mirror.
+  - Components that another file already configures are left out; if nothing is missing, there is no file.
+  - First updates the package lists if the host has never done so. If the new lists cannot be read, the previous file is
+    restored and the module fails.
   - Supports check mode and diff.
 options:
   components:

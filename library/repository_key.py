@@ -1,15 +1,15 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: the signing key of a repository, fetched once and kept alone."""
+"""Ansible module: the signing key of a repository, fetched once and kept without any other key."""
 
 DOCUMENTATION = r"""
 module: repository_key
-short_description: Keep the one key with the pinned fingerprint in a file
+short_description: Keep only the key with the pinned fingerprint in a file
 description:
-  - Leaves the file as it is when it holds exactly the pinned key, and reduces it to that key when others are beside it.
-    Else it fetches the address and writes the pinned key, in one step, mode 0644.
-  - Nothing is written when what was fetched is not the pinned key alone; whoever owns a key beside it could sign
-    packages too. The fingerprint covers what is fetched, so the address may be plain http.
+  - Leaves the file as it is if it holds exactly the pinned key, and removes any other keys that it holds besides.
+    Otherwise it fetches the address and writes the pinned key, in one step, mode 0644.
+  - Nothing is written if the answer holds anything but the pinned key, since the owner of any other key in it could
+    sign packages, too. The fingerprint covers what is fetched, so the address may be plain http.
 options:
   url:
     description: Where the key is fetched from, without a login.

@@ -3,8 +3,8 @@
 
 mokutil reads the same files, but needs to be installed, and its words and exit statuses differ between versions: those
 up to 0.4.0 (RHEL 8 has 0.3.0) call a key enrolled that still waits for confirmation (mokutil.c, `test_key`). The lists
-are EFI_SIGNATURE_LIST (UEFI specification 2.10, 32.4.1); shim splits one that is too large for a variable over MokListRT,
-MokListRT1 ..., and the kernel shows shim's own copies in /sys/firmware/efi/mok-variables.
+are EFI_SIGNATURE_LIST (UEFI specification 2.10, 32.4.1); shim splits one that is too large for one variable over
+MokListRT, MokListRT1 ..., and the kernel shows shim's own copies in /sys/firmware/efi/mok-variables.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fits what. Each rule answers with "" when two things fit, or with the sentence that says why they do not.
+"""Which versions fit together. Each rule returns "" if two things fit, or a sentence that says why they do not.
 
-The numbers and their sources stand in roles/preflight/files/matrix/. Rules about PyTorch and TensorFlow are in
+The numbers and their sources are in roles/preflight/files/matrix/. Rules about PyTorch and TensorFlow are in
 `frameworks`.
 """
 
@@ -35,7 +35,7 @@ from .support import compiles, drives, has_code, what_drives
 class Gpu(NamedTuple):
     """A kind of GPU in a host.
 
-    capabilities  those that code must be found for, usually one, such as "7.0"      card  its row (cards.card_of)
+    capabilities  those for which there must be code, usually one, such as "7.0"      card  its row (cards.card_of)
     """
 
     name: str
@@ -66,7 +66,7 @@ class Rules:
         }
 
     def gpu_refuses(self, gpu: Gpu, candidate: Candidate) -> str:
-        """Why a candidate does not serve a GPU."""
+        """Why a candidate does not work with a GPU."""
         rule = {
             "driver": self._driver_drives,
             "cuda": self._cuda_compiles_for,
@@ -95,7 +95,7 @@ class Rules:
         return ""
 
     def _machine_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
-        """Why a candidate is not available for aarch64, as far as that was read."""
+        """Why a candidate is not available for aarch64, as far as that is known."""
         label, machine = candidate.label, release["machine"]
         place = candidate.row.get("place", {})
         if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
@@ -123,7 +123,7 @@ class Rules:
 
     @staticmethod
     def pair_key(candidate: Candidate, other: str) -> Any:
-        """What the rule about two kinds looks at: candidates with equal keys fit the same ones of the kind `other`."""
+        """What the rule for two kinds uses: candidates with equal keys fit the same ones of the kind `other`."""
         seen = SEEN.get((candidate.kind, other))
         return seen(candidate) if seen else id(candidate)
 
@@ -136,7 +136,7 @@ class Rules:
         return f"{complaint}: {self._what_drives(architecture)}"
 
     def _what_drives(self, architecture: str) -> str:
-        """What drives it, worked out once for all the drivers that do not."""
+        """What drives the GPU, determined once for all the drivers that do not."""
         if architecture not in self._driven_by:
             self._driven_by[architecture] = what_drives(self.matrix, architecture)
         return self._driven_by[architecture]
@@ -185,7 +185,7 @@ class Rules:
 
 
 def _before_repository(family: dict[str, Any], candidate: Candidate) -> str:
-    """The branch or toolkit with which NVIDIA's repository for a family begins, where it is newer; else ""."""
+    """The branch or toolkit with which NVIDIA's repository for a family begins, if it is newer; else ""."""
     if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
         value, oldest = candidate.pins["cuda"], family["cuda_from"]
     elif candidate.kind == "driver" and candidate.pins["driver_source"] == NVIDIA:
@@ -196,10 +196,10 @@ def _before_repository(family: dict[str, Any], candidate: Candidate) -> str:
 
 
 def _too_old(gpu: Gpu, driver: Candidate) -> str:
-    """A card of a known architecture is driven from some release on; what came before does not know its device id."""
+    """A card of a known architecture is supported from some release on; earlier ones do not know its device id."""
     branch, exact = driver.pins["driver_branch"], driver.pins["driver_version"]
     first = first_driver(gpu.card, branch)
-    # Without an exact version the newest of the branch is installed.
+    # Without an exact version, the newest of the branch is installed.
     if first == "" or (first and not (exact and version_key(exact) < version_key(first))):
         return ""
     complaint = f"{driver.label} does not drive {gpu.name}"
@@ -210,7 +210,7 @@ def _too_old(gpu: Gpu, driver: Candidate) -> str:
 
 
 def _open_is_not_for(gpu: Gpu, driver: Candidate) -> str:
-    """Where NVIDIA does not suggest the open module yet, it is a beta for all but data-centre cards."""
+    """As long as NVIDIA does not recommend the open module, it is a beta for all but data-centre cards."""
     is_open = driver.pins["driver_flavour"] == "open"
     if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
         return ""
@@ -219,7 +219,7 @@ def _open_is_not_for(gpu: Gpu, driver: Candidate) -> str:
 
 
 def _open_alone_is_for(gpu: Gpu, driver: Candidate) -> str:
-    """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
+    """A GPU that is soldered beside NVIDIA's own processor works only with the open module."""
     if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
         return ""
     return f"{driver.label} does not drive {gpu.name}: NVIDIA supports the open module alone for it"
@@ -250,7 +250,7 @@ def _one_place(driver: Candidate, cuda: Candidate) -> str:
 
 
 def _place_has(driver: Candidate, library: Candidate) -> str:
-    """What lies beside a driver is had from where the driver comes."""
+    """What belongs to a driver comes from the same place as the driver."""
     place = driver.row["place"]
     versions = place["holds"].get(library.kind)
     if versions is None or library.row.get("version") in versions:
@@ -267,7 +267,7 @@ def _needs_driver(label: str, minimum: str, driver: Candidate) -> str:
 
 
 def fits_dcgm(row: dict[str, Any], architectures: list[str], driver: Candidate) -> bool:
-    """Whether a release of DCGM serves all these architectures under this driver."""
+    """Whether a release of DCGM supports all these architectures under this driver."""
     known = all(architecture in row["architectures"] for architecture in architectures)
     return known and not _needs_driver("DCGM", row["minimum_driver"], driver)
 

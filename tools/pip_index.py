@@ -1,6 +1,6 @@
-"""What the index that pip is configured for says of packages: their versions, and what their wheels demand.
+"""What the index that pip is configured for says about packages: their versions, and what their wheels require.
 
-No package is installed. pip's own answers are kept back: they name the index with its user.
+No package is installed. pip's own messages are not shown: they name the index with its user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-# pip takes each tag as it is written: a wheel for glibc 2.18 is none for 2.28.
+# pip takes each tag literally: a wheel for glibc 2.18 is not one for 2.28.
 PLATFORMS = tuple(
     f"{name}_x86_64"
     for name in (
@@ -31,7 +31,7 @@ PLATFORMS = tuple(
 )
 
 
-# The first pip that reads the metadata of a wheel and, in a dry run, leaves it at that.
+# The first pip that, in a dry run, reads only the metadata of a wheel.
 READS_WITHOUT_DOWNLOAD = (24, 1)
 ONE_AT_A_TIME = threading.Lock()
 
@@ -42,7 +42,7 @@ class NoAnswerError(Exception):
 
 def _pip(*words: str) -> str:
     """What pip prints. Raises NoAnswerError."""
-    # A constraint or a folder of wheels of this machine is no part of the index.
+    # This machine's constraints or wheel folders are not part of the index.
     environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_FIND_LINKS": "", "PIP_NO_INPUT": "1"}
     with ONE_AT_A_TIME:
         newer = _newer_pip()
@@ -50,7 +50,7 @@ def _pip(*words: str) -> str:
     command = [sys.executable, "-m", "pip", "--no-color", "--disable-pip-version-check"]
     done = subprocess.run([*command, *words], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        # Why an index had nothing is told to those who ask for more alone, and that takes its time.
+        # pip explains why an index had nothing only in verbose mode, which takes time.
         done = subprocess.run([*command, "-vv", *words], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise NoAnswerError(_reason(done.stdout + done.stderr))
@@ -59,7 +59,7 @@ def _pip(*words: str) -> str:
 
 @functools.cache
 def _newer_pip() -> str:
-    """A folder with the newest pip, where this environment's downloads what it has read; "" else."""
+    """A folder with the newest pip, if this environment's would download whole wheels; "" otherwise."""
     if tuple(int(part) for part in importlib.metadata.version("pip").split(".")[:2]) >= READS_WITHOUT_DOWNLOAD:
         return ""
     folder = tempfile.mkdtemp(prefix="gpuwright-pip-")
@@ -71,7 +71,7 @@ def _newer_pip() -> str:
 
 
 def _reason(told: str) -> str:
-    # pip goes on to the next index, and then says of each package that there is none.
+    # pip continues with the next index, and then says for each package that there is none.
     for pattern, reason in (
         (r"Could not fetch URL .* 40[13] ", "refuses the login"),
         (r"Could not fetch URL .*(too many 5\d\d| 5\d\d )", "answers with an error of its own"),
@@ -88,16 +88,17 @@ def versions(package: str, python: str) -> list[str]:
     words = ["index", "versions", package, "--python-version", python, "--only-binary", ":all:"]
     answer = _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)))
     found = re.search(r"Available versions: (.*)", answer)
-    # A local version ("2.13.0+cpu") is no release of its own.
+    # A local version ("2.13.0+cpu") is not a separate release.
     return [name for name in found.group(1).split(", ") if re.fullmatch(r"[0-9.]+", name)] if found else []
 
 
 def wheel_requirements(package: str, version: str, python: str, folder: Path) -> list[str]:
-    """`Requires-Dist` of a wheel, from a report that lies in `folder` or is asked of pip. Raises NoAnswerError."""
+    """`Requires-Dist` of a wheel, from a report in `folder` or else from pip. Raises NoAnswerError."""
     file = folder / f"{package}-{version}-{python}.json"
     if not file.exists():
         words = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--python-version", python]
-        # An index without separate metadata has it in the wheel: a few kilobytes of its end instead of 900 MB.
+        # An index without separate metadata has it in the wheel: pip reads a few kilobytes at its end instead of 900
+        # MB.
         words += ["--use-feature=fast-deps", "--report", str(file), "--only-binary", ":all:", "--target", str(folder)]
         _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)), f"{package}=={version}")
     return json.loads(file.read_text())["install"][0]["metadata"].get("requires_dist", [])

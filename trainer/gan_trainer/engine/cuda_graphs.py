@@ -2,7 +2,7 @@
 """CUDA graphs: a step's hundreds of kernels recorded once and launched as one.
 
 Small networks leave a GPU waiting for the CPU that launches them. A recorded step has fixed shapes and memory: the
-batch is copied into it, learning rates lie on the GPU, and the optimizers decide there whether to skip (stability.py).
+batch is copied into it, learning rates are on the GPU, and the optimizers decide there whether to skip (stability.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..parallel.distributed import Ranks
 from ..tasks import Batch
 
 Update = Callable[[Batch, bool], None]
-# Ordinary steps first: cuDNN searches its kernels, Adam makes its moments, torch.compile compiles.
+# Normal steps first: cuDNN searches its kernels, Adam creates its moments, torch.compile compiles.
 WARM_UP = 3
 
 
@@ -59,11 +59,11 @@ class GraphedUpdate:
             self.warm_up(rare)
 
     def is_warm(self) -> bool:
-        """Whether all that a recording may not do is done: kernels chosen, moments made, code compiled."""
+        """Whether everything is done that a recording must not do: kernels chosen, moments created, code compiled."""
         return sum(self.calls.values()) >= WARM_UP and min(self.calls.values()) > 0
 
     def warm_up(self, rare: bool) -> None:
-        """An ordinary step. It runs where it will be recorded, for autograd remembers its stream."""
+        """A normal step. It runs on the stream on which it will be recorded, since autograd remembers its stream."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -74,7 +74,7 @@ class GraphedUpdate:
         """Recording computes nothing: the step itself is the first replay."""
         graph = torch.cuda.CUDAGraph()
         pool = next(iter(self.graphs.values())).pool() if self.graphs else None
-        # The prefetcher's thread goes on using the GPU meanwhile.
+        # The prefetcher's thread continues to use the GPU meanwhile.
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             self.update(self.inputs, rare)
         return graph

@@ -59,7 +59,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.apt_source
 
 
 def read(path: str) -> str:
-    """The file's text, empty where there is none."""
+    """The file's text, empty if there is no file."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -83,14 +83,14 @@ def write(module: AnsibleModule, path: str, text: str) -> None:
 
 
 def update(seconds: float) -> str:
-    """What went wrong while apt read its package lists, empty for nothing."""
-    # Without this option apt calls a repository that it could not reach a warning.
+    """What went wrong while apt read its package lists; empty if nothing did."""
+    # Without this option, apt only warns about a repository that it could not reach.
     done = run_bounded(["apt-get", "update", "--quiet=2", "--option", "APT::Update::Error-Mode=any"], seconds)
     return "" if done.rc == 0 else (done.problem or done.stderr.strip() or f"exit status {done.rc}")
 
 
 def main() -> None:
-    """Compare the file with what it should be, write it, read the lists, or put everything back."""
+    """Compare the file with what it should be, write it, update the lists, or restore everything."""
     module = AnsibleModule(
         argument_spec={
             "components": {"type": "list", "elements": "str", "required": True},

@@ -59,7 +59,7 @@ SPEC = {
 
 
 def main() -> None:
-    """Read what there is, and choose."""
+    """Read the recorded expectations, and choose."""
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         recorded = read_json(module.params["path"])

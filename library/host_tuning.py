@@ -146,7 +146,7 @@ def main() -> None:
         diff={"before": diff[0], "after": diff[1]},
         settings=plan.settings,
         turns=tuning.turns(work),
-        # Not named "skipped", by which Ansible means the task.
+        # Not named "skipped", which Ansible uses for the task.
         left_alone=plan.skipped,
     )
 

@@ -66,7 +66,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed 
 
 
 def main() -> None:
-    """Report, never change."""
+    """Report only; change nothing."""
     module = AnsibleModule(
         argument_spec={
             "packages": {"type": "list", "elements": "str", "required": True},

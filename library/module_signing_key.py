@@ -70,7 +70,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.si
 
 
 def main() -> None:
-    """Make, stage, and say what the console will ask."""
+    """Make the key, stage its import, and say what the console will ask."""
     module = AnsibleModule(
         argument_spec={
             "certificate": {"type": "path", "required": True},

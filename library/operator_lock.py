@@ -104,7 +104,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.operator.record imp
 
 
 def main() -> None:
-    """Ask the record; what the answer means is decided on the controller."""
+    """Read or change the record; the controller decides what the answer means."""
     module = AnsibleModule(
         argument_spec={
             "state": {"choices": ["taken", "seen", "released"], "default": "taken"},

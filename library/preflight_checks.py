@@ -133,7 +133,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import a
 
 
 def main() -> None:
-    """Read what the probe has not, and judge all of it."""
+    """Read what the probe did not, and judge all of it."""
     module = AnsibleModule(
         argument_spec={
             "host": {"type": "dict", "required": True},

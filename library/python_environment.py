@@ -79,7 +79,7 @@ SPEC = {
 
 
 def main() -> None:
-    """Look, and say what was seen."""
+    """Examine the environment, and report the result."""
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         because = judge_environment(**module.params)

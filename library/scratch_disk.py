@@ -48,7 +48,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.tuning import scrat
 
 
 def main() -> None:
-    """Look, refuse or format."""
+    """Examine the disk; refuse or format it."""
     module = AnsibleModule(argument_spec={"serial": {"type": "str", "required": True}}, supports_check_mode=True)
     serial = module.params["serial"].strip()
     if not serial:

@@ -46,7 +46,7 @@ MOST_EXAMPLES = 5
 
 
 def main() -> None:
-    """Look at every file, then repair."""
+    """Examine every file, then correct the modes."""
     module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]
     try:

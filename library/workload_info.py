@@ -98,7 +98,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.probe.workloads imp
 
 
 def main() -> None:
-    """Look, and answer."""
+    """Find who is working, and return it."""
     module = AnsibleModule(
         argument_spec={
             "touches": {"type": "str", "choices": list(TOUCHES), "default": "host"},
@@ -118,14 +118,14 @@ def main() -> None:
     found = read_workloads(agents=params["agents"], venvs=params["venvs"])
     rows = in_way(found, params["touches"], environment)
     who = describe_all(rows)
-    # `msg` is what the summary shows of a look that is repeated.
+    # The summary shows `msg` while the task is repeated.
     module.exit_json(
         changed=False, in_way=rows, who=who, msg=f"in use by {who}" if who else "", uptime_s=uptime(), **found
     )
 
 
 def uptime() -> float:
-    """Seconds since the boot; a clock that is set meanwhile does not matter to it."""
+    """Seconds since boot; not affected if the clock is set meanwhile."""
     return time.monotonic()
 
 
